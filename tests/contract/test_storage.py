@@ -15,8 +15,11 @@ import pytest
 from batches import RUN, SCHEDULERS, Engine, run_record
 from services import database_url, empty_database_url, fresh_database, postgres_url, redis_url  # noqa: F401
 
+from hybrid_scheduler import Cluster, create
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.outcome import STATUS_NAMES
+from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
+from hybrid_scheduler.live import ContinuousSimulation, LiveConfig
 from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, RunLabels, VersionRecord
 from hybrid_scheduler.live.journal import EngineBusy, JournalFull, JournalUnavailable
 from hybrid_scheduler.live.published_names import published_name
@@ -25,6 +28,7 @@ from hybrid_scheduler.storage import (
     DatabaseUnusable,
     Repository,
     SqlJournal,
+    device_load,
     integrity_check,
     journal_writer,
     open_database,
@@ -37,6 +41,8 @@ from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
 from hybrid_scheduler.storage.integrity_check import verify
 from hybrid_scheduler.storage.redis_connection import RedisAddress
 from hybrid_scheduler.storage.schema_version import upgrade, with_connection
+from hybrid_scheduler.testing import FakeClock
+from hybrid_scheduler.workload import generate, scenario_named
 
 NOW = 1_700_000_000.25
 
@@ -1043,3 +1049,79 @@ async def test_both_databases_return_identical_values(tmp_path, database_url):  
     postgres = await everything(DatabaseAddress.from_url(database_url))
     for one, other in zip(sqlite, postgres, strict=True):
         assert one == other
+
+
+# ------------------------------------------------------------------------------------------ common queues
+
+
+def live_engine(address, schedulers):
+    config = LiveConfig(scenario_named("mixed"), 0.9, speed=20.0, schedulers=schedulers)
+    clock = FakeClock()
+    engine = ContinuousSimulation(config, SqlJournal(address), clock=clock, trainer=InlineTrainingWorker())
+    if engine.open().state == "stopped":
+        engine.start()
+    return engine, clock
+
+
+async def test_results_of_a_common_queue_survive_a_restart(address, repository):
+    for _ in range(2):
+        engine, clock = live_engine(address, ("late_binding",))
+        clock.advance(2.0)
+        status = engine.pause()
+        engine.resume()
+        assert status.comparison[0].waiting > 0
+        engine.close()
+        assert all(finding.ok for finding in verify(address))
+    engine, clock = live_engine(address, ("late_binding",))
+    run_id, n = engine.stop().run_id, engine.status().tasks_processed
+    engine.close()
+    tasks = generate(scenario_named("mixed"), n, 42, utilisation=0.9, first_id=1)
+    whole = Cluster().run(tasks, create("late_binding"), seed=42).outcomes
+    rows = await repository.results(run_id, "late_binding", limit=n + 1)
+    assert [row["task_id"] for row in rows] == list(range(1, n + 1))
+    assert [row["latency"] for row in rows] == whole.latency.tolist()
+    blocks = await repository.gantt(run_id, "late_binding")
+    assert len(blocks["start"]) == np.count_nonzero(whole.cpu_time) + np.count_nonzero(whole.accelerator_time)
+    assert all(finding.ok for finding in verify(address))
+
+
+async def test_busy_seconds_count_tasks_that_started_out_of_order(address, repository, monkeypatch):
+    monkeypatch.setattr(device_load, "_MOST_SCANNED", 10)
+    monkeypatch.setattr(device_load, "_PAGE", 50)
+    engine, clock = live_engine(address, ("late_binding", "oracle"))
+    run_id = engine.status().run_id
+    for _ in range(4):
+        clock.advance(0.5)
+        await repository.device_load(run_id, "late_binding", LoadWindow())
+    n = engine.stop().tasks_processed
+    engine.close()
+    for _ in range(n // 50):
+        await repository.device_load(run_id, "late_binding", LoadWindow())
+    load = await repository.device_load(run_id, "late_binding", LoadWindow())
+    rows = await repository.results(run_id, "late_binding", limit=n + 1)
+    parts = [
+        (start, start + row[f"{part}_time"])
+        for row in rows
+        for part in ("cpu", "gpu")
+        if (start := row[f"{part}_start"]) is not None
+    ]
+    known = load["known_to"]
+    expected = sum(min(end, known) - start for start, end in parts if start < known)
+    assert sum(load["schedulers"]["late_binding"]["total"]) == pytest.approx(expected, rel=1e-3)
+
+
+async def test_results_of_tasks_that_were_deleted_while_they_waited_are_not_stored(address, repository):
+    engine, clock = live_engine(address, ("late_binding", "oracle"))
+    clock.advance(2.0)
+    newest = engine.pause().next_task_id - 1
+    assert engine.status().comparison[0].waiting > 0
+    forgotten = engine.forget()
+    while not forgotten.done():  # the engine steps when its clock advances
+        clock.advance(0.05)
+        await asyncio.sleep(0.01)
+    engine.resume()
+    clock.advance(1.0)
+    engine.stop()
+    engine.close()
+    assert min(row["task_id"] for row in await repository.history(10_000)) == newest + 1
+    assert all(finding.ok for finding in verify(address))

@@ -11,8 +11,8 @@ from hybrid_scheduler.live import LiveConfig
 
 def test_invalid_configurations_are_refused():
     for changes, message in [
-        ({"schedulers": ("heft",)}, "schedulers: must be schedulers that decide for each task as it comes"),
-        ({"schedulers": ("shortest_first",)}, "schedulers: must be schedulers that decide"),
+        ({"schedulers": ("heft",)}, "schedulers: must be online and central schedulers"),
+        ({"schedulers": ("lpt",)}, "schedulers: must be online and central schedulers"),
         ({"schedulers": ()}, "schedulers: must be at least one name"),
         ({"schedulers": ("greedy", "greedy")}, "schedulers: must be different names"),
         ({"schedulers": ("gredy",)}, "scheduler: must be one of"),

@@ -67,7 +67,7 @@ async def test_new_run_repeats_a_stored_one(client, context):
         ({"platform_yaml": LAB.replace("memory", "memori")}, "platform_yaml", "device 2: key: one of name"),
         ({"platform_yaml": LAB.replace("2,", "5000,")}, "platform_yaml", "a machine of at most 1024 devices"),
         ({"schedulers": [{"name": "gredy"}]}, "schedulers", "one of cpop"),
-        ({"schedulers": [{"name": "heft"}]}, "schedulers", "schedulers that decide for each task as it comes"),
+        ({"schedulers": [{"name": "heft"}]}, "schedulers", "online and central schedulers"),
         ({"schedulers": [{"name": "oracle", "parameters": {"grid": -4}}]}, "schedulers.oracle", "grid: 0"),
         ({"schedulers": [{"name": "oracle", "parameters": {"gird": 4}}]}, "schedulers.oracle", "parameter of"),
         (

@@ -20,13 +20,16 @@ it keeps its planned place in the copies, so that those behind it do not take th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numba import types
 
-from ..core import Floats
+from ..core import Central, Decision, Floats, Queue, Task, View
 from .device_prices import price_state, set_prices, update_window, window_prices
 from .jit_cache import helper
 from .split_placement import best_placement
@@ -175,3 +178,120 @@ def any_idle(now, planned):  # type: ignore[no-untyped-def]
     for d in range(len(planned)):
         idle |= planned[d] <= now
     return idle
+
+
+# ------------------------------------------------------------------------------------------ event by event
+
+#: Priced work of a task that came before any duration was known.
+UNKNOWN_WORK = -1.0
+
+
+@dataclass(slots=True)
+class WaitingTask:
+    """A task of the queue.
+
+    Parameters
+    ----------
+    task, times
+        The task, and its known durations; None if they are learned.
+    release
+        Time at which it came.
+    key, work
+        Its place in the order of the queue, and its priced work.
+    """
+
+    task: Task
+    times: Floats | None
+    release: float
+    key: float
+    work: float
+
+
+class QueuePlanner(Central):
+    """Frame of schedulers that plan one queue again at every event; subclasses give durations.
+
+    A subclass sets `rule` and calls `clear_queue` in `start`.
+    """
+
+    rule: QueueRule
+
+    @abstractmethod
+    def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
+        """Return the key by which a released task waits, and its priced work."""
+
+    @abstractmethod
+    def plan(
+        self, waiting: WaitingTask, now: float, planned: Floats, behind: float
+    ) -> tuple[int, float, bool, float]:
+        """Return device, share, whether the task starts now, and its priced work.
+
+        Parameters
+        ----------
+        waiting
+            The task.
+        now
+            Current time.
+        planned
+            When each device is free of the tasks before; a task that does not start is added.
+        behind
+            Priced work of this task and of those after it.
+        """
+
+    def clear_queue(self) -> None:
+        """Forget all waiting tasks."""
+        #: By release number: ascending, as the queue's positions.
+        self._waiting: dict[int, WaitingTask] = {}
+        self._numbers: list[int] = []
+        self._order: list[tuple[float, int]] = []
+        self._released = 0
+
+    def _enter(self, waiting: WaitingTask) -> None:
+        self._waiting[self._released] = waiting
+        self._numbers.append(self._released)
+        insort(self._order, (waiting.key, self._released))
+        self._released += 1
+
+    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
+        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
+        totals, now = self.rule.waiting, view.now
+        first = len(self._numbers)
+        times = queue.times[first:] if self.setting.times is not None and first < len(queue) else None
+        for position in range(first, len(queue)):
+            task, row = queue[position], None if times is None else times[position - first]
+            self._enter(WaitingTask(task, row, now, *self.admit(task, row, now)))
+        planned, behind, skipped = view.free_at.copy(), totals[0], 0
+        for key, number in list(self._order) if (planned <= now).any() else ():
+            if skipped >= LOOK_AHEAD or not (planned <= now).any():
+                break
+            waiting = self._waiting[number]
+            known = waiting.work != UNKNOWN_WORK
+            device, share, begins, waiting.work = self.plan(waiting, now, planned, behind)
+            if known:
+                behind -= waiting.work
+            if not begins:
+                skipped += 1
+                continue
+            if waiting.work != UNKNOWN_WORK:
+                totals[0] -= waiting.work
+            position = bisect_left(self._numbers, number)
+            del self._numbers[position], self._waiting[number]
+            del self._order[bisect_left(self._order, (key, number))]
+            yield position, Decision(int(device), float(share))
+            np.maximum(planned, view.free_at, out=planned)
+        if not self._numbers:
+            totals[0] = 0.0
+
+    def queue_state(self) -> dict[str, Floats]:
+        """Return prices, totals and the keys of the waiting tasks; see `Central.queue_state`."""
+        waiting = [(w.release, w.key, w.work) for w in self._waiting.values()]
+        keys = np.array(waiting, np.float64).reshape(-1, 3).ravel()
+        return {"prices": self.rule.prices.copy(), "totals": self.rule.waiting.copy(), "waiting": keys}
+
+    def restore_queue(self, state: dict[str, Floats], queue: Queue) -> None:
+        """Continue with these waiting tasks; see `Central.restore_queue`."""
+        self.rule.prices[:], self.rule.waiting[:] = state["prices"], state["totals"]
+        times = queue.times if self.setting.times is not None else None
+        self.clear_queue()
+        for position, (release, key, work) in enumerate(state["waiting"].reshape(-1, 3).tolist()):
+            row = None if times is None else times[position]
+            self._enter(WaitingTask(queue[position], row, release, key, work))

@@ -334,12 +334,15 @@ class Explanation(NamedTuple):
         Name and running mean cost of each policy that may decide, in seconds of latency; the lowest decides.
     options
         Placements that a network valued.
+    queued
+        Seconds that the task waited in a common queue before it was placed; None if it was placed at its release.
     """
 
     prediction: Prediction
     policy: str
     records: tuple[tuple[str, float], ...] = ()
     options: tuple[PlacementOption, ...] = ()
+    queued: float | None = None
 
     def as_dict(self, platform: Platform) -> dict[str, Any]:
         """Return the values by names of devices, ready for JSON."""
@@ -359,6 +362,7 @@ class Explanation(NamedTuple):
                 {"device": names[one.device], "gpu_fraction": one.fraction, "cost": one.cost, "value": one.value}
                 for one in self.options
             ],
+            "queued": self.queued,
         }
 
 
@@ -497,6 +501,21 @@ class Central(Scheduler):
                 if position is None:
                     break
                 yield position, Decision(device, 0.0 if is_cpu[device] else 1.0)
+
+    def queue_state(self) -> dict[str, Floats]:
+        """Return what the scheduler remembers of the waiting tasks, for a run that is continued later."""
+        return {}
+
+    def restore_queue(self, state: dict[str, Floats], queue: Queue) -> None:
+        """Continue with waiting tasks of an earlier process.
+
+        Parameters
+        ----------
+        state
+            What `queue_state` returned.
+        queue
+            The waiting tasks.
+        """
 
 
 class Static(Scheduler):

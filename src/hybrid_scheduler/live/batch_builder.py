@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +18,14 @@ import numpy as np
 
 from ..core import InvalidInputError
 from .batch_records import (
-    RESULT_COLUMNS,
     Batch,
     Counters,
     Event,
     IdempotencyKey,
-    ResultColumns,
     RunRecord,
+    StartedTasks,
     VersionRecord,
+    joined_results,
     joined_tasks,
 )
 from .command_queue import forward_result
@@ -122,6 +122,7 @@ class BatchBuilder:
 
     def _clear(self) -> None:
         self._chunks: list[LiveChunk] = []
+        self._started: list[StartedTasks] = []
         self._events: list[Event] = []
         self._versions: list[VersionRecord] = []
         self._acknowledgements: list[tuple[int, Future[int]]] = []
@@ -138,7 +139,8 @@ class BatchBuilder:
     @property
     def rows(self) -> int:
         """The number of results that wait."""
-        return sum(len(chunk) * len(chunk.results) for chunk in self._chunks)
+        decided = sum(len(chunk) * len(chunk.results) for chunk in self._chunks)
+        return decided + sum(map(len, self._started))
 
     def fits(self, chunk: LiveChunk) -> bool:
         """Return whether the chunk can share a batch with those before it: same lanes, same models."""
@@ -153,6 +155,12 @@ class BatchBuilder:
             next_task_id=self.counters.next_task_id + len(chunk),
             next_result_id=self.counters.next_result_id + len(chunk) * len(chunk.results),
         )
+
+    def add_started(self, started: Sequence[StartedTasks]) -> None:
+        """Add the results of tasks that left a common queue."""
+        self._started += started
+        more = sum(map(len, started))
+        self.counters = self.counters._replace(next_result_id=self.counters.next_result_id + more)
 
     def event(self, type: str, run_id: str, t: float, created_at: float, body: dict[str, Any]) -> None:
         """Add a message of the stream and number it."""
@@ -229,6 +237,7 @@ class BatchBuilder:
         """
         assert self.has_capacity
         assert not self._chunks
+        assert not self._started
         assert not self._events
         committed, stored, run_id = batch.committed, batch.stored, batch.run.run_id
         assert committed is not None
@@ -261,12 +270,14 @@ class BatchBuilder:
             "versions": tuple(self._versions),
             "events": tuple(self._events),
             "idempotency": tuple(self._idempotency),
+            "started": tuple(self._started),
             "committed": _future_for(self._acknowledgements),
             "stored": _future_for(self._stored),
         }
-        if not self._chunks:
-            return Batch(**common)
         chunks = self._chunks
+        common["first_result_id"] = self.counters.next_result_id - self.rows
+        if not chunks:
+            return Batch(**common)
         tasks = chunks[0].tasks if len(chunks) == 1 else joined_tasks([chunk.tasks for chunk in chunks])
         names = list(chunks[0].results)
         return Batch(
@@ -274,8 +285,7 @@ class BatchBuilder:
             tasks=tasks,
             first_ordinal=self._first_ordinal,
             external_ids=tasks.external_id,
-            results={name: _concatenated([chunk.results[name] for chunk in chunks]) for name in names},
-            first_result_id=self.counters.next_result_id - len(tasks) * len(names),
+            results={name: joined_results([chunk.results[name] for chunk in chunks]) for name in names},
             optimal_fraction=np.concatenate([chunk.optimal_fraction for chunk in chunks]),
             optimal_time=np.concatenate([chunk.optimal_time for chunk in chunks]),
         )
@@ -300,12 +310,3 @@ def _future_for(waiting: list[tuple[int, Future[int]]]) -> Future[None] | None:
     whole: Future[None] = Future()
     whole.add_done_callback(settle)
     return whole
-
-
-def _concatenated(parts: list[ResultColumns]) -> ResultColumns:
-    if len(parts) == 1:
-        return parts[0]
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in RESULT_COLUMNS
-    }
-    return ResultColumns(**columns, model_version=parts[0].model_version)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Floats, InvalidInputError, Workload
+from ..core import Floats, InvalidInputError, Outcomes, Workload
 
 #: Longest name, in characters.
 _MAX_TEXT = 200
@@ -104,6 +104,23 @@ RESULT_COLUMNS = tuple(column.name for column in fields(ResultColumns) if column
 
 
 @dataclass(frozen=True, slots=True)
+class StartedTasks:
+    """Tasks that left the common queue of a central scheduler, in the order of their ids, with their results."""
+
+    scheduler: str
+    tasks: Workload
+    columns: ResultColumns
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def results(self) -> dict[str, ResultColumns]:
+        """The results by scheduler, as in a batch."""
+        return {self.scheduler: self.columns}
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """One message of the stream. The fields of `body` depend on `type`."""
 
@@ -156,6 +173,8 @@ class Batch:
     external_ids: tuple[str | None, ...] | None = None
     results: Mapping[str, ResultColumns] = field(default_factory=dict)
     first_result_id: int = 1
+    #: Results of central schedulers, which place a task later than it arrives. Their ids follow those of `results`.
+    started: tuple[StartedTasks, ...] = ()
     #: The isolated optimum of every task.
     optimal_fraction: Floats | None = None
     optimal_time: Floats | None = None
@@ -170,6 +189,11 @@ class Batch:
     def __len__(self) -> int:
         return 0 if self.tasks is None else len(self.tasks)
 
+    @property
+    def rows(self) -> int:
+        """Number of results."""
+        return len(self) * len(self.results) + sum(map(len, self.started))
+
 
 @dataclass(frozen=True, slots=True)
 class Recent:
@@ -177,6 +201,8 @@ class Recent:
 
     tasks: Workload
     results: Mapping[str, ResultColumns]
+    #: Of central schedulers: those of the tasks that have started.
+    started: Mapping[str, StartedTasks] = field(default_factory=dict)
 
 
 class Recovered(NamedTuple):
@@ -197,6 +223,22 @@ def check_text(field: str, text: object) -> None:
         raise InvalidInputError(field, f"a text of 1 to {_MAX_TEXT} characters", text)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidInputError(field, "a text without NUL and half characters", text)
+
+
+def joined_results(parts: Sequence[ResultColumns]) -> ResultColumns:
+    """Return results of one model version as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in RESULT_COLUMNS
+    }
+    return ResultColumns(**columns, model_version=parts[0].model_version)
+
+
+def joined_outcomes(tasks: Workload, parts: Sequence[Outcomes]) -> Outcomes:
+    """Return outcomes of consecutive parts of a workload as one."""
+    names = [column.name for column in fields(Outcomes) if column.name != "workload"]
+    return Outcomes(tasks, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def joined_tasks(parts: Sequence[Workload]) -> Workload:

@@ -198,6 +198,8 @@ class LiveController:
         self._record = self._record.with_submission()
         new_id, before = self._next_task, self._checkpoint()
         self._add_chunk(self._run.place(task.arriving(new_id, self._run.now)), before)
+        if self._mode == "stopped":
+            self._run.finish_queues()
         self._batches.acknowledge(new_id, task_id, key)
         if self._mode != "running":  # no update follows
             self.publish_status()
@@ -272,7 +274,7 @@ class LiveController:
         if accepted and not self._deletion_begun:
             self._deletion_begun = True
             for lane in self._lanes:
-                lane.statistics.forget()
+                lane.forget()
             if self._run is not None:
                 self._run.floor.forget()
                 self._update()
@@ -381,6 +383,8 @@ class LiveController:
     def _end(self) -> None:
         assert self._record is not None
         self._pass_time()
+        if self._run is not None:
+            self._run.finish_queues()
         self._set_mode("stopped")
         self._snapshots.drop(self._record.run_id)
 
@@ -550,6 +554,7 @@ class LiveController:
         now = self._clock.now()
         self._next_update = now + self._config.update_every
         self._pass_time()
+        self._collect_started()
         if self._mode == "running":
             self._rate.add(now, run.ordinal)
         else:
@@ -561,8 +566,16 @@ class LiveController:
         self._updates.clear()
         self._flush()
 
+    def _collect_started(self) -> None:
+        """Add the results of tasks that left a common queue to the next batch and the next update."""
+        assert self._run is not None
+        started = self._run.take_started()
+        self._batches.add_started(started)
+        self._updates.add_started(started)
+
     def _checkpoint(self) -> dict[str, Any]:
         assert self._run is not None
+        self._collect_started()  # a checkpoint no longer has them
         trace = self._run.trace
         self._last_checkpoint = {
             **self._run.checkpoint(),

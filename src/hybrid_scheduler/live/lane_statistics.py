@@ -159,7 +159,9 @@ class LaneStatistics:
             worst_task=max(self._waits, key=lambda each: each[1])[2] if self._waits else None,
         )
 
-    def row(self, name: str, state: str, version: int | None, floor: float | None = None) -> SchedulerStatistics:
+    def row(
+        self, name: str, state: str, version: int | None, floor: float | None = None, waiting: int = 0
+    ) -> SchedulerStatistics:
         """Return the scheduler's row of the comparison; `floor` is the lower bound on the mean latency."""
         done = self.tasks - self.failed
         sums = {key: total if total == total else None for key, total in self._sums.items()}
@@ -191,6 +193,7 @@ class LaneStatistics:
             load_balance=jain_index(self._busy),
             state=state,
             model_version=version,
+            waiting=waiting,
         )
 
     # ---------------------------------------------------------------- checkpoints

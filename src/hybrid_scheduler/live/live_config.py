@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..cluster import MEMORY_POLICIES, Machine, Noise
-from ..core import InvalidInputError, Objective, Online, Platform, UnknownNameError, Workload, workstation
+from ..core import InvalidInputError, Objective, Platform, Static, UnknownNameError, Workload, workstation
 from ..core.canonical_json import content_hash, plain_value
 from ..core.platform import platform_from_json
 from ..engine.stability import instability_warnings
@@ -64,7 +64,7 @@ class LiveConfig:
     speed
         Virtual seconds per wall second; infinity for as fast as possible.
     schedulers
-        Specifications of online schedulers: ``name`` or ``name(parameter=value)``; by default simple
+        Specifications of online and central schedulers: ``name`` or ``name(parameter=value)``; by default simple
         rules, learners, and references that know durations.
     platform, physics, noise, memory_policy, tariff, objective
         The machine and its rules.
@@ -123,12 +123,12 @@ class LiveConfig:
         if len(set(self.schedulers)) < len(self.schedulers):
             raise InvalidInputError("schedulers", "different names", list(self.schedulers))
         for spec in self.schedulers:
-            if not isinstance(create(spec), Online):
+            if isinstance(create(spec), Static):
                 raise InvalidInputError(
                     "schedulers",
-                    "schedulers that decide for each task as it comes",
+                    "online and central schedulers",
                     spec,
-                    hint="central and static schedulers need the whole workload: use `simulate`",
+                    hint="static schedulers need the whole workload: use `simulate`",
                 )
         self.machine.cluster()  # refuses physics that cannot run on a cluster
 

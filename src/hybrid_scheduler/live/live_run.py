@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Floats, Online, Outcomes, Scheduler, Workload
+from ..core import Central, Floats, Outcomes, Scheduler, Workload
 from ..engine.comparison import label_of
 from ..learning.duration.online_duration_model import LearningEvent, ModelVersion
 from ..learning.duration.retraining import InlineTrainingWorker, TrainingWorker
@@ -21,11 +21,11 @@ from ..metrics.verdict import DeviceLoad, Evidence, Verdict, judge
 from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
-from .batch_records import Recent, Recovered, ResultColumns
+from .batch_records import Recent, Recovered, ResultColumns, StartedTasks
 from .lane_statistics import LOAD_WINDOW_S, LatencyFloor, stored_evidence
 from .live_config import LiveConfig, LiveTrace
 from .model_snapshots import with_model
-from .scheduler_lane import SchedulerLane
+from .scheduler_lane import CentralLane, SchedulerLane
 from .status import LiveEpisode, SchedulerStatistics
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _DRIFT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class LiveChunk:
-    """Consecutive tasks and the results of every lane that is not switched off."""
+    """Consecutive tasks, and the results of every lane that decides at arrival and is not switched off."""
 
     tasks: Workload
     results: dict[str, ResultColumns]
@@ -111,6 +111,7 @@ class LiveRun:
         self.now = 0.0
         #: Number of tasks so far.
         self.ordinal = 0
+        self._newest_task = first_task - 1
         #: Events since the controller last emptied the list.
         self.lane_events: list[LaneEvent] = []
         self._episode, self._episode_tasks = 1, 0
@@ -155,7 +156,8 @@ class LiveRun:
         first_task: int,
     ) -> SchedulerLane:
         def lane(scheduler: Scheduler) -> SchedulerLane:
-            assert isinstance(scheduler, Online)  # checked by LiveConfig
+            if isinstance(scheduler, Central):
+                return CentralLane(spec, scheduler, self.config, sample, trainer)
             return SchedulerLane(spec, scheduler, self.config, sample, trainer)
 
         if snapshots is None:
@@ -179,6 +181,11 @@ class LiveRun:
     def live(self) -> list[SchedulerLane]:
         """The lanes that are not switched off."""
         return [lane for lane in self.lanes if lane.failure is None]
+
+    @property
+    def _central(self) -> list[CentralLane]:
+        """Those of them where tasks wait in a common queue."""
+        return [lane for lane in self.live if isinstance(lane, CentralLane)]
 
     # ---------------------------------------------------------------- advancing
 
@@ -206,32 +213,58 @@ class LiveRun:
             return None
         chunk = self._decide(tasks)
         self.source.take(len(chunk))
+        self._catch_up_queues()
         return chunk
 
     def pass_time(self, due: float) -> None:
         """Let virtual time reach `due`, unless a task arrives before."""
         if math.isfinite(due) and self.source.next_arrival > due:
             self.now = max(self.now, due)
+            self._catch_up_queues()
+
+    def _catch_up_queues(self) -> None:
+        """Let tasks leave the common queues, unless more tasks arrive at this very time."""
+        if self.source.next_arrival > self.now:
+            for lane in self._central:
+                self._guarded(lane, self._newest_task, lane.catch_up, self.now)
+
+    def finish_queues(self) -> None:
+        """Place all tasks that wait in common queues, because no more tasks come."""
+        for lane in self._central:
+            self._guarded(lane, self._newest_task, lane.finish_queue, self.now)
+
+    def take_started(self) -> list[StartedTasks]:
+        """Return the results of tasks that have left a common queue since the last call."""
+        central = [lane for lane in self.lanes if isinstance(lane, CentralLane)]
+        return [group for lane in central for group in lane.take_started()]
 
     def place(self, task: Workload) -> LiveChunk:
         """Decide for a client's task, which arrives now."""
-        return self._decide(task)
+        chunk = self._decide(task)
+        self._catch_up_queues()
+        return chunk
 
     def _decide(self, tasks: Workload) -> LiveChunk:
         rows = self._decide_one_by_one(tasks)
         part = tasks if rows == len(tasks) else tasks.rows(0, rows)
         outcomes: dict[str, Outcomes] = {}
-        for lane in self.live:
+        for lane in self._at_arrival:
             try:
                 outcomes[lane.name] = lane.close(rows) if lane.rule is None else lane.run_rule(part)
             except Exception as error:
                 self._switch_off(lane, error, int(part.task_id[0]))
         oracle = outcomes[_ORACLE].latency if _ORACLE in outcomes else None
         results = {}
-        for lane in self.live:
+        for lane in self._central:
+            try:
+                lane.release(part, oracle)
+            except Exception as error:
+                self._switch_off(lane, error, int(part.task_id[0]))
+        for lane in self._at_arrival:
             results[lane.name] = lane.columns(outcomes[lane.name], oracle)
             lane.statistics.add(part, results[lane.name])
         self.ordinal += rows
+        self._newest_task = int(part.task_id[-1])
         self._episode_tasks += rows
         self.now = max(self.now, float(part.arrival_time[-1]))
         for lane in self.live:
@@ -242,12 +275,17 @@ class LiveRun:
         self.floor.add(part, best[1])
         return LiveChunk(part, results, *best)
 
+    @property
+    def _at_arrival(self) -> list[SchedulerLane]:
+        """The lanes that decide when a task arrives."""
+        return [lane for lane in self.live if not isinstance(lane, CentralLane)]
+
     def _decide_one_by_one(self, tasks: Workload) -> int:
         """Let the lanes that are not compiled decide task by task; returns the number of decided tasks.
 
         The chunk ends before a task for which some lane has a new model, so that one model decides a whole chunk.
         """
-        slow = [lane for lane in self.live if lane.rule is None]
+        slow = [lane for lane in self._at_arrival if lane.rule is None]
         for lane in slow:
             lane.open(tasks)
         for row, now in enumerate(tasks.arrival_time.tolist() if slow else ()):
@@ -335,6 +373,7 @@ class LiveRun:
         Virtual time moves to where the last of them has finished its work. Dropping the work instead would leave
         results of tasks that never ended.
         """
+        self.finish_queues()
         drained = max([self.now, *(float(lane.cluster.free_at_view.max()) for lane in self.live)])
         self.source.pause_until(drained)
         self.now = drained
@@ -386,7 +425,9 @@ class LiveRun:
     def rows(self) -> list[SchedulerStatistics]:
         """Return the statistics of all schedulers."""
         floor = self.floor.mean
-        return [lane.statistics.row(lane.name, lane.state, lane.version, floor) for lane in self.lanes]
+        return [
+            lane.statistics.row(lane.name, lane.state, lane.version, floor, lane.waiting) for lane in self.lanes
+        ]
 
     def verdict(self) -> Verdict:
         """Return who leads and why; device loads are those of the last minute of virtual time."""

@@ -45,6 +45,8 @@ class SchedulerStatistics:
     #: ready, warming, learned, fallback, or off after it failed.
     state: str
     model_version: int | None
+    #: Tasks in the common queue of a central scheduler: they have no result yet.
+    waiting: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields ready for JSON."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from ..core import Floats, Platform
 from ..core.outcome import FAILED
-from .batch_records import VersionRecord
+from .batch_records import ResultColumns, StartedTasks, VersionRecord
 from .live_run import LaneEvent, LiveChunk, LiveRun
 from .status import LiveStatus
 
@@ -90,6 +93,7 @@ class UpdateBuilder:
 
     def __init__(self) -> None:
         self._chunks: list[LiveChunk] = []
+        self._started: list[StartedTasks] = []
         self._decisions = 0
         self._turn = 0
 
@@ -100,9 +104,17 @@ class UpdateBuilder:
         while len(self._chunks) > 1 and sum(len(c) * len(c.results) for c in self._chunks[1:]) >= _MAX_DECISIONS:
             del self._chunks[0]
 
+    def add_started(self, started: Sequence[StartedTasks]) -> None:
+        """Add tasks that left a common queue; old ones that do not fit into an update are dropped."""
+        self._started += started
+        self._decisions += sum(map(len, started))
+        while len(self._started) > 1 and sum(map(len, self._started[1:])) >= _MAX_DECISIONS:
+            del self._started[0]
+
     def clear(self) -> None:
         """Drop the tasks after an update."""
         self._chunks.clear()
+        self._started.clear()
         self._decisions = 0
 
     def update(self, run: LiveRun, status: LiveStatus) -> dict[str, Any]:
@@ -155,14 +167,32 @@ class UpdateBuilder:
                 "fraction": _finite(r.fraction[row]),
                 "regret": _finite(r.regret[row]),
             }
-            for name, r in chunk.results.items()
+            for name, r, row in self._results_of(chunk, row)
         }
         return task, latest
+
+    def _results_of(self, chunk: LiveChunk, row: int) -> Iterator[tuple[str, ResultColumns, int]]:
+        """Yield the results of one task, by scheduler and row; a central one may not have started it."""
+        for name, results in chunk.results.items():
+            yield name, results, row
+        for started in self._started:
+            for found in np.flatnonzero(started.tasks.task_id == chunk.tasks.task_id[row]).tolist():
+                yield started.scheduler, started.columns, found
 
     def _newest_decisions(self, platform: Platform) -> list[dict[str, Any]]:
         """Return the decisions of all schedulers about the newest tasks, newest last."""
         parts: list[list[dict[str, Any]]] = []
         left = _MAX_DECISIONS
+        # Each central scheduler gets as much of an update as one that decides at arrival.
+        names = {started.scheduler for started in self._started}
+        lanes = len(names) + (len(self._chunks[-1].results) if self._chunks else 0)
+        budget = dict.fromkeys(names, left // max(1, lanes))
+        for started in reversed(self._started):
+            rows = min(len(started), budget[started.scheduler])
+            budget[started.scheduler] -= rows
+            left -= rows
+            if rows:
+                parts.append(_decisions(started, len(started) - rows, platform))
         for chunk in reversed(self._chunks):
             lanes = len(chunk.results)
             if lanes == 0:
@@ -193,7 +223,7 @@ def _utilization_scheduler(run: LiveRun) -> str:
     return next((lane.name for lane in lanes if lane.learner is not None), lanes[0].name)
 
 
-def _decisions(chunk: LiveChunk, begin: int, platform: Platform) -> list[dict[str, Any]]:
+def _decisions(chunk: LiveChunk | StartedTasks, begin: int, platform: Platform) -> list[dict[str, Any]]:
     """Return the decisions for the tasks from `begin` on, task by task."""
     ids = chunk.tasks.task_id[begin:].tolist()
     about = _rows({name: getattr(chunk.tasks, name)[begin:] for name in _TASK_FIELDS})

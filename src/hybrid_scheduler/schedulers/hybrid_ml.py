@@ -502,3 +502,28 @@ class LateHybridML(LateLearner):
     def events_(self) -> list[LearningEvent]:
         """Events since the start; readers may clear the list."""
         return self.model.events_
+
+    @property
+    def times_(self) -> HierarchicalLearner:
+        """The duration model."""
+        return self.model.hierarchical_
+
+    def accuracy(self) -> dict[str, Any] | None:
+        """Return how wrong recent predictions were; see `HybridML.accuracy`."""
+        return self.model.accuracy()
+
+    def feature_importance(self) -> dict[str, float] | None:
+        """Return the permutation importance of each task property; see `HybridML.feature_importance`."""
+        return self.model.feature_importance()
+
+    def learn_from(self, task: Task, outcome: Outcome) -> None:
+        """Learn from a task that an earlier process decided."""
+        self.model.learn_from(task, outcome)
+
+    def snapshot(self) -> DurationSnapshot | None:
+        """Return a copy of what was learned, with a method `save_model(path)`."""
+        return self.model.snapshot()
+
+    def save_model(self, path: str | Path) -> None:
+        """Write what was learned to a .safetensors file; see `HybridML.save_model`."""
+        self.model.save_model(path)

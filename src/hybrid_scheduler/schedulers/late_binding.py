@@ -10,7 +10,7 @@ below that of schedulers that decide at arrival: those must guess which tasks co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numba import types
@@ -31,6 +31,8 @@ from ..compiled.late_binding import (
     COEFFICIENTS,
     LOOK_AHEAD,
     QUEUE_RULE,
+    QueuePlanner,
+    WaitingTask,
     admit,
     any_idle,
     plan_task,
@@ -39,15 +41,13 @@ from ..compiled.late_binding import (
 )
 from ..compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
 from ..core import (
-    Central,
-    Decision,
+    Floats,
     InvalidInputError,
     Knowledge,
     Outcomes,
-    Queue,
     Setting,
+    Task,
     TimeTable,
-    View,
     Workload,
 )
 from .registry import Look, register
@@ -135,7 +135,7 @@ def _queue_loop(  # type: ignore[no-untyped-def]
 
 
 @register("late_binding", label="Late binding (knows durations)", look=Look("#FDE047", "#A16207", "◆", "dash-dot"))
-class LateBinding(Central):
+class LateBinding(QueuePlanner):
     """One queue, planned again at every arrival and end; tasks are placed and split when they start.
 
     Parameters
@@ -166,40 +166,26 @@ class LateBinding(Central):
             int(platform.is_cpu.sum()), len(platform.accelerators), self.coefficients, self.boost,
             column_prices(setting), int(columns.max()) + 1,
         )  # fmt: skip
-        #: Key and priced work of each waiting task, in the queue's order.
-        self._waiting: list[tuple[float, float]] = []
+        self.clear_queue()
         self._admit, self._plan = compiled(_admit_one, _ADMIT), compiled(_plan_one, _PLAN)
 
     # ---------------------------------------------------------------- event by event
 
-    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
-        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
-        times, waiting, totals = queue.times, self._waiting, self.rule.waiting
-        for position in range(len(waiting), len(queue)):
-            waiting.append(self._admit(self.rule, view.now, times[position], self.devices))
-        planned, behind = view.free_at.copy(), totals[0]
-        # Ids stay the same while tasks leave the queue, positions do not.
-        order = sorted(range(len(queue)), key=lambda position: (waiting[position][0], position))
-        memory, divisible = queue.memory_required, [queue[position].divisible for position in order]
-        gone: list[int] = []
-        for number, position in enumerate(order):
-            if number - len(gone) >= LOOK_AHEAD or not (planned <= view.now).any():
-                break
-            work = waiting[position - sum(p < position for p in gone)][1]
-            behind -= work
-            device, share, starts = self._plan(
-                self.rule, view.now, memory[position], divisible[number], times[position], work, planned, behind,
-                self.devices,
-            )  # fmt: skip
-            if starts:
-                here = position - sum(p < position for p in gone)
-                gone.append(position)
-                totals[0] -= work
-                del waiting[here]
-                yield here, Decision(int(device), float(share))
-                np.maximum(planned, view.free_at, out=planned)
-        if not waiting:
-            totals[0] = 0.0
+    def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
+        """Return the key by which a released task waits, and its priced work."""
+        key, work = self._admit(self.rule, now, times, self.devices)
+        return key, work
+
+    def plan(
+        self, waiting: WaitingTask, now: float, planned: Floats, behind: float
+    ) -> tuple[int, float, bool, float]:
+        """Return the placement of a waiting task; see `QueuePlanner.plan`."""
+        task, work = waiting.task, waiting.work
+        placed = self._plan(
+            self.rule, now, task.memory_required, task.divisible, waiting.times, work, planned, behind - work,
+            self.devices,
+        )  # fmt: skip
+        return *placed, work
 
     # ---------------------------------------------------------------- whole workloads
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from loguru import logger
 
 from ..config import ALL_SCHEDULERS
-from ..core import HybridSchedulerError, InvalidInputError, Online, UnknownNameError
+from ..core import HybridSchedulerError, InvalidInputError, UnknownNameError
 from ..live import ContinuousSimulation, LiveConfig
 from ..live.live_config import LIVE_SCHEDULERS, LiveTrace
 from ..live.live_run import compile_live_code
@@ -100,7 +100,7 @@ def _live_config(settings: Settings, traces: Path) -> LiveConfig:
     chosen, machine = settings.simulation, settings.machine(noise_seed=settings.simulation.seed)
     names = chosen.schedulers or LIVE_SCHEDULERS
     if names == (ALL_SCHEDULERS,):
-        names = tuple(name for name, info in registered().items() if issubclass(info.factory, Online))
+        names = tuple(name for name, info in registered().items() if info.protocol in ("online", "central"))
     live = settings.live
     trace = None
     if live.trace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -76,14 +77,14 @@ class PendingBatch:
     def as_repeated(self) -> PendingBatch:
         """Return the batch without tasks and keys, for a run that is stored already."""
         batch = replace(
-            self.batch, tasks=None, results={}, optimal_fraction=None, optimal_time=None, idempotency=()
+            self.batch, tasks=None, results={}, started=(), optimal_fraction=None, optimal_time=None, idempotency=()
         )
         return replace(self, batch=batch, repeated=True)
 
     @property
     def rows(self) -> int:
         """Number of result rows, which are nearly all rows of a batch."""
-        return len(self.batch) * len(self.batch.results)
+        return self.batch.rows
 
 
 def _event_payload(event: Event) -> bytes:
@@ -189,23 +190,41 @@ def result_parts(batch: Batch, *, nan_is_null: bool) -> list[Columns]:
         return []
     n, several = len(batch), len(batch.results)
     ids = batch.tasks.task_id.tolist()
-    run_ids = [batch.run.run_id] * n
-    parts: list[Columns] = []
-    for k, (name, result) in enumerate(batch.results.items()):
-        first = batch.first_result_id + k
-        parts.append(
-            [
-                list(range(first, first + n * several, several)),
-                ids,
-                run_ids,
-                [name] * n,
-                [batch.device_names[index] for index in result.device.tolist()],
-                *(_floats(getattr(result, column), nan_is_null) for column in RESULT_FLOATS),
-                [STATUS_NAMES[code] for code in result.status.tolist()],
-                [result.model_version] * n,
-            ]
+    firsts = range(batch.first_result_id, batch.first_result_id + several)
+    return [
+        _result_part(batch, name, result, list(range(first, first + n * several, several)), ids, nan_is_null)
+        for first, (name, result) in zip(firsts, batch.results.items(), strict=True)
+    ]
+
+
+def started_parts(batch: Batch, oldest: int, *, nan_is_null: bool) -> list[Columns]:
+    """Return the columns of results of tasks that left a common queue, except of tasks before `oldest`."""
+    parts = []
+    first = batch.first_result_id + len(batch) * len(batch.results)
+    for group in batch.started:
+        ids = group.tasks.task_id.tolist()
+        part = _result_part(
+            batch, group.scheduler, group.columns, list(range(first, first + len(ids))), ids, nan_is_null
         )
+        deleted = bisect_left(ids, oldest)
+        parts.append([column[deleted:] for column in part])
+        first += len(ids)
     return parts
+
+
+def _result_part(
+    batch: Batch, name: str, result: ResultColumns, result_ids: list[int], ids: list[int], nan_is_null: bool
+) -> Columns:
+    return [
+        result_ids,
+        ids,
+        [batch.run.run_id] * len(ids),
+        [name] * len(ids),
+        [batch.device_names[index] for index in result.device.tolist()],
+        *(_floats(getattr(result, column), nan_is_null) for column in RESULT_FLOATS),
+        [STATUS_NAMES[code] for code in result.status.tolist()],
+        [result.model_version] * len(ids),
+    ]
 
 
 def training_columns(batch: Batch, *, nan_is_null: bool) -> Columns:
@@ -239,10 +258,14 @@ def event_columns(pending: PendingBatch) -> Columns:
 
 def longest_latencies(batch: Batch) -> dict[str, float]:
     """Return each scheduler's longest time from a task's arrival to its finish."""
-    if batch.tasks is None:
-        return {}
-    arrival = batch.tasks.arrival_time
-    return {name: _largest(result, arrival) for name, result in batch.results.items()}
+    found: dict[str, float] = {}
+    if batch.tasks is not None:
+        arrival = batch.tasks.arrival_time
+        found = {name: _largest(result, arrival) for name, result in batch.results.items()}
+    for group in batch.started:
+        longest = _largest(group.columns, group.tasks.arrival_time)
+        found[group.scheduler] = max(longest, found.get(group.scheduler, 0.0))
+    return found
 
 
 def _largest(result: ResultColumns, arrival: Floats) -> float:

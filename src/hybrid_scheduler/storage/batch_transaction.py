@@ -140,7 +140,7 @@ async def write_group(
             counts["tasks"] += len(batch)
             if batch.results:
                 results += store.prepare_rows(batch_rows.result_parts(batch, nan_is_null=store.nan_is_null))
-                counts["scheduler_results"] += pending.rows
+                counts["scheduler_results"] += len(batch) * len(batch.results)
             if batch.optimal_fraction is not None:
                 training += store.prepare_rows([batch_rows.training_columns(batch, nan_is_null=store.nan_is_null)])
                 counts["training_data"] += len(batch)
@@ -164,6 +164,7 @@ async def write_group(
         ):
             if prepared:
                 await store.insert(table, columns, prepared)
+        counts["scheduler_results"] += await _insert_started(store, group)
         for pending in group:
             for v in pending.batch.versions:
                 await store.execute(
@@ -179,6 +180,31 @@ async def write_group(
         await set_meta(store, "journal", json_text({"instance": instance, "batch": last.number}))
         if heartbeat is not None:
             await set_heartbeat(store, heartbeat)
+
+
+async def _insert_started(store: Store, group: Sequence[PendingBatch]) -> int:
+    """Insert the results of tasks that left a common queue, and return their number.
+
+    A task may have been deleted while it waited. Tasks are deleted in the order of their numbers.
+    """
+    results: list[Any] = []
+    count = 0
+    oldest: dict[str, int] = {}
+    for pending in group:
+        batch, run_id = pending.batch, pending.batch.run.run_id
+        if not batch.started:
+            continue
+        if run_id not in oldest:
+            first = "SELECT task_id FROM tasks WHERE run_id = ? ORDER BY ordinal LIMIT 1"
+            found = await store.fetch(first, run_id)
+            oldest[run_id] = found[0][0] if found else batch.counters.next_task_id
+        for part in batch_rows.started_parts(batch, oldest[run_id], nan_is_null=store.nan_is_null):
+            if part[0]:
+                results += store.prepare_rows([part])
+                count += len(part[0])
+    if results:
+        await store.insert("scheduler_results", batch_rows.RESULT_COLUMNS, results)
+    return count
 
 
 async def without_stored_runs(

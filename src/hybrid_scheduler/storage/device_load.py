@@ -10,15 +10,16 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..core import Floats, Ints
 from . import tables
-from .history_analysis import gantt, hosts_of, ordinal_range, task_window
+from .history_analysis import gantt, hosts_of, ordinal_range, task_range, task_window
 
 #: Most tasks that are looked through for a window.
 _MOST_SCANNED = 6_000
@@ -26,6 +27,8 @@ _MOST_SCANNED = 6_000
 _BUCKETS, _FIRST_WIDTH_S, _MOST_TIMELINES = 16_384, 1 / 64, 24
 #: Rows of one query and most rows of one request; a longer run is completed by the next requests.
 _PAGE, _ROWS_PER_REQUEST = 5_000, 15_000
+#: Number of a run's first tasks among whose results the first one is.
+_FIRST_TASKS = 100
 #: Most parts of tasks that are returned one by one.
 _MOST_BLOCKS = 1_200
 
@@ -83,11 +86,11 @@ class _BusyBuckets:
 
 @dataclass
 class _Timeline:
-    """Busy seconds of one scheduler's devices, up to a task."""
+    """Busy seconds of one scheduler's devices, up to a result."""
 
     buckets: _BusyBuckets
-    last_task: int = 0
-    #: Arrival of the last task that was read, and the latest end of a part.
+    last_result: int = 0
+    #: Time up to which all was read, and the latest end of a part.
     known_to: float = 0.0
     last_end: float = 0.0
 
@@ -246,16 +249,21 @@ async def _catch_up(
     timeline: _Timeline,
 ) -> None:
     """Read the rows after the last one of the timeline."""
+    if timeline.last_result == 0:
+        # Results of earlier runs need not be looked through.
+        first, _ = await task_range(connection, run_id) or (0, 0)
+        near_first = results.c.task_id.between(first, first + _FIRST_TASKS)
+        timeline.last_result = (await connection.scalar(select(func.min(results.c.id)).where(near_first)) or 1) - 1
     for _ in range(_ROWS_PER_REQUEST // _PAGE):
         query = (
-            select(*_PARTS, results.c.task_id, tasks.c.arrival_time)
+            select(*_PARTS, results.c.start_time, results.c.id, results.c.task_id, tasks.c.arrival_time)
             .join(tasks, tasks.c.task_id == results.c.task_id)
             .where(
-                results.c.task_id > timeline.last_task,
+                results.c.id > timeline.last_result,
                 results.c.scheduler_name == scheduler,
                 results.c.run_id == run_id,
             )
-            .order_by(results.c.task_id)
+            .order_by(results.c.id)
             .limit(_PAGE)
         )
         rows = (await connection.execute(query)).all()
@@ -266,7 +274,13 @@ async def _catch_up(
             timeline.last_end = max(timeline.last_end, float(end.max()))
             timeline.buckets.grow(timeline.last_end)
             timeline.buckets.add(device, start, end)
-        timeline.last_task, timeline.known_to = rows[-1][-2], max(timeline.known_to, float(rows[-1][-1]))
+        timeline.last_result, known_to = rows[-1][-3], float(rows[-1][-1])
+        if any(after[-2] < before[-2] for before, after in pairwise(rows)):
+            # A common queue: tasks that started earlier may come in the next page.
+            known_to = max(float(row[-1]) for row in rows)
+            if len(rows) == _PAGE:
+                known_to = min(float(row[-4]) for row in rows if row[-4] is not None)
+        timeline.known_to = max(timeline.known_to, known_to)
         if len(rows) < _PAGE:
             return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from alembic.migration import MigrationContext
 
 from .batch_transaction import COUNTED_TABLES
 from .database import DatabaseAddress, DatabaseUnusable
+from .recovery import waiting_tasks
 from .schema_version import newest_revision, revision_of, with_connection
 from .tables import metadata
 
@@ -177,8 +179,10 @@ def _check_rows(connection: sa.Connection) -> Iterator[Finding]:
     for name, query, description in _INVALID_ROWS:
         found = connection.execute(sa.text(query)).scalar() or 0
         yield Finding(name, not found, f"{found} {description}" if found else f"no {description}")
+    states = connection.execute(sa.text("SELECT state FROM runs WHERE status <> 'stopped' AND state IS NOT NULL"))
+    waiting = {task for (state,) in states for task in waiting_tasks(json.loads(state))}
     for name, query, description in _FOREIGN_TASKS:
-        ids = [str(row[0]) for row in connection.execute(sa.text(query))]
+        ids = [str(row[0]) for row in connection.execute(sa.text(query)) if row[0] not in waiting]
         some = f"{len(ids)} {description}, such as {', '.join(ids[:3])}"
         yield Finding(name, not ids, some if ids else f"no {description}")
     yield _check_devices(connection)

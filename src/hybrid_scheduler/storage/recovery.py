@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import InvalidInputError, Workload
 from ..core.outcome import STATUS_NAMES
-from ..live.batch_records import IdempotencyKey, Recent, Recovered, ResultColumns, RunRecord
+from ..live.batch_records import IdempotencyKey, Recent, Recovered, ResultColumns, RunRecord, StartedTasks
 from ..live.published_names import published_name
 from . import tables
 from .batch_rows import RESULT_FLOATS
@@ -45,7 +45,14 @@ async def recover(store: Store) -> Recovered:
         **row | {"schedulers": tuple(json.loads(row["schedulers"])), "config": json.loads(row["config"])}
     )
     checkpoint = None if state is None else json.loads(state)
-    return Recovered(counters, run, checkpoint, await _recent(store, run, devices), keys)
+    recent = await _recent(store, run, devices, waiting_tasks(checkpoint or {}))
+    return Recovered(counters, run, checkpoint, recent, keys)
+
+
+def waiting_tasks(checkpoint: dict[str, Any]) -> set[int]:
+    """Return the ids of the tasks that waited in the common queue of a central scheduler."""
+    lanes = checkpoint.get("lanes", {}).values()
+    return {task[0] for lane in lanes for task in lane.get("queue", {}).get("tasks", ())}
 
 
 async def _recent_keys(store: Store) -> dict[IdempotencyKey, int | str]:
@@ -66,7 +73,7 @@ async def _recent_keys(store: Store) -> dict[IdempotencyKey, int | str]:
     return {IdempotencyKey(key, digest, task): task if run is None else run for key, digest, task, run in rows}
 
 
-async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | None:
+async def _recent(store: Store, run: RunRecord, devices: list[str], waiting: set[int]) -> Recent | None:
     newest = await store.fetch(
         f"SELECT {', '.join(_TASK)} FROM tasks WHERE run_id = ? ORDER BY ordinal DESC LIMIT ?",
         run.run_id,
@@ -82,7 +89,7 @@ async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | 
         max(row[0] for row in newest),
         run.run_id,
     )
-    own = _own_tasks(newest, rows, set(devices))
+    own = _own_tasks(newest, rows, set(devices), waiting)
     if foreign := [row[0] for row in newest if row[0] not in own]:
         some = ", ".join(map(str, foreign[:5]))
         _log.warning("run %s: %d tasks are not the engine's and are skipped: %s", run.run_id, len(foreign), some)
@@ -93,20 +100,23 @@ async def _recent(store: Store, run: RunRecord, devices: list[str]) -> Recent | 
     for found in rows:
         if found[0] in own:
             by_scheduler.setdefault(found[1], []).append(found)
-    # A scheduler that joined within these tasks has fewer results than there are tasks: it starts from nothing.
-    return Recent(
-        _workload(newest),
-        {name: _columns(found, devices) for name, found in by_scheduler.items() if len(found) == len(newest)},
-    )
+    # A scheduler with fewer results than there are tasks is a central one, or it joined within these tasks.
+    complete = {name: found for name, found in by_scheduler.items() if len(found) == len(newest)}
+    started = {}
+    for name in by_scheduler.keys() - complete.keys():
+        ids = {found[0] for found in by_scheduler[name]}
+        tasks = _workload([row for row in newest if row[0] in ids])
+        started[name] = StartedTasks(name, tasks, _columns(by_scheduler[name], devices))
+    return Recent(_workload(newest), {name: _columns(found, devices) for name, found in complete.items()}, started)
 
 
-def _own_tasks(tasks: list[Any], results: list[Any], devices: set[str]) -> set[int]:
-    """Return the tasks that an engine can have written.
+def _own_tasks(tasks: list[Any], results: list[Any], devices: set[str], waiting: set[int]) -> set[int]:
+    """Return the tasks that an engine can have written; those that wait need no result.
 
     Another program may have added rows to the run. Such a task has values that no task has, no result, a result on
     an unknown device, or an arrival out of order; of those, as few as possible are left out.
     """
-    with_result = {row[0] for row in results}
+    with_result = {row[0] for row in results} | waiting
     device, status = _RESULT.index("device"), _RESULT.index("status")
     invalid = {row[0] for row in results if row[device] not in devices or row[status] not in STATUS_NAMES}
     valid = [row for row in tasks if row[0] in with_result - invalid and _is_valid(row)]

@@ -148,7 +148,8 @@ class MemoryJournal:
         """Return the tasks of the newest batch that has some."""
         for batch in reversed(self.batches):
             if batch.run.run_id == run_id and batch.tasks is not None:
-                return Recent(batch.tasks, batch.results)
+                started = {each.scheduler: each for each in batch.started}
+                return Recent(batch.tasks, batch.results, started)
         return None
 
 

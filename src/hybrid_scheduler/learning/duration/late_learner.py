@@ -9,7 +9,6 @@ tried within the limits of `learned_placement.py`, even if the task must wait fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from numba import types
@@ -29,6 +28,9 @@ from ...compiled.late_binding import (
     COEFFICIENTS,
     LOOK_AHEAD,
     QUEUE_RULE,
+    UNKNOWN_WORK,
+    QueuePlanner,
+    WaitingTask,
     any_idle,
     enqueue,
     plan_task,
@@ -36,7 +38,18 @@ from ...compiled.late_binding import (
     reserve,
 )
 from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
-from ...core import Central, Decision, Outcome, Outcomes, Queue, Setting, Task, TimeTable, View, Workload
+from ...core import (
+    Decision,
+    Explanation,
+    Floats,
+    Outcome,
+    Outcomes,
+    Prediction,
+    Setting,
+    Task,
+    TimeTable,
+    Workload,
+)
 from .hierarchical_learner import HierarchicalLearner
 from .hierarchical_regression import STATE, add_kind
 from .learned_placement import (
@@ -48,6 +61,7 @@ from .learned_placement import (
     may_split,
     note_task,
     renew_prices,
+    restart_clock,
     try_device,
     worth_and_typical,
 )
@@ -66,8 +80,6 @@ _LOOP = types.int64(
     ROW_HEAP, ROW_HEAP, ROW_HEAP, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
     *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
 )  # fmt: skip
-#: Priced work of a task that came before anything was known.
-_UNKNOWN_WORK = -1.0
 
 
 @inner
@@ -75,7 +87,7 @@ def _admit(state, placement, rule, release, size, intensity, memory, kind, devic
     """Note a task that was released; return the key by which it waits and its priced work."""
     due = note_task(placement, size, intensity, memory, kind)
     if not estimate(state, placement, 0.0, size, intensity, memory, kind):
-        return release, _UNKNOWN_WORK
+        return release, UNKNOWN_WORK
     if due:
         renew_prices(state, placement, devices)
         worth, typical = worth_and_typical(placement)
@@ -125,7 +137,7 @@ def _plan(  # type: ignore[no-untyped-def]
         begin_parts(placement, kind, device, share, devices)
         return device, share, True, work
     times = placement.times
-    if work == _UNKNOWN_WORK:
+    if work == UNKNOWN_WORK:
         _, work = enqueue(rule, release, times, devices)
     else:
         behind -= work
@@ -194,7 +206,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
         while queue.length[0] > 0 and skipped.length[0] < LOOK_AHEAD and any_idle(now, planned):
             key = queue.key[0]
             i = pop_row(queue)
-            known = work[i] != _UNKNOWN_WORK
+            known = work[i] != UNKNOWN_WORK
             device, share, starts, work[i] = _plan(
                 state, placement, rule, now, size[i], intensity[i], memory[i], kind_number[kind[i]], divisible[i],
                 arrival[i], work[i], planned, behind, rule_devices,
@@ -204,7 +216,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
             if not starts:
                 push_row(skipped, key, i)
                 continue
-            if work[i] != _UNKNOWN_WORK:
+            if work[i] != UNKNOWN_WORK:
                 rule.waiting[0] -= work[i]
             place_row(
                 i, device, share, task_id, memory, now, table, devices, free_at, busy, sigma, seed, memory_policy,
@@ -228,7 +240,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
     return events
 
 
-class LateLearner(Central):
+class LateLearner(QueuePlanner):
     """Late binding by durations that a `HierarchicalLearner` learns from executed parts.
 
     Parameters
@@ -252,8 +264,8 @@ class LateLearner(Central):
         self.rule = queue_rule(
             int(platform.is_cpu.sum()), len(platform.accelerators), COEFFICIENTS, self.boost, objective, classes
         )
-        #: Key, priced work and task of each waiting task, in the queue's order.
-        self._waiting: list[tuple[float, float, float, Task]] = []
+        self.clear_queue()
+        self._tried = False
 
     def started_learner(self, setting: Setting) -> HierarchicalLearner:
         """Return the learner at the start of a run."""
@@ -262,48 +274,49 @@ class LateLearner(Central):
 
     # ---------------------------------------------------------------- event by event
 
-    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
-        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
-        learner, totals, waiting = self.learner, self.rule.waiting, self._waiting
-        for position in range(len(waiting), len(queue)):
-            task = queue[position]
-            kind = learner.number(task.kind)  # may replace the arrays
-            if not self.setting.objective.is_latency_only:
-                learner.update_objective(task, kind)
-                weight, prices = learner.placement.objective_prices
-                self.rule.params[-1 - len(prices)] = weight
-                self.rule.params[-len(prices) :] = prices
-            key, work = compiled(_admit_one, _ADMIT)(
-                learner.model, learner.placement, self.rule, view.now, task.size, task.compute_intensity,
-                task.memory_required, kind, learner.devices,
-            )  # fmt: skip
-            waiting.append((key, work, view.now, task))
-        planned, behind, skipped = view.free_at.copy(), totals[0], 0
-        for entry_ in sorted(waiting, key=lambda one: (one[0], one[3].task_id)):
-            if skipped >= LOOK_AHEAD or not (planned <= view.now).any():
-                break
-            key, before, release, task = entry_
-            device, share, begins, work = compiled(_plan_one, _PLAN)(
-                learner.model, learner.placement, self.rule, view.now, task.size, task.compute_intensity,
-                task.memory_required, learner.number(task.kind), task.divisible, release, before, planned, behind,
-                learner.devices,
-            )  # fmt: skip
-            position = waiting.index(entry_)
-            if before != _UNKNOWN_WORK:
-                behind -= work
-            if not begins:
-                waiting[position] = key, work, release, task
-                skipped += 1
-                continue
-            if work != _UNKNOWN_WORK:
-                totals[0] -= work
-            del waiting[position]
-            decision = Decision(int(device), float(share))
-            learner.remember(task, decision)
-            yield position, decision
-            np.maximum(planned, view.free_at, out=planned)
-        if not waiting:
-            totals[0] = 0.0
+    def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
+        """Return the key by which a released task waits, and its priced work."""
+        learner = self.learner
+        restart_clock(learner.placement, now)  # a loaded model may know later arrivals
+        kind = learner.number(task.kind)  # may replace the arrays
+        if not self.setting.objective.is_latency_only:
+            learner.update_objective(task, kind)
+            weight, prices = learner.placement.objective_prices
+            self.rule.params[-1 - len(prices)] = weight
+            self.rule.params[-len(prices) :] = prices
+        key, work = compiled(_admit_one, _ADMIT)(
+            learner.model, learner.placement, self.rule, now, task.size, task.compute_intensity,
+            task.memory_required, kind, learner.devices,
+        )  # fmt: skip
+        return key, work
+
+    def plan(
+        self, waiting: WaitingTask, now: float, planned: Floats, behind: float
+    ) -> tuple[int, float, bool, float]:
+        """Return the placement of a waiting task; see `QueuePlanner.plan`."""
+        learner, task = self.learner, waiting.task
+        tried = learner.placement.trials
+        device, share, begins, work = compiled(_plan_one, _PLAN)(
+            learner.model, learner.placement, self.rule, now, task.size, task.compute_intensity,
+            task.memory_required, learner.number(task.kind), task.divisible, waiting.release, waiting.work,
+            planned, behind, learner.devices,
+        )  # fmt: skip
+        if begins:
+            self._tried = learner.placement.trials > tried
+            learner.remember(task, Decision(int(device), float(share)))
+        return device, share, begins, work
+
+    def prediction(self) -> Prediction | None:
+        """Return the predicted durations of the task that started last; None before anything is known."""
+        return self.learner.prediction()
+
+    def explanation(self) -> Explanation | None:
+        """Return predicted durations and the rule of the task that started last."""
+        known = self.prediction()
+        if known is None:
+            return None
+        policy = "trial" if self._tried else "late_binding"
+        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy)
 
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task; see `Scheduler.observe`."""
@@ -333,6 +346,8 @@ class LateLearner(Central):
         learner = self.learner
         if begin == 0:
             count = len(workload)
+            if count:
+                restart_clock(learner.placement, float(workload.arrival_time[0]))
             self._running, self._queue = empty_heap(count), empty_heap(count)
             self._skipped = empty_heap(min(count, LOOK_AHEAD))
             self._work, self._clock = np.zeros(count), np.array([-math.inf])

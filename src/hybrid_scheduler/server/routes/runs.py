@@ -533,7 +533,7 @@ def _checkpoint_row(
     statistics.restore(saved)
     version = lane.get("version")
     state = "off" if lane.get("failure") else "ready" if version is None else "learned"
-    row = statistics.row(name, state, version, floor)
+    row = statistics.row(name, state, version, floor, len(lane.get("queue", {}).get("tasks", ())))
     if recent is None:
         return row
     quantiles = {quantile: recent[quantile] for quantile in _QUANTILES}

@@ -57,6 +57,9 @@ class ComparisonRow(ResponseModel):
     load_balance: float | None = Field(description="Jain's index over the devices; 1 is even.")
     state: SchedulerState = Field(description="`off`: it failed and was removed from the run.")
     model_version: int | None
+    waiting: int = Field(
+        0, description="Tasks in the common queue of a central scheduler, which have no result yet."
+    )
 
 
 class Run(ResponseModel):

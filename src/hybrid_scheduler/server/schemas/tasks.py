@@ -140,7 +140,7 @@ class ValuedOption(ResponseModel):
 
 
 class DecisionExplanation(ResponseModel):
-    """Values by which a learned scheduler placed a task."""
+    """Values by which a learned or central scheduler placed a task; the latter may predict nothing."""
 
     model_config = response_example(**_EXPLANATION)
 
@@ -150,6 +150,11 @@ class DecisionExplanation(ResponseModel):
         description="Running mean cost of each policy that may decide, in seconds of latency; the lowest decides."
     )
     options: list[ValuedOption] = Field(description="Placements that a network valued; empty without one.")
+    queued: float | None = Field(
+        None,
+        description="Seconds that the task waited in the common queue of a central scheduler before it was placed; "
+        "null if it was placed at its arrival.",
+    )
 
 
 class TaskDetail(TaskResponse):
@@ -168,7 +173,7 @@ class ExplainedTask(TaskDetail):
     model_config = response_example(**_DETAIL, explanations={"rl_agent": _EXPLANATION})
 
     explanations: dict[str, DecisionExplanation] = Field(
-        description="By learned scheduler; only for the newest 1,000 tasks of the live run."
+        description="By learned or central scheduler; only for the newest 1,000 tasks of the live run."
     )
 
 
