@@ -12,20 +12,23 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from loguru import logger
-from numba.core.event import Event, Listener, install_listener
+from numba.core.event import Event, Listener, install_listener, trigger_event
 
 from ..core import HybridSchedulerError
+from ..core.worker_process import WorkerProcess
 from .access_control import is_loopback
 from .app import create_app
 from .app_context import ServerOptions
 from .composition import RunningServer, compile_kernels, open_server, options_of
 from .uvicorn_protocols import ConnectionGuard, FrameProtocol, GuardedHttpProtocol
-from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker
+from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker, load_libraries
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -38,6 +41,11 @@ _PING_INTERVAL_S = 7.5
 _MAX_MESSAGE_BYTES = 64 * 1024
 #: Files besides connections: database, logs, libraries, worker processes.
 _OTHER_FILES = 200
+
+#: Event of numba around a compilation.
+_COMPILING = "numba:compile"
+#: Seconds between two looks at a process that compiles.
+_LOOK_S = 0.5
 
 #: Called with the server's address ("" for an engine alone) once it is ready.
 _ReadyCallback = Callable[[str, RunningServer], None]
@@ -105,6 +113,20 @@ def _stop_signals(stop: Callable[[int], None], numbers: Sequence[signal.Signals]
             signal.signal(number, handler)
 
 
+class _NotCompiled(BaseException):
+    """There is code to compile; not an `Exception`, so that no scheduler is blamed for it."""
+
+
+class _FindUncompiled(Listener):  # type: ignore[misc]
+    """Listener that gives up before the first function is compiled; loading from the cache does not count."""
+
+    def on_start(self, event: Event) -> None:
+        raise _NotCompiled
+
+    def on_end(self, event: Event) -> None:
+        """Do nothing: the block has ended."""
+
+
 class _EndCompiling(Listener):  # type: ignore[misc]
     """Listener that ends compiling before the next function, once Ctrl-C was pressed.
 
@@ -129,11 +151,46 @@ class _EndCompiling(Listener):  # type: ignore[misc]
 
 
 def _compile_kernels(settings: Settings, options: ServerOptions) -> None:
-    """Compile what the run calls, before an event loop defers Ctrl-C."""
-    with install_listener("numba:compile", _EndCompiling()) as ending:
+    """Load what the run calls, before an event loop defers Ctrl-C; compile it first where it is not in the cache.
+
+    The compiler takes hundreds of megabytes that a process keeps, so that another process runs it.
+    """
+    try:
+        with install_listener(_COMPILING, _FindUncompiled()):
+            compile_kernels(settings, options.traces)
+        return
+    except _NotCompiled:
+        _compile_in_process(settings, options)
+    with install_listener(_COMPILING, _EndCompiling()) as ending:  # code that cannot be cached
         with _stop_signals(ending.interrupt, [signal.SIGINT]):
             compile_kernels(settings, options.traces)
         ending.check()
+
+
+def _compile_in_process(settings: Settings, options: ServerOptions) -> None:
+    process = WorkerProcess("compiling process")
+    try:
+        with _blocked_interrupts():
+            done = process.submit(_compile_all, settings, options.traces)
+        with trigger_event(_COMPILING):
+            while True:
+                try:
+                    return done.result(_LOOK_S)
+                except TimeoutError:
+                    with trigger_event(_COMPILING):  # listeners look at their clocks
+                        pass
+    except BrokenExecutor as error:
+        raise HybridSchedulerError(
+            f"the process that compiles kernels ended early: {error}", hint="compiling takes about 1 GB of memory"
+        ) from error
+    finally:
+        process.stop()
+
+
+def _compile_all(settings: Settings, traces: Path) -> None:
+    compile_kernels(settings, traces)
+    if settings.server.warm_whatif:
+        load_libraries()
 
 
 def _raise_file_limit(options: ServerOptions) -> None:
@@ -215,21 +272,21 @@ def serve(
     else:
         options = options_of(settings)
         _raise_file_limit(options)
-        with bound_socket(options.host, options.port) as listener, _whatif_worker(settings) as worker:
+        with bound_socket(options.host, options.port) as listener, contextlib.ExitStack() as stack:
             if role == "all":
                 _compile_kernels(settings, options)
-            loop = _loop_factory()
-            with asyncio.Runner(loop_factory=loop) as runner:
-                interrupted = runner.run(
-                    _run_server(settings, options, listener, role, start, speed, ready, defaults, worker)
-                )
+            worker = stack.enter_context(_whatif_worker(settings))  # it would compile the same
+            runner = stack.enter_context(asyncio.Runner(loop_factory=_loop_factory()))
+            interrupted = runner.run(
+                _run_server(settings, options, listener, role, start, speed, ready, defaults, worker)
+            )
     if interrupted:
         raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def _whatif_worker(settings: Settings) -> Iterator[WhatIfWorker]:
-    """Start the what-if process first: it loads its libraries while this process compiles and opens the database.
+    """Start the what-if process first: it loads its libraries while this process opens the database.
 
     The process begins with Ctrl-C blocked, so that it leaves that to this one even while it imports.
     """

@@ -206,7 +206,7 @@ class ProcessWhatIfWorker:
         *,
         keep: bool = False,
     ) -> None:
-        self._work, self._prepare = work, prepare or _load_libraries
+        self._work, self._prepare = work, prepare or load_libraries
         self._process = WorkerProcess("what-if process", idle_s=None if keep else _IDLE_S)
         self._closed = False
 
@@ -241,7 +241,7 @@ class ProcessWhatIfWorker:
         self._process.stop()
 
 
-def _load_libraries() -> None:
+def load_libraries() -> None:
     """Compute a minimal comparison of all schedulers, which loads compiled code and models."""
     names = tuple(name for name, info in schedulers().items() if info.published)
     compute(WhatIfQuestion(Change(), Machine(), None, "default", names, tasks=20, seeds=2))
