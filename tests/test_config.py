@@ -249,6 +249,11 @@ def test_file_of_too_many_levels_is_refused() -> None:
     ]
 
 
+def test_number_of_thousands_of_digits_is_refused() -> None:
+    (only,) = problems("simulation: {num_gpus: " + "9" * 5000 + "}")
+    assert only.startswith("config.yaml: configuration: must be valid YAML, got 'Exceeds the limit")
+
+
 def test_error_names_its_line() -> None:
     assert problems("\nsimulation:\n  num_gpu: 4\n") == [
         "config.yaml:3: key: must be a known one of section simulation, got 'simulation.num_gpu'"

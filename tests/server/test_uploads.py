@@ -105,6 +105,13 @@ async def test_broken_parquet_is_422(client, body):
     assert (await client.post("/api/traces?name=x", headers=PARQUET, content=body)).status_code == 422
 
 
+async def test_parquet_file_that_ends_pyarrow_does_not_end_the_server(client):
+    body = (Path(__file__).parents[1] / "workload/damaged/column_statistics.parquet").read_bytes()
+    answer = await client.post("/api/traces?name=x", headers=PARQUET, content=body)
+    assert answer.status_code == 422
+    assert "readable Parquet table" in answer.text
+
+
 def parquet_of(rows, **more):
     """A Parquet file of equal rows, which compress to almost nothing."""
     columns = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import random
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -539,6 +540,14 @@ def test_a_tiny_parquet_file_of_countless_rows_is_refused_before_it_is_read(tmp_
     zeros = pa.array(np.zeros(4_000_000, np.int64))
     pq.write_table(pa.table(dict.fromkeys(HEADER.split(","), zeros)), path, compression="zstd")
     assert "rows per byte" in message_of(path)
+
+
+def test_parquet_file_whose_metadata_ends_pyarrow_is_refused():
+    # pyarrow aborts the process when the statistics of a column of this file are looked at.
+    path = Path(__file__).parent / "damaged" / "column_statistics.parquet"
+    for limit in (None, 2**26):
+        with pytest.raises(InvalidInputError, match="must be a readable Parquet table, got '(damaged|Definition)"):
+            load_with_report(path, max_bytes=limit)
 
 
 @pytest.mark.parametrize("content", [b"0" * 20_000_000, b"0,1,1,1,1\n" * 2_000_000], ids=["one line", "many lines"])

@@ -167,7 +167,9 @@ def _from_file(config_file: str | os.PathLike[str] | None, problems: list[Invali
         raise InvalidInputError("configuration", "a readable file", str(path), hint=reason) from None
     try:
         return dict(_file_entries(text, str(path), problems))
-    except (yaml.YAMLError, RecursionError) as error:
+    except InvalidInputError:
+        raise
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a number of thousands of digits
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise InvalidInputError("configuration", "valid YAML", yaml_problem(error), where=where) from None

@@ -297,9 +297,9 @@ async def _receive(chunks: AsyncIterator[bytes], file: Path, limit: int) -> int:
 
 
 def _validate(file: Path, suffix: str, public_name: str) -> tuple[int, list[str]]:
-    if suffix == "parquet":
-        _check_uncompressed_size(file)
     try:
+        if suffix == "parquet":
+            _check_uncompressed_size(file)
         workload, report = load_with_report(file, max_bytes=_MAX_UNCOMPRESSED)
     except DecodedTooLarge:
         raise ApiError(413, f"the trace needs more than {_MAX_UNCOMPRESSED // MIB} MiB once it is read") from None
@@ -310,18 +310,11 @@ def _validate(file: Path, suffix: str, public_name: str) -> tuple[int, list[str]
 
 def _check_uncompressed_size(file: Path) -> None:
     """Raise if the file's metadata announces too much data; nothing is decompressed for that."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from ..workload.parquet_file import announced_chunks
 
-    try:
-        with file.open("rb") as source:
-            metadata = pq.ParquetFile(source).metadata
-            groups = [metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)]
-            # A column of equal values is small however many rows it has, so rows are also counted by memory size.
-            uncompressed = max(sum(groups), metadata.num_rows * metadata.num_columns * 8)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0][:200]
-        raise InvalidInputError("file", "a readable Parquet table", reason) from None
+    chunks = announced_chunks(file)
+    # A column of equal values is small however many rows it has, so values are also counted by memory size.
+    uncompressed = max(sum(stored for _, _, stored in chunks), sum(values for _, values, _ in chunks) * 8)
     if uncompressed > _MAX_UNCOMPRESSED or uncompressed > _MAX_RATIO * max(
         file.stat().st_size, _MIN_SIZE_FOR_RATIO
     ):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +23,16 @@ _ROWS_PER_BYTE = 20
 _ROWS_AT_ONCE = 4096
 _TEXTS = ("kind", "external_id")
 _LISTS = ("dependencies", "dependency_data")
+#: Program that prints column, values and bytes of every column chunk. pyarrow ends the whole process when some damaged
+#: metadata is looked at, so this happens in a process of its own.
+_PRINT_CHUNKS = """
+import json, sys
+import pyarrow.parquet as pq
+metadata = pq.ParquetFile(sys.argv[1]).metadata
+chunks = [metadata.row_group(g).column(c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns)]
+print(json.dumps([(one.path_in_schema, one.num_values, one.total_uncompressed_size) for one in chunks]))
+"""
+_CHUNKS_S = 60.0
 
 
 def write_parquet(workload: Workload, file: BinaryIO) -> None:
@@ -47,17 +60,20 @@ def read_parquet(path: Path, max_bytes: int | None = None) -> Rows:
     """
     # Opened here, not by pyarrow, whose messages would show the whole path.
     with path.open("rb") as file:
-        return _read(file, path.name, max_bytes)
+        return _read(file, path, max_bytes)
 
 
-def _read(file: BinaryIO, name: str, max_bytes: int | None) -> Rows:
+def _read(file: BinaryIO, path: Path, max_bytes: int | None) -> Rows:
+    name = path.name
     size = DecodedSize(max_bytes, name)
     try:
         with pq.ParquetFile(file) as parquet:
             metadata, schema = parquet.metadata, parquet.schema_arrow
         _check_plausible(metadata.num_rows, os.fstat(file.fileno()).st_size, name)
         position, ignored = known_columns(list(schema.names), name)
-        _count_announced(metadata, position, size)
+        size.add(rows=metadata.num_rows)
+        if max_bytes is not None:
+            _count_announced(path, position, size)
         # Texts stay in their dictionaries: a small file can repeat a long text in every row.
         texts = [column for column in _TEXTS if column in position and _is_text(schema.field(column).type)]
         with pq.ParquetFile(file, read_dictionary=texts) as parquet:
@@ -91,17 +107,32 @@ def text_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         raise InvalidInputError("file", "a readable Parquet table", reason, where=path.name) from None
 
 
-def _count_announced(metadata: Any, position: dict[str, int], size: DecodedSize) -> None:
-    """Count rows, list items and stored text by the file's metadata, before anything is decompressed."""
-    size.add(rows=metadata.num_rows)
-    for group in range(metadata.num_row_groups):
-        for index in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(index)
-            column = chunk.path_in_schema.partition(".")[0]
-            if column in _LISTS and column in position:
-                size.add(items=chunk.num_values)
-            elif column in _TEXTS and column in position:
-                size.add(characters=chunk.total_uncompressed_size)
+def announced_chunks(path: Path) -> list[tuple[str, int, int]]:
+    """Return column, number of values and uncompressed bytes of every column chunk, by the file's metadata.
+
+    Raises
+    ------
+    InvalidInputError
+        If the metadata cannot be read.
+    """
+    command = [sys.executable, "-I", "-c", _PRINT_CHUNKS, str(path.absolute())]
+    try:
+        printed = subprocess.run(command, capture_output=True, timeout=_CHUNKS_S, check=True).stdout
+    except subprocess.SubprocessError:
+        raise InvalidInputError(
+            "file", "a readable Parquet table", "damaged metadata of a column", where=path.name
+        ) from None
+    return [(str(column), int(values), int(stored)) for column, values, stored in json.loads(printed)]
+
+
+def _count_announced(path: Path, position: dict[str, int], size: DecodedSize) -> None:
+    """Count list items and stored text by the file's metadata, before anything is decompressed."""
+    for chunk, values, stored in announced_chunks(path):
+        column = chunk.partition(".")[0]
+        if column in _LISTS and column in position:
+            size.add(items=values)
+        elif column in _TEXTS and column in position:
+            size.add(characters=stored)
 
 
 def _characters(column: Any) -> int:
