@@ -23,13 +23,14 @@ _ROWS_PER_BYTE = 20
 _ROWS_AT_ONCE = 4096
 _TEXTS = ("kind", "external_id")
 _LISTS = ("dependencies", "dependency_data")
-#: Program that prints column, values and bytes of every column chunk. pyarrow ends the whole process when some damaged
-#: metadata is looked at, so this happens in a process of its own.
+#: Program that prints column, values and bytes of every column chunk. pyarrow ends the whole process when it looks at
+#: some damaged metadata, so this happens in a process of its own.
 _PRINT_CHUNKS = """
 import json, sys
 import pyarrow.parquet as pq
 metadata = pq.ParquetFile(sys.argv[1]).metadata
-chunks = [metadata.row_group(g).column(c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns)]
+groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+chunks = [group.column(index) for group in groups for index in range(metadata.num_columns)]
 print(json.dumps([(one.path_in_schema, one.num_values, one.total_uncompressed_size) for one in chunks]))
 """
 _CHUNKS_S = 60.0
