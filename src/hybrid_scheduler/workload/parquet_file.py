@@ -23,8 +23,8 @@ _ROWS_PER_BYTE = 20
 _ROWS_AT_ONCE = 4096
 _TEXTS = ("kind", "external_id")
 _LISTS = ("dependencies", "dependency_data")
-#: Program that prints column, values and bytes of every column chunk. pyarrow ends the whole process when it looks at
-#: some damaged metadata, so this happens in a process of its own.
+#: Program that prints column, values and bytes of every column chunk. pyarrow ends the whole process when it looks
+#: at some damaged metadata, so this happens in a process of its own.
 _PRINT_CHUNKS = """
 import json, sys
 import pyarrow.parquet as pq
