@@ -43,6 +43,8 @@ def executor(fake: FakeAccelerator) -> Iterator[hs.HybridExecutor]:
 
 def _learn(executor: hs.HybridExecutor, fake: FakeAccelerator) -> None:
     """Let the executor measure the functions on both devices, and forget what was counted."""
+    executor.graph.wait_ready()
+    executor.graph.placement.bandwidth[:] = [1e12]  # as measured on a machine that is not busy
     for _ in range(6):
         executor.submit(total, [executor.submit(step, SQUARE, SQUARE)] * 2).result()
         executor.graph.wait_learned()

@@ -1,8 +1,10 @@
-"""Worker of an accelerator: one thread starts tasks on it, another waits for them to end.
+"""Worker of an accelerator: tasks are started by the thread that submits them, or by the worker's own.
 
-The first thread does not wait for kernels. While one runs it copies the inputs of the next tasks and starts them,
-and tasks that need a result on the same device are started before that result is complete. Only a short task that
-the program waits for, with nothing behind it, is ended by the first thread itself.
+Starting kernels takes microseconds and waits for none of them, so that a submitting thread starts a task itself if
+nothing waits before it: another thread would have to take the interpreter's lock for every kernel. All tasks are
+started one after another, in one stream, and a task that needs a result on the same device is started before that
+result is complete. A thread that waits for a result ends the tasks up to it; a second thread of the worker ends
+those that no thread waits for.
 """
 
 from __future__ import annotations
@@ -12,9 +14,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from .accelerators import AcceleratorBackend, measured_bandwidth
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
     from .task_graph import TaskGraph
 
 _log = logging.getLogger(__name__)
-#: Tasks that may be started and not yet complete: more would only hold memory.
-_MOST_STARTED = 64
-#: Weight of the newest copy in the mean bandwidth, and the smallest copy that counts.
-_NEWEST, _LEAST_COPY = 0.2, 1 << 20
-#: Seconds between two looks at what is complete, while the program does not wait for it.
-_NAP = 0.001
-#: Tasks that are expected to take fewer seconds may be waited for by the thread that starts tasks.
-_SHORT = 0.001
+#: Tasks that may be started and not yet ended: more would only hold memory.
+_MOST_STARTED = 256
+#: Weight of the newest copy in the mean bandwidth, the smallest copy that counts, and how far one may change it.
+_NEWEST, _LEAST_COPY, _MOST_CHANGE = 0.2, 4 << 20, 2.0
+#: Seconds between two looks at what is complete while nothing waits for it, and after the newest start of a task:
+#: a thread that ends tasks meanwhile takes the interpreter's lock from the one that starts them.
+_NAP = 0.005
+#: Seconds between two looks while a thread waits for one of several futures.
+_SHORT_NAP = 0.0005
 
-#: A task that was started: its future, the events before and after it, and the data that it uses.
-_Started = tuple["TaskFuture", Any, Any, Sequence[DataHandle]]
+#: A task that was started: its future, and the events before and after it.
+_Started = tuple["TaskFuture", Any, Any]
 
 
 class AcceleratorWorker:
@@ -58,15 +59,18 @@ class AcceleratorWorker:
     def __init__(self, graph: TaskGraph, accelerator: AcceleratorBackend, space: int) -> None:
         self._graph, self.accelerator, self._space = graph, accelerator, space
         self._queue: RankedQueue[TaskFuture] = RankedQueue()
-        self._started: SimpleQueue[_Started | None] = SimpleQueue()
-        self._slots = threading.Semaphore(_MOST_STARTED)
+        #: Held by the thread that starts a task; a task may itself submit one that is started in the same thread.
+        self._starting = threading.RLock()
+        #: Tasks that are started and not ended, in the order of their start.
+        self._started: deque[_Started] = deque()
         self._lock = threading.Lock()
-        self._expected = 0.0
-        #: Tasks that were given to the second thread, and those of them that have ended.
-        self._given = self._taken = 0
+        #: Expected seconds of the tasks in the queue, and when those that are started are expected to be complete.
+        self._queued, self._busy_until = 0.0, 0.0
+        #: When the newest task was started.
+        self._started_at = 0.0
         self.lost: str | None = None
-        #: Set when the program waits for a result of this device.
-        self._awaited = threading.Event()
+        #: Wakes the second thread; whether it waits for a task to be started; whether it ends after the last one.
+        self._wake, self._resting, self._closing = threading.Event(), False, False
         #: Set when the first thread has prepared the device.
         self.ready = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -74,10 +78,10 @@ class AcceleratorWorker:
     # ---------------------------------------------------------------- called by other threads
 
     def put(self, node: TaskFuture) -> None:
-        """Add a task; the threads start with the first one."""
+        """Add a task to the queue; the threads start with the first one."""
         with self._lock:
             if self.lost is None:
-                self._expected += node.predicted
+                self._queued += node.predicted
                 if not self._threads:
                     self._start()
                 self._queue.put(node, node.rank)
@@ -86,18 +90,65 @@ class AcceleratorWorker:
             node, DeviceLostError(self.lost), self.accelerator.device_class, keep=True
         )
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a task would be started at once by the thread that submits it."""
+        return self.lost is None and not len(self._queue) and self.ready.is_set()
+
+    def start_here(self, node: TaskFuture) -> bool:
+        """Start a task in the calling thread; return False if others come first, so that it must be put."""
+        if not self.is_free:
+            return False
+        if len(self._started) > _MOST_STARTED // 2:
+            while (one := self._claim(wait=False)) is not None:
+                self._finish(*one)
+            if len(self._started) >= _MOST_STARTED:
+                return False
+        if not self._starting.acquire(blocking=False):
+            return False
+        try:
+            node.begin_unshared()
+            self._run(node)
+        finally:
+            self._starting.release()
+        return True
+
     def backlog(self) -> float:
         """Return the expected seconds of all tasks here that are not complete; infinite if the device is lost."""
-        return self._expected if self.lost is None else math.inf
+        if self.lost is not None:
+            return math.inf
+        try:
+            newest = self._started[-1]
+        except IndexError:
+            return self._queued
+        if self._is_complete(newest[2]):
+            return self._queued
+        return self._queued + max(newest[0].predicted, self._busy_until - self._graph.clock())
 
     @property
     def waiting(self) -> int:
         """Number of tasks that have not been started."""
         return len(self._queue)
 
-    def hurry(self) -> None:
-        """End tasks as soon as they are complete: the program waits for one of them."""
-        self._awaited.set()
+    def hurry(self, node: TaskFuture, *, here: bool) -> None:
+        """End a task when it is complete, because the program waits for it; with `here`, in the calling thread."""
+        if here and node.available:
+            one = self._claim(node)
+            if one is not None:
+                self._finish(*one)
+        else:
+            self._wake.set()
+
+    def end_if_complete(self, node: TaskFuture) -> None:
+        """End a task in the calling thread if it is complete."""
+        one = self._claim(node, wait=False)
+        if one is not None:
+            self._finish(*one)
+
+    def end_started(self) -> None:
+        """Wait for the tasks that are started, and end them in the calling thread."""
+        while (one := self._claim()) is not None:
+            self._finish(*one)
 
     def start(self) -> None:
         """Start the threads now, so that the device is ready before the first task."""
@@ -108,7 +159,7 @@ class AcceleratorWorker:
     def cancel_waiting(self) -> None:
         """Cancel the tasks that have not begun."""
         for node in self._queue.drain():
-            self._done(node)
+            self._leave_queue(node)
             node.cancel()
 
     def close(self) -> None:
@@ -118,7 +169,8 @@ class AcceleratorWorker:
         if threads:
             self._queue.close()
             threads[0].join()
-            self._started.put(None)
+            self._closing = True
+            self._wake.set()
             threads[1].join()
 
     def _start(self) -> None:
@@ -127,9 +179,9 @@ class AcceleratorWorker:
             self._threads.append(thread)
             thread.start()
 
-    def _done(self, node: TaskFuture) -> None:
+    def _leave_queue(self, node: TaskFuture) -> None:
         with self._lock:
-            self._expected = max(0.0, self._expected - node.predicted)
+            self._queued = max(0.0, self._queued - node.predicted)
 
     # ---------------------------------------------------------------- starting tasks
 
@@ -143,99 +195,104 @@ class AcceleratorWorker:
                 self._graph.placement.bandwidth[self._space - 1] = measured_bandwidth(self.accelerator)
         self.ready.set()
         while (node := self._queue.get()) is not None:
-            if not node.begin():
-                self._done(node)
-                continue
-            self._slots.acquire()
-            try:
-                self._run(node)
-            except Exception as error:  # in the executor's own code: the task must not hang
-                _log.exception("task %s could not be started", node.number)
-                self._slots.release()
-                self._done(node)
-                self._graph.fail(node, error)
+            self._leave_queue(node)
+            while len(self._started) >= _MOST_STARTED and (one := self._claim()) is not None:
+                self._finish(*one)
+            with self._starting, suppress(BaseException):  # the task has ended with it
+                if node.begin():
+                    self._run(node)
             del node
 
     def _run(self, node: TaskFuture) -> None:
-        error: Exception | None = None
+        """Start a task that has begun; whatever happens, it is started, sent to the CPU, or ended."""
+        try:
+            error = self._tried(node)
+            if error is None:
+                return
+            if isinstance(error, DeviceLostError) and not isinstance(error, DataLostError):
+                self._lose(str(error))
+            keep = isinstance(error, DeviceLostError) or is_out_of_memory(error)
+            self._graph.failed_on_accelerator(node, error, self.accelerator.device_class, keep=keep)
+        except BaseException as error:
+            self._graph.fail(node, error)
+            if isinstance(error, KeyboardInterrupt):  # meant for the program, not for the task
+                raise
+            if isinstance(error, Exception):  # in the executor's own code
+                _log.exception("task %s could not be started", node.number)
+
+    def _tried(self, node: TaskFuture) -> Exception | None:
+        """Start a task, a second time after lack of memory; return the error that keeps it from this device."""
         for attempt in range(2):
             try:
                 self._launch(node)
-            except Exception as caught:
-                error = caught
-                if not is_out_of_memory(caught) or attempt == 1:
-                    break
+            except Exception as error:
+                if not is_out_of_memory(error) or attempt == 1:
+                    return error
                 error.__traceback__ = None  # its frames hold arrays of the failed attempt
-                self._graph.directory.evict(self._space, math.inf)
-                self.accelerator.recover()
             else:
-                return
-        self._slots.release()
-        self._done(node)
-        assert error is not None
-        if isinstance(error, DeviceLostError) and not isinstance(error, DataLostError):
-            self._lose(str(error))
-        keep = isinstance(error, DeviceLostError) or is_out_of_memory(error)
-        self._graph.failed_on_accelerator(node, error, self.accelerator.device_class, keep=keep)
+                return None
+            self.end_started()  # tasks that have ended hold no memory
+            self._graph.directory.evict(self._space, math.inf)
+            self.accelerator.recover()
+        return None
 
     def _launch(self, node: TaskFuture) -> None:
-        accelerator, directory, handles = self.accelerator, self._graph.directory, node.handles
-        directory.hold(handles, self._space)
+        accelerator, graph, space, handles = self.accelerator, self._graph, self._space, node.handles
+        directory = graph.directory
+        began = time.perf_counter()
+        missing = 0
+        for one in handles:
+            if space not in one.copies:
+                missing += one.nbytes
+        if missing:
+            directory.hold(handles, space)
         try:
-            began = time.perf_counter()
-            missing = directory.missing_bytes(handles, self._space)
 
             def here(value: Any) -> Any:
-                return directory.on_accelerator(value, self._space) if isinstance(value, DataHandle) else value
+                return directory.on_accelerator(value, space) if type(value) is DataHandle else value
 
-            args = replaced(node.args, here)
+            args = tuple([here(one) for one in node.args]) if node.flat else replaced(node.args, here)
             kwargs = replaced(node.kwargs, here) if node.kwargs else {}
-            node.transfer, node.copied = time.perf_counter() - began, missing
-            if missing >= _LEAST_COPY:
-                rates = self._graph.placement.bandwidth
-                rates[self._space - 1] += _NEWEST * (missing / node.transfer - rates[self._space - 1])
+            if missing:
+                self._note_copy(node, missing, time.perf_counter() - began)
             start = accelerator.mark()
-            node.started = self._graph.clock()
+            node.started = graph.clock()
             result = accelerator.run(node.function.gpu, args, kwargs)
             end = accelerator.mark()
-        except BaseException:
-            directory.let_go(handles, self._space)
-            raise
+        finally:
+            if missing:
+                directory.let_go(handles, space)
 
         def made(value: Any) -> Any:
-            if not is_array(value) and not accelerator.holds(value):
-                return value
-            space = self._space if accelerator.holds(value) else HOST
-            return directory.made(value, space, tensor=node.tensor, event=end if space else None)
+            if accelerator.holds(value):
+                return directory.made(value, space, tensor=node.tensor, event=end)
+            return directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
 
         node.device_class = accelerator.device_class
-        value = replaced(result, made)
+        value = made(result) if accelerator.holds(result) else replaced(result, made)
         try:
-            check_result(self._graph.placement, node, value)
+            check_result(graph.placement, node, value)
         except Exception as error:
-            directory.let_go(handles, self._space)
-            self._slots.release()
-            self._done(node)
-            self._graph.fail(node, error)
+            graph.fail(node, error)
             return
-        directory.make_space(self._space, 0)
-        self._graph.launched(node, value)
-        if self._is_last(node):
-            self._finish(node, start, end, handles)
-            return
-        self._given += 1
-        self._started.put((node, start, end, handles))
-        if node.awaited:
-            self.hurry()
+        directory.make_space(space, 0)
+        self._started_at = node.started
+        self._busy_until = max(self._busy_until, node.started) + node.predicted
+        # Memory of results that nothing else uses is free for the next task. Copies of the program's own arrays are
+        # kept until the task has ended, so that further tasks find them.
+        node.args = node.kwargs = None
+        node.handles = [one for one in handles if HOST in one.copies]
+        graph.launched(node, value)
+        self._started.append((node, start, end))
+        if node.awaited or self._resting:
+            self._wake.set()
 
-    def _is_last(self, node: TaskFuture) -> bool:
-        """Return whether a short task is awaited, and nothing else is under way or waits here.
-
-        Handing it to the second thread would take longer than many such tasks do.
-        """
-        return (
-            node.awaited and 0.0 < node.predicted < _SHORT and self._given == self._taken and not len(self._queue)
-        )
+    def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:
+        node.transfer, node.copied = seconds, nbytes
+        if nbytes >= _LEAST_COPY:
+            rates, i = self._graph.placement.bandwidth, self._space - 1
+            rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MOST_CHANGE), rates[i] * _MOST_CHANGE)
+            rates[i] += _NEWEST * (rate - rates[i])
 
     def _lose(self, reason: str) -> None:
         """Close the device: its waiting tasks run on the CPU, and no more are sent here."""
@@ -254,47 +311,61 @@ class AcceleratorWorker:
     # ---------------------------------------------------------------- ending tasks
 
     def _complete(self) -> None:
-        started: deque[_Started] = deque()
-        closing = False
-        while not closing or started:
-            closing = self._take(started) or closing
-            awaited = any(one[0].awaited for one in started)
-            if not awaited and not closing:
-                # A nap lets several tasks end at once: waking up for each would disturb the other thread.
-                self._awaited.wait(_NAP)
-                self._awaited.clear()
-            while started and (
-                awaited
-                or closing
-                or len(started) > _MOST_STARTED // 2
-                or self.accelerator.is_complete(started[0][2])
-            ):
-                self._finish(*started.popleft())
-                self._taken += 1
+        while not self._closing or self._started:
+            if not self._started:
+                self._resting = True
+                if not self._started and not self._closing:
+                    self._wake.wait()
+                self._resting = False
+            self._wake.clear()
+            awaited, watched = self._asked_for()
+            if not awaited and not self._closing:
+                self._wake.wait(_SHORT_NAP if watched else _NAP)
+                awaited, watched = self._asked_for()
+            wait = awaited or self._closing
+            quiet = self._graph.clock() - self._started_at > _NAP
+            if wait or watched or quiet:
+                while (one := self._claim(wait=wait)) is not None:
+                    self._finish(*one)
 
-    def _take(self, started: deque[_Started]) -> bool:
-        """Add what was started to a list, waiting if it is empty; return whether that is all."""
-        while not started or not self._started.empty():
-            one = self._started.get()
-            if one is None:
-                return True
-            started.append(one)
-        return False
+    def _asked_for(self) -> tuple[bool, bool]:
+        """Return whether a thread waits for the result of a started task, and whether one is told of its end."""
+        started = [one[0] for one in list(self._started)]
+        return any(one.awaited for one in started), any(one.is_watched for one in started)
 
-    def _finish(self, node: TaskFuture, start: Any, end: Any, handles: Sequence[DataHandle]) -> None:
+    def _claim(self, node: TaskFuture | None = None, *, wait: bool = True) -> _Started | None:
+        """Take a task that is started, so that this thread ends it: this one, or the oldest.
+
+        Without `wait` it is taken only if it is complete. None if there is none, or another thread has taken it.
+        """
+        with self._lock:
+            if not self._started or (node is not None and node.claimed):
+                return None
+            one = self._started[0]
+            if node is not None and one[0] is not node:
+                found = next((one for one in self._started if one[0] is node), None)
+                if found is None:
+                    return None
+                one = found
+            if not wait and not self._is_complete(one[2]):
+                return None
+            self._started.remove(one)
+            one[0].claimed = True
+            return one
+
+    def _is_complete(self, event: Any) -> bool:
+        try:
+            return self.accelerator.is_complete(event)
+        except Exception:  # it has failed, which the thread that ends the task finds out
+            return True
+
+    def _finish(self, node: TaskFuture, start: Any, end: Any) -> None:
         try:
             self.accelerator.finish(end)
             node.finished = self._graph.clock()
             node.seconds = self.accelerator.seconds(start, end, node.finished - node.started)
         except Exception as error:
             self._lose(f"{self.accelerator.name} failed: {type(error).__name__}: {error}"[:200])
-            self._end(node, handles)
             self._graph.fail(node, error)
         else:
-            self._end(node, handles)
             self._graph.finished(node)
-
-    def _end(self, node: TaskFuture, handles: Sequence[DataHandle]) -> None:
-        self._graph.directory.let_go(handles, self._space)
-        self._done(node)
-        self._slots.release()

@@ -2,8 +2,9 @@
 
 A CUDA GPU has a compute stream and a copy stream. Arrays go to it through a ring of page-locked buffers, so that
 one chunk is transferred while the next is being copied, beside the kernels that run. That is several times faster
-than a copy from ordinary memory, which the driver stages chunk after chunk. Its worker does not wait for kernels:
-it prepares and starts the next tasks meanwhile, which is how inputs are prefetched.
+than a copy from ordinary memory, which the driver stages chunk after chunk. The compute stream is torch's default
+one, so that tasks are in order with what the program itself does on the GPU, whichever thread starts them. A thread
+that starts a task does not wait for kernels: it prepares the next task, which is how inputs are prefetched.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,20 +22,25 @@ from ..profiling.machine_info import Gpu, need_torch, usable_cores
 from .cpu_cores import set_torch_threads
 from .task_function import is_tensor
 
-#: Smaller arrays are copied as they are: staging them costs a copy and gains nothing.
-_STAGED_FROM = 64 * 1024
+#: Smaller arrays are copied to the GPU as they are: another stream and threads that fill buffers take longer.
+_STAGED_FROM = 4 * 2**20
+#: Results of fewer bytes are copied to ordinary memory.
+_SMALL = 64 * 1024
 _CHUNK = 8 * 2**20
 _CHUNKS = 4
 #: Most threads that fill the buffers: a few reach the link's bandwidth, and more would take cores from the program.
 _STAGING_THREADS = 8
 #: Larger results go into ordinary memory: page-locked memory is taken from all programs.
 _MOST_LOCKED = 4 * 2**30
+_NOTHING: AbstractContextManager[Any] = nullcontext()
 #: Share of a GPU's memory for arrays that are kept there; the rest is for the kernels' own use.
 _SHARE = 0.8
 
 
 class AcceleratorBackend(Protocol):
-    """Device with its own memory, as the executor uses it. All but `download` is called by the device's worker.
+    """Device with its own memory, as the executor uses it.
+
+    Several threads call it: `upload`, `mark` after it, `run` and `recover` one at a time, the others at any time.
 
     Attributes
     ----------
@@ -63,9 +70,6 @@ class AcceleratorBackend(Protocol):
 
     def release(self, array: Any, event: Any) -> None:
         """Free a copy that is no longer needed."""
-
-    def wait(self, event: Any) -> None:
-        """Let tasks that are started from now on wait for an event of `mark`."""
 
     def mark(self) -> Any:
         """Return an event that happens when everything started so far has ended; None if it has."""
@@ -109,21 +113,25 @@ class TorchAccelerator:
         self._staged: list[Any] = []
         self._next = 0
         self._uploading = False
+        self._device = self._torch.device(self.where)
+        self._indices = (number,) if self._cuda else (None, 0)
         if self._cuda:
-            self._compute = self._torch.cuda.Stream(self.where)
+            self._compute = self._torch.cuda.default_stream(self.where)
+            self._raw = self._compute.cuda_stream
+            self._event = self._torch.cuda.Event
+            self._current = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
             self._copies = self._torch.cuda.Stream(self.where)
             self._downloads = self._torch.cuda.Stream(self.where)
         # The executor never writes to arrays that it reads through a tensor.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
 
     def enter(self) -> None:
-        """Make the compute stream current in the worker's thread, and load the libraries of common kernels."""
+        """Allocate buffers for copies, and load the libraries of common kernels."""
         torch = self._torch
         set_torch_threads(torch, max(1, min(_STAGING_THREADS, usable_cores() // 2)))
         if not self._cuda:
             return
         torch.cuda.set_device(self.where)
-        torch.cuda.set_stream(self._compute)
         self._staging = [torch.empty(_CHUNK, dtype=torch.uint8, pin_memory=True) for _ in range(_CHUNKS)]
         self._staged = [None] * _CHUNKS
         small = torch.eye(8, device=self.where)
@@ -132,7 +140,7 @@ class TorchAccelerator:
 
     def holds(self, array: Any) -> bool:
         """Return whether a tensor is in this GPU's memory."""
-        return is_tensor(array) and str(array.device) == str(self._torch.device(self.where))
+        return is_tensor(array) and array.device.type == self._device.type and array.device.index in self._indices
 
     # ---------------------------------------------------------------- copies
 
@@ -142,8 +150,11 @@ class TorchAccelerator:
         source = array if is_tensor(array) else torch.from_numpy(_with_positive_strides(array))
         if not self._cuda:
             return source.to(self.where)
+        if source.nbytes < _STAGED_FROM:
+            with self._in_stream():
+                return source.to(self.where, non_blocking=True)
         with torch.cuda.stream(self._copies):
-            if source.nbytes < _STAGED_FROM or source.is_pinned():
+            if source.is_pinned():
                 target = source.to(self.where, non_blocking=True)
             else:
                 target = torch.empty(source.shape, dtype=source.dtype, device=self.where)
@@ -172,10 +183,15 @@ class TorchAccelerator:
         torch = self._torch
         if not self._cuda:
             return array.to("cpu")
-        with torch.cuda.device(self.where), torch.cuda.stream(self._downloads):
+        if event is not None and array.nbytes < _SMALL:
+            event.synchronize()
+            return array.to("cpu")
+        with torch.cuda.stream(self._downloads):
             if event is not None:
                 self._downloads.wait_event(event)
-            locked = _STAGED_FROM <= array.nbytes <= _MOST_LOCKED
+            else:  # an array of the program itself
+                self._downloads.wait_stream(self._compute)
+            locked = array.nbytes <= _MOST_LOCKED
             target = torch.empty(array.shape, dtype=array.dtype, pin_memory=locked)
             target.copy_(array, non_blocking=True)
             array.record_stream(self._downloads)
@@ -187,11 +203,6 @@ class TorchAccelerator:
 
     # ---------------------------------------------------------------- running
 
-    def wait(self, event: Any) -> None:
-        """Let the compute stream wait for an event."""
-        if event is not None and self._cuda:
-            self._compute.wait_event(event)
-
     def mark(self) -> Any:
         """Return an event on the compute stream."""
         if not self._cuda:
@@ -199,7 +210,7 @@ class TorchAccelerator:
         if self._uploading:  # what is started from now on waits for the copies
             self._compute.wait_stream(self._copies)
             self._uploading = False
-        event = self._torch.cuda.Event(enable_timing=True)
+        event = self._event(enable_timing=True)
         event.record(self._compute)
         return event
 
@@ -220,7 +231,18 @@ class TorchAccelerator:
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Start a function on the compute stream."""
-        return function(*args, **kwargs)
+        with self._in_stream():
+            return function(*args, **kwargs)
+
+    def _in_stream(self) -> AbstractContextManager[Any]:
+        """Return a context in which the compute stream is current; it does nothing where that is so already."""
+        if not self._cuda:
+            return _NOTHING
+        current, index = self._current, self._device.index
+        if current is not None and current(index) == self._raw and self._torch.cuda.current_device() == index:
+            return _NOTHING
+        context: AbstractContextManager[Any] = self._torch.cuda.stream(self._compute)
+        return context
 
     def recover(self) -> None:
         """Free what torch's allocator keeps for later."""

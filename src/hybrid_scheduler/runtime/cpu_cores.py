@@ -24,6 +24,10 @@ class CoreTask(Protocol):
 
     rank: float
 
+    @property
+    def may_use_torch(self) -> bool:
+        """Whether torch's threads must be limited for it."""
+
     def run_on_cores(self, threads: int) -> None:
         """Run with so many threads; raises nothing."""
 
@@ -108,7 +112,7 @@ class CpuCores:
             if len(busy) > 1 or len(self._queue):
                 self._crowded_at = now
             threads = fixed or (1 if now - self._crowded_at < _CALM else self.cores)
-            self._limits.apply(threads, self._local)
+            self._limits.apply(threads, self._local if task.may_use_torch else None)
             try:
                 task.run_on_cores(threads)
             finally:
@@ -134,13 +138,15 @@ class _ThreadLimits:
         self._before = [one.num_threads for one in found]
         return list(found)
 
-    def apply(self, threads: int, local: threading.local) -> None:
-        """Let BLAS and torch use so many threads for the task that this thread is about to run."""
+    def apply(self, threads: int, local: threading.local | None) -> None:
+        """Let BLAS use so many threads for the task that this thread is about to run; torch, too, with `local`."""
         if threads != self._blas and (self._touched or threads != self._cores):
             with self._lock:
                 for library in self._libraries:
                     library.set_num_threads(threads)
                 self._blas, self._touched = threads, True
+        if local is None:
+            return
         torch = sys.modules.get("torch")
         if torch is not None and getattr(local, "torch", None) != threads and hasattr(torch, "set_num_threads"):
             set_torch_threads(torch, threads)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import threading
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 #: Memory space of the CPU; accelerator number i has space i + 1.
 HOST = 0
 _serials = itertools.count()
+
+
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    """Return the name of an element type, which is the same for NumPy and torch."""
+    return str(dtype).removeprefix("torch.")
 
 
 class DataLostError(DeviceLostError):
@@ -71,7 +79,7 @@ class DataHandle:
         self.serial = next(_serials)
         self.copies: dict[int, Any] = {space: array}
         self.shape: tuple[int, ...] = tuple(array.shape)
-        self.dtype = str(array.dtype).removeprefix("torch.")
+        self.dtype = _name_of(array.dtype)
         self.nbytes = int(array.nbytes)
         #: Rank and type, and the logarithms of the dimensions, as in `CallSizes`.
         self.call_sizes = (len(self.shape), self.dtype), tuple(math.log1p(n) for n in self.shape)
@@ -219,26 +227,25 @@ class DataDirectory:
             return found
 
     def on_accelerator(self, handle: DataHandle, space: int) -> Any:
-        """Return the copy in an accelerator's memory, which is made if there is none; called by its worker only."""
-        accelerator = self.accelerators[space - 1]
+        """Return the copy in an accelerator's memory, which is made if there is none.
+
+        Called by one thread at a time, the one that starts a task there.
+        """
         found = handle.copies.get(space)
         if found is not None:
-            self._touch(handle, space)
-            accelerator.wait(handle.events.get(space))
+            if self._bytes[space] > self.accelerators[space - 1].capacity / 2:  # eviction may come
+                with suppress(KeyError):
+                    self._resident[space].move_to_end(handle.serial)
             return found
         host = self.on_host(handle)
         self.make_space(space, handle.nbytes)
-        found = accelerator.upload(host)
+        found = self.accelerators[space - 1].upload(host)
         with handle._lock:
             handle.copies[space] = found
         with self._lock:
             self._enter(handle, space)
             self.copied += handle.nbytes
         return found
-
-    def missing_bytes(self, handles: Sequence[DataHandle], space: int) -> int:
-        """Return the bytes of the arrays that have no copy in a space."""
-        return sum(handle.nbytes for handle in handles if space not in handle.copies)
 
     # ---------------------------------------------------------------- memory
 
@@ -256,9 +263,11 @@ class DataDirectory:
 
     def make_space(self, space: int, need: int) -> None:
         """Evict copies until so many bytes fit under an accelerator's limit, or nothing more can be evicted."""
-        over = self.bytes_in(space) + need - self.accelerators[space - 1].capacity
-        if over > 0:
-            self.evict(space, over)
+        capacity = self.accelerators[space - 1].capacity
+        if self._bytes[space] + need > capacity:  # perhaps only because of arrays that are gone
+            over = self.bytes_in(space) + need - capacity
+            if over > 0:
+                self.evict(space, over)
 
     def evict(self, space: int, goal: float) -> int:
         """Drop least recently used copies of so many bytes; return how many bytes were dropped.
@@ -319,8 +328,3 @@ class DataDirectory:
         entry = self._resident[space].pop(serial, None)
         if entry is not None:
             self._bytes[space] -= entry[1]
-
-    def _touch(self, handle: DataHandle, space: int) -> None:
-        with self._lock:
-            if handle.serial in self._resident[space]:
-                self._resident[space].move_to_end(handle.serial)

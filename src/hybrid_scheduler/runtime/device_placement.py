@@ -25,17 +25,25 @@ if TYPE_CHECKING:
 ONE_CORE, ALL_CORES = "cpu", "cpu (all cores)"
 #: A device is not tried where its transfers alone, or a careful guess, take this many times as long as the best.
 _HOPELESS = 4.0
-#: What trials of a function may cost: a share of its seconds so far, and a few milliseconds for a start.
-_TRIAL_SHARE, _TRIAL_SECONDS = 0.05, 0.02
-#: How many times as long as on a GPU a call may take on a CPU that has not run it.
-_WORST_CPU = 30.0
+#: What a measurement on the CPU, beside the run on an accelerator, may be expected to take: a share of the
+#: function's seconds so far, and a few milliseconds.
+_SHADOW_SHARE, _SHADOW_SECONDS = 0.25, 0.02
+#: How many times as long as on a GPU a call is expected to take on a CPU that has not run it.
+_SLOW_CPU = 10.0
 #: No call is shorter than this on a GPU: starting kernels takes as long.
 _LEAST_GPU = 30e-6
-#: Choices that are kept for the next calls of the same sizes: for so many calls that are too short to choose, and
-#: for so many whose data is on an accelerator that is so many times as fast as the others.
-_MOST_FIXED, _FIXED_USES, _CLEAR_USES, _CLEARLY = 1_000, 1_000, 32, 2.0
-#: Calls with fewer bytes are tried on the CPU first.
-_SMALL = 256 * 1024
+#: Choices are kept for the next calls of the same sizes with data in the same places: for so many calls that are
+#: too short to choose, for so many where one device is so many times as fast as the others, and for so many else.
+_MOST_FIXED, _FIXED_USES, _CLEAR_USES, _CLEARLY, _USES = 1_000, 1_000, 64, 2.0, 16
+#: Seconds that choosing takes; a smaller gain is none.
+_CHOOSING = 30e-6
+#: Calls that are expected to take fewer seconds on the CPU run in the thread that submits them: another thread
+#: would contend with it for the interpreter's lock.
+NOT_WORTH_A_THREAD = 150e-6
+#: Seconds that handing a call to a core and its result back take, while the submitting thread is busy.
+_HAND_OVER = 200e-6
+#: Most bytes that are copied to main memory for a measurement on the CPU.
+_MOST_FETCHED = 1 << 20
 #: Bytes per second of a link, until copies have been measured.
 _BANDWIDTH = 8e9
 #: Seconds that starting a copy takes.
@@ -83,6 +91,15 @@ _CPU_ONLY = Choice(HOST, 0.0, "there is no other device", ())
 
 
 @dataclass(slots=True)
+class _KeptChoice:
+    """A choice that is kept: for how many further calls, and up to which queue of its device, in seconds."""
+
+    choice: Choice
+    uses: int
+    queue: float
+
+
+@dataclass(slots=True)
 class FunctionFacts:
     """Facts about a function that are not run times.
 
@@ -101,7 +118,10 @@ class FunctionFacts:
     seconds : float
         Measured seconds of all its runs.
     fixed : dict
-        By the sizes of a call: the choice that is kept for the next calls, and for how many.
+        By the sizes of a call and the places of its data: the choice that is kept for the next calls, for how many,
+        and up to which queue of its device.
+    shadows : bool
+        Whether calls that run on an accelerator may be measured on the CPU as well.
     forms : dict
         Form of its results, by the signature of the call and the device class.
     """
@@ -113,7 +133,8 @@ class FunctionFacts:
     unusable: dict[str, str] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    fixed: dict[CallSizes, tuple[Choice, int]] = field(default_factory=dict)
+    fixed: dict[tuple[CallSizes, tuple[object, ...]], _KeptChoice] = field(default_factory=dict)
+    shadows: bool = True
     forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
 
 
@@ -161,30 +182,40 @@ class DevicePlacement:
         if not self._accelerators:
             known = self._on_cpu(call)
             return _CPU_ONLY if known is None else _CPU_ONLY._replace(predicted=known.seconds)
-        facts = self.facts_of(call.function.key)
-        choice, uses = facts.fixed.get(call.sizes, (_CPU_ONLY, 0))
-        if uses > 0 and all(choice.space in one.copies for one in call.handles):
-            facts.fixed[call.sizes] = choice, uses - 1
-            return choice
+        facts = self.facts_of(call.key or call.function.key)
+        case = call.sizes, tuple([tuple(one.copies) for one in call.handles])
+        kept = facts.fixed.get(case)
+        if kept is not None and kept.uses > 0:
+            choice = kept.choice
+            if choice.space == HOST or self._accelerators[choice.space - 1].backlog() <= kept.queue:
+                kept.uses -= 1
+                return choice
         choice = self._consider(call)
-        uses = self._uses(call, choice)
+        uses, queue = self._uses(call, choice)
         if uses:
-            if choice.space == HOST:
+            if queue < _CHOOSING or choice.predicted < _CHOOSING:
                 choice = choice._replace(reason="choosing would take longer than it could gain")
             if len(facts.fixed) >= _MOST_FIXED:
                 facts.fixed.clear()
-            facts.fixed[call.sizes] = choice, uses
+            facts.fixed[case] = _KeptChoice(choice, uses, queue)
         return choice
 
-    def _uses(self, call: TaskFuture, choice: Choice) -> int:
-        """Return for how many further calls of the same sizes a choice is kept."""
-        if call.trial is not None or not all(one.known for one in choice.candidates):
-            return 0
-        ends = sorted(one.end for one in choice.candidates)
+    def _uses(self, call: TaskFuture, choice: Choice) -> tuple[int, float]:
+        """Return for how many further calls a choice is kept, and up to which queue of its device."""
+        if call.trial is not None or call.shadowed or not choice.candidates:
+            return 0, 0.0
+        if len(choice.candidates) > 2:  # queues of several accelerators are compared for every call
+            return 0, 0.0
+        here, there = choice.candidates if choice.space == HOST else reversed(choice.candidates)
+        best, other = here.end, there.end
         if choice.space == HOST:
-            return _FIXED_USES if choice.candidates and choice.predicted < _LEAST_GPU else 0
-        moved = any(choice.space not in one.copies for one in call.handles)
-        return _CLEAR_USES if not moved and ends[1] > _CLEARLY * ends[0] else 0
+            if choice.predicted < _LEAST_GPU:
+                return _FIXED_USES, math.inf
+            # A call that would be faster elsewhere with its arrays in place must be counted every time.
+            # A device that was not measured for such a call may be tried once its arrays are worth the transfer.
+            if other - there.transfer < best or not there.known or not self._cores.has_free_core:
+                return 0, 0.0
+        return _CLEAR_USES if other > _CLEARLY * best else _USES, here.wait + max(0.0, other - best)
 
     def _consider(self, call: TaskFuture) -> Choice:
         """Return the decision from the present queues and transfers."""
@@ -206,19 +237,26 @@ class DevicePlacement:
             reason = next(iter(facts.unusable.values()), "only the CPU can run it")
             return Choice(HOST, known.seconds if known else 0.0, reason, ())
         transfers = {space: self._transfer(call, space) for space in estimates}
-        trial = self._trial(call, facts, estimates, transfers)
         candidates = self._candidates(call, facts, estimates, transfers)
-        if trial is not None:
-            known = estimates[trial]
-            call.trial = self._class(trial)
-            facts.trials.add(call.trial)
-            return Choice(trial, known.seconds if known else 0.0, "it has not been measured here yet", candidates)
+        warm = {space: one for space, one in estimates.items() if one is not None and one.warm}
+        if not warm:  # on an accelerator, which may lose a little; a CPU may take far longer
+            ends = {space: one.end for space, one in zip(estimates, candidates, strict=True) if space != HOST}
+            return self._tried(call, facts, min(ends, key=ends.__getitem__), estimates, candidates)
+        near = {space: one for space, one in warm.items() if one.distance <= NEAR}
+        best = min(transfers[space] + one.seconds for space, one in (near or warm).items())
+        for space, _ in usable:
+            if self._worth_a_trial(facts, space, estimates[space], transfers[space], best):
+                return self._tried(call, facts, space, estimates, candidates)
         spaces = list(estimates)
-        best = min(range(len(spaces)), key=lambda i: candidates[i].end)
-        space = spaces[best]
+        # A device that has never run the function is not chosen by a guess.
+        measured = [i for i, space in enumerate(spaces) if estimates[space] is not None]
+        chosen = min(measured, key=lambda i: candidates[i].end)
+        space = spaces[chosen]
         if space == HOST:
-            self._credit(call, spaces, candidates)
-        return Choice(space, candidates[best].run, "it is expected to end first here", candidates)
+            self._credit(call, estimates, candidates)
+        else:
+            call.shadowed = self._worth_a_shadow(call, facts, estimates[HOST], transfers[HOST], best)
+        return Choice(space, candidates[chosen].run, "it is expected to end first here", candidates)
 
     def must_wait(self, call: TaskFuture) -> bool:
         """Return whether a call should wait for the first measurement of its function, which is under way.
@@ -276,7 +314,7 @@ class DevicePlacement:
         transfers: dict[int, float],
     ) -> tuple[Candidate, ...]:
         measured = [one.seconds for one in estimates.values() if one is not None]
-        guess = max(measured, default=0.0) * (_WORST_CPU if estimates[HOST] is None else 1.0)
+        guess = max(measured, default=0.0) * (_SLOW_CPU if estimates[HOST] is None else 1.0)
         certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
         ahead = self._ahead(call, list(estimates))
         moved = call.sizes.nbytes / _BANDWIDTH
@@ -289,10 +327,11 @@ class DevicePlacement:
             after = min(ahead[space], cheapest + moved)
             if space == HOST:
                 wait = 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
+                wait += _HAND_OVER if run >= NOT_WORTH_A_THREAD else 0.0
                 name = "cpu"
             else:
                 state = self._accelerators[space - 1]
-                wait, name = state.backlog(), state.name
+                wait, name, run = state.backlog(), state.name, max(run, _LEAST_GPU)
                 if not call.waiting():
                     share = facts.fetched / facts.made
                     after += share * (_COPY_START + facts.result_bytes / self.bandwidth[space - 1])
@@ -319,51 +358,71 @@ class DevicePlacement:
         found = self.durations.typical(key, self._class(space))
         return self.durations.typical(key, ALL_CORES) if found is None and space == HOST else found
 
-    def _credit(self, call: TaskFuture, spaces: list[int], candidates: tuple[Candidate, ...]) -> None:
-        """Note what the call would have saved with its arrays in place elsewhere."""
+    def _credit(
+        self,
+        call: TaskFuture,
+        estimates: dict[int, DurationEstimate | None],
+        candidates: tuple[Candidate, ...],
+    ) -> None:
+        """Note what the call would have saved with its arrays in place elsewhere, by the hopeful guess."""
         here = candidates[0].end
-        for space, one in zip(spaces[1:], candidates[1:], strict=True):
-            gain = here - (one.end - one.transfer)
+        for (space, estimate), one in zip(list(estimates.items())[1:], candidates[1:], strict=True):
             missing = [handle for handle in call.handles if space not in handle.copies]
             total = sum(handle.nbytes for handle in missing)
-            if gain > 0 and total > 0 and one.known:
+            if estimate is None or total == 0:
+                continue
+            gain = here - (one.wait + max(estimate.least, _LEAST_GPU) + one.ahead)
+            if gain > 0:
                 for handle in missing:
                     handle.saved[space] = handle.saved.get(space, 0.0) + gain * handle.nbytes / total
 
     # ---------------------------------------------------------------- trials
 
-    def _trial(
+    def _tried(
         self,
         call: TaskFuture,
         facts: FunctionFacts,
+        space: int,
         estimates: dict[int, DurationEstimate | None],
-        transfers: dict[int, float],
-    ) -> int | None:
-        """Return a device that should be measured with this call; None if all are known well enough."""
-        known = {space: one for space, one in estimates.items() if one is not None and one.warm}
-        if not known:
-            untried = [space for space in estimates if space != HOST and self._class(space) not in facts.trials]
-            resident = [space for space in untried if transfers[space] == 0.0 and call.handles]
-            if resident or (untried and call.sizes.nbytes >= _SMALL):
-                idle = {space: self._accelerators[space - 1].backlog() for space in resident or untried}
-                return min(idle, key=idle.__getitem__)
-            return None if ONE_CORE in facts.trials else HOST
-        best = min(transfers[space] + one.seconds for space, one in known.items())
-        allowed = _TRIAL_SECONDS + _TRIAL_SHARE * facts.seconds
-        for space, estimate in estimates.items():
-            if self._class(space) in facts.trials:
-                continue
-            if estimate is None or not estimate.warm:
-                if space == HOST:
-                    worth = _WORST_CPU * best <= allowed
-                else:
-                    worth = best > _LEAST_GPU and transfers[space] < _HOPELESS * best
-            else:
-                # Where the fit says that it would win and the careful guess does not, measuring decides.
-                end = transfers[space] + estimate.most
-                worth = (
-                    estimate.distance > NEAR and transfers[space] + estimate.seconds < best < end <= best + allowed
-                )
-            if worth:
-                return space
-        return None
+        candidates: tuple[Candidate, ...],
+    ) -> Choice:
+        """Return the choice of an accelerator that has not been measured for such a call."""
+        device_class, known = self._class(space), estimates[space]
+        if device_class not in facts.trials:
+            call.trial = device_class
+            facts.trials.add(device_class)
+        return Choice(space, known.seconds if known else 0.0, "it has not been measured here yet", candidates)
+
+    def _worth_a_trial(
+        self, facts: FunctionFacts, space: int, estimate: DurationEstimate | None, transfer: float, best: float
+    ) -> bool:
+        """Return whether an accelerator should run a call of a size that it has not run."""
+        if self._class(space) in facts.trials or best < _LEAST_GPU:
+            return False
+        if estimate is None or not estimate.warm:
+            return transfer < _HOPELESS * best
+        # Small calls take as long there as larger ones, so that they say little about how long this one takes.
+        return (
+            estimate.distance > NEAR
+            and transfer + estimate.least < best
+            and transfer + estimate.seconds < _HOPELESS * best
+        )
+
+    def _worth_a_shadow(
+        self,
+        call: TaskFuture,
+        facts: FunctionFacts,
+        estimate: DurationEstimate | None,
+        transfer: float,
+        best: float,
+    ) -> bool:
+        """Return whether a call that an accelerator runs should be measured on the CPU as well."""
+        if not facts.shadows or ONE_CORE in facts.trials or not self._cores.has_free_core:
+            return False
+        fetched = sum(one.nbytes for one in call.handles if HOST not in one.copies)
+        allowed = _SHADOW_SECONDS + _SHADOW_SHARE * facts.seconds
+        if fetched > _MOST_FETCHED or transfer > _HOPELESS * best:
+            return False
+        if estimate is None or not estimate.warm:
+            return _SLOW_CPU * best <= allowed
+        return estimate.distance > NEAR and transfer + estimate.least < best and estimate.most <= best + allowed

@@ -332,7 +332,7 @@ def _explanation(future: TaskFuture) -> str:
         after = f", then {_time(one.ahead)}" if one.ahead else ""
         guess = "" if one.known else " (a guess: no call of about this size was measured)"
         lines.append(f"  {one.device}: {_time(one.end)} = {parts}{after}{guess}")
-    if future.ended and not future.failed:
+    if future.done() and not future.failed:
         lines.append(f"  measured: {_time(future.seconds)}, copies {_time(future.transfer)}")
     return "\n".join(lines)
 

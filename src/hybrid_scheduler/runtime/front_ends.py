@@ -12,8 +12,9 @@ from joblib import register_parallel_backend
 from joblib.parallel import FallbackToBackend, ParallelBackendBase, SequentialBackend
 
 from ..core import InvalidInputError
+from .data_handle import DataHandle
 from .executor import HybridExecutor, shared_executor
-from .task_function import TaskFunction
+from .task_function import TaskFunction, flattened, is_array
 from .task_future import DependencyError, TaskFuture
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def dask_get(executor: HybridExecutor, graph: Any, keys: Any) -> Any:
     uses = Counter(key for node in nodes.values() for key in node.dependencies)
     uses.update(wanted)
     values: dict[Any, Any] = {}
+    kept: list[DataHandle] = []
     under_way = _UnderWay(2 * executor._max_workers + 16)
     try:
         for key in sorted(nodes, key=rank.__getitem__):
@@ -182,7 +184,7 @@ def dask_get(executor: HybridExecutor, graph: Any, keys: Any) -> Any:
                 values[key] = _argument(node.args[0], values)
             else:
                 under_way.wait_for_place()
-                values[key] = _submit_dask(executor, node, values)
+                values[key] = _submit_dask(executor, node, values, kept)
                 under_way.add(values[key])
             for one in node.dependencies:
                 uses[one] -= 1
@@ -240,11 +242,14 @@ def _dask_result(value: Any) -> Any:
         raise (error.__cause__ or error) from None
 
 
-def _submit_dask(executor: HybridExecutor, node: Any, values: dict[Any, Any]) -> TaskFuture:
-    """Submit a task whose inputs are futures or known values."""
+def _submit_dask(executor: HybridExecutor, node: Any, values: dict[Any, Any], kept: list[DataHandle]) -> TaskFuture:
+    """Submit a task whose inputs are futures or known values; `kept` gets handles of the arrays among them."""
     if type(node.func) is TaskFunction and _takes_futures((*node.args, *node.kwargs.values())):
         args = [_argument(one, values) for one in node.args]
-        return executor.submit(node.func, *args, **{k: _argument(one, values) for k, one in node.kwargs.items()})
+        kwargs = {k: _argument(one, values) for k, one in node.kwargs.items()}
+        # Arrays of a graph do not change, so that a copy on a device serves all its tasks.
+        kept.extend(executor.put(one) for one in flattened((args, kwargs)) if is_array(one))
+        return executor.submit(node.func, *args, **kwargs)
     inputs = {key: values[key] for key in node.dependencies}
     known = {key: one for key, one in inputs.items() if not isinstance(one, TaskFuture)}
     return executor.submit(_DaskTask(node, known), *(inputs[key] for key in node.dependencies if key not in known))

@@ -43,12 +43,15 @@ class DurationEstimate(NamedTuple):
         False if only a first run was seen, which includes loading and planning.
     most : float
         Careful guess: as if time grew with every size of the call at once.
+    least : float
+        Hopeful guess: as if a larger call took no longer than the nearest one that was measured.
     """
 
     seconds: float
     distance: float
     warm: bool
     most: float
+    least: float = 0.0
 
 
 class _Calls:
@@ -98,21 +101,21 @@ class _Calls:
         found = self.means.get(call.sizes)
         if found is not None:
             seconds = math.exp(found[0])
-            return DurationEstimate(seconds, 0.0, found[1] > 0, seconds)
+            return DurationEstimate(seconds, 0.0, found[1] > 0, seconds, seconds)
         warm = [(sizes, mean) for sizes, mean in list(self.means.items()) if mean[1] > 0]
         if not warm or not self.weights:
             cold = next(iter(list(self.means.items())), None)
             if cold is None:
                 return None
             seconds = math.exp(cold[1][0])
-            return DurationEstimate(seconds, _distance(call.sizes, cold[0]), False, seconds)
+            return DurationEstimate(seconds, _distance(call.sizes, cold[0]), False, seconds, seconds)
         nearest, (log, _, nbytes) = min(warm, key=lambda one: _distance(call.sizes, one[0]))
         distance = _distance(call.sizes, nearest)
         shift = log - self._fitted(nearest, nbytes)
         fitted = self._fitted(call.sizes, call.nbytes) + shift * math.exp(-distance / _REACH)
         growth = sum(max(0.0, a - b) for a, b in zip(call.sizes, nearest, strict=True))
         seconds, most = math.exp(min(max(fitted, -25.0), 15.0)), math.exp(min(log + growth, 15.0))
-        return DurationEstimate(seconds, distance, True, max(seconds, most))
+        return DurationEstimate(seconds, distance, True, max(seconds, most), min(seconds, math.exp(log)))
 
     def _fitted(self, sizes: tuple[float, ...], nbytes: int) -> float:
         slopes = self.weights

@@ -118,6 +118,7 @@ class RegistryPlacement(DevicePlacement):
         one = names.get(self.platform.devices[chosen].name)
         if one is None:  # a device that cannot take this call
             chosen, one = HOST, plain.candidates[HOST]
+        call.shadowed = call.shadowed and chosen != HOST and self._scheduler.knows is Knowledge.TOLD
         return Choice(chosen, one.run, "the scheduler chose it", plain.candidates)
 
     def observe(self, call: TaskFuture) -> None:

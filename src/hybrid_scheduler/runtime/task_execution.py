@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from .task_graph import TaskGraph
 
 _log = logging.getLogger(__name__)
-#: Seconds that the learner rests when it has nothing to do.
-_LEARNING_PAUSE = 0.002
+#: Seconds that the learner rests when it has nothing to do, and calls wait for no measurement.
+_LEARNING_PAUSE = 0.05
+#: Runs of a call that is measured beside its run on an accelerator, as long as one takes fewer seconds than this.
+_SHADOW_RUNS, _SHORT_SHADOW = 3, 0.001
 #: Ended tasks that are kept.
 _MOST_RECORDS = 100_000
 
@@ -101,7 +104,8 @@ class CpuRunner:
             function = node.function
             if learns:
                 began = time.perf_counter()
-                args, kwargs = replaced(args, self._on_host(node)), replaced(kwargs, self._on_host(node))
+                change = _on_host(graph, tensor=node.tensor)
+                args, kwargs = replaced(args, change), replaced(kwargs, change)
                 function = function.cpu
                 node.transfer = time.perf_counter() - began
             elif node.depends:
@@ -115,7 +119,7 @@ class CpuRunner:
             node.finished = graph.clock()
             node.seconds = node.finished - node.started
             value = replaced(result, lambda one: self._made(one, node))
-            node.device_class = ALL_CORES if threads == graph.cores.cores and threads > 1 else ONE_CORE
+            node.device_class = _class_of_cores(graph, threads)
             check_result(graph.placement, node, value)
         except BaseException as error:
             graph.fail(node, error)
@@ -125,17 +129,6 @@ class CpuRunner:
                 graph.placement.cpu_backlog = max(0.0, graph.placement.cpu_backlog - node.predicted)
             del args, kwargs
         graph.complete(node, value)
-
-    def _on_host(self, node: TaskFuture) -> Any:
-        def change(value: Any) -> Any:
-            if not isinstance(value, DataHandle):
-                return value
-            array = self._graph.directory.on_host(value)
-            if node.tensor or not is_tensor(array):
-                return array
-            return array.numpy()
-
-        return change
 
     def _made(self, value: Any, node: TaskFuture) -> Any:
         return self._graph.directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
@@ -147,6 +140,23 @@ class CpuRunner:
             return False
         tasks.append(node)
         return True
+
+
+def _on_host(graph: TaskGraph, *, tensor: bool) -> Callable[[Any], Any]:
+    """Return a function that replaces a handle by its array in main memory."""
+
+    def change(value: Any) -> Any:
+        if not isinstance(value, DataHandle):
+            return value
+        array = graph.directory.on_host(value)
+        return array if tensor or not is_tensor(array) else array.numpy()
+
+    return change
+
+
+def _class_of_cores(graph: TaskGraph, threads: int) -> str:
+    """Return the device class of a call that runs on the CPU with so many threads."""
+    return ALL_CORES if threads == graph.cores.cores and threads > 1 else ONE_CORE
 
 
 def check_result(placement: DevicePlacement, node: TaskFuture, value: Any) -> None:
@@ -186,6 +196,58 @@ def _form(value: Any) -> str:
     return type(value).__name__
 
 
+class ShadowTrial:
+    """Measurement of a call on the CPU beside its run on an accelerator; the result is dropped.
+
+    The program does not wait for it. It has the lowest rank, so that it takes no core that a task could use.
+
+    Parameters
+    ----------
+    graph : TaskGraph
+        The graph of the tasks.
+    node : TaskFuture
+        The call, with its arguments.
+    """
+
+    rank = -math.inf
+
+    def __init__(self, graph: TaskGraph, node: TaskFuture) -> None:
+        self._graph, self._function, self._tensor = graph, node.function, node.tensor
+        self._args, self._kwargs = node.args, node.kwargs
+        self.may_use_torch = node.may_use_torch
+        self.key, self.sizes = node.function.key, node.sizes
+        #: Shortest measured seconds; infinite if it failed or did not run.
+        self.seconds, self.device_class = math.inf, ONE_CORE
+
+    def run_on_cores(self, threads: int) -> None:
+        """Run the call, several times if it is short; called by the pool of cores."""
+        graph = self._graph
+        self.device_class = _class_of_cores(graph, threads)
+        try:
+            change = _on_host(graph, tensor=self._tensor)
+            args, kwargs = replaced(self._args, change), replaced(self._kwargs, change)
+            for _ in range(_SHADOW_RUNS):
+                began = time.perf_counter()
+                self._function.cpu(*args, **kwargs)
+                self.seconds = min(self.seconds, time.perf_counter() - began)
+                if self.seconds > _SHORT_SHADOW:
+                    break
+        except BaseException as error:  # the task itself does not fail
+            self.seconds = math.inf
+            _log.debug("%s could not be measured on the CPU: %r", self._function.name, error)
+        finally:
+            self._end()
+
+    def cancel(self) -> bool:
+        """Give up a measurement that has not begun."""
+        self._end()
+        return True
+
+    def _end(self) -> None:
+        self._args = self._kwargs = None
+        self._graph.learner.put(self)
+
+
 class OutcomeLearner:
     """Background thread that learns from ended tasks.
 
@@ -206,18 +268,24 @@ class OutcomeLearner:
         self._graph = graph
         self.records: deque[CallRecord] = deque(maxlen=_MOST_RECORDS)
         self.listener: Callable[[CallRecord], None] | None = None
-        self._outcomes: SimpleQueue[TaskFuture | threading.Event | None] = SimpleQueue()
+        self._outcomes: SimpleQueue[TaskFuture | ShadowTrial | threading.Event | None] = SimpleQueue()
+        #: Set when something waits for what is learned.
+        self._urgent = threading.Event()
+        #: By memory space of an accelerator: when its newest task that has ended was complete.
+        self._free_at: dict[int, float] = {}
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def put(self, node: TaskFuture) -> None:
-        """Add a task that has ended with a result."""
+    def put(self, node: TaskFuture | ShadowTrial) -> None:
+        """Add a task that has ended with a result, or a measurement."""
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._serve, name="hybrid-learner", daemon=True)
                     self._thread.start()
         self._outcomes.put(node)
+        if isinstance(node, ShadowTrial) or node.trial is not None:
+            self._urgent.set()
 
     def wait(self) -> None:
         """Wait until everything that has ended was learned from."""
@@ -225,27 +293,56 @@ class OutcomeLearner:
             return
         reached = threading.Event()
         self._outcomes.put(reached)
+        self._urgent.set()
         reached.wait()
 
     def close(self) -> None:
         """End the thread after what is in the queue."""
         if self._thread is not None:
             self._outcomes.put(None)
+            self._urgent.set()
             self._thread.join()
             self._thread = None
 
     def _serve(self) -> None:
-        while (node := self._outcomes.get()) is not None:
-            if isinstance(node, threading.Event):
-                node.set()
-                continue
-            try:
-                self._learn_from(node)
-            except Exception:
-                _log.exception("a measured run was not learned from")
-            del node
-            if self._outcomes.empty():  # waking up for every task would disturb those that run
-                time.sleep(_LEARNING_PAUSE)
+        while self._learn_from_all():
+            pass
+
+    def _learn_from_all(self) -> bool:
+        """Wait for outcomes and learn from those that there are; return False after the last ones."""
+        outcomes = [self._outcomes.get()]
+        self._urgent.wait(_LEARNING_PAUSE)  # waking up for every task would disturb those that run
+        self._urgent.clear()
+        while not self._outcomes.empty():
+            outcomes.append(self._outcomes.get())
+        # An accelerator runs tasks in the order of their starts, and they are ended in another one.
+        nodes = [one for one in outcomes if isinstance(one, TaskFuture)]
+        for node in sorted(nodes, key=lambda one: one.started):
+            self._try(self._learn_from, node)
+        for one in outcomes:
+            if isinstance(one, ShadowTrial):
+                self._try(self._learn_from_shadow, one)
+            elif isinstance(one, threading.Event):
+                one.set()
+        return None not in outcomes
+
+    def _try(self, learn: Callable[[Any], None], outcome: Any) -> None:
+        try:
+            learn(outcome)
+        except Exception:
+            _log.exception("a measured run was not learned from")
+
+    def _learn_from_shadow(self, shadow: ShadowTrial) -> None:
+        graph = self._graph
+        facts = graph.placement.facts_of(shadow.key)
+        try:
+            if math.isfinite(shadow.seconds):
+                graph.durations.learn(shadow.key, shadow.device_class, shadow.sizes, shadow.seconds)
+            else:
+                facts.shadows = False
+            facts.fixed.clear()
+        finally:
+            graph.end_shadow()
 
     def _learn_from(self, node: TaskFuture) -> None:
         graph, function = self._graph, node.function
@@ -258,6 +355,10 @@ class OutcomeLearner:
         graph.end_trial(node)
         graph.placement.observe(node)
         if node.space != HOST:
+            # It is ended later than it is complete; the device has run its tasks one after another.
+            before = self._free_at.get(node.space, 0.0)
+            node.finished = min(node.finished, max(before, node.started) + node.seconds)
+            self._free_at[node.space] = node.finished
             made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
             facts.result_bytes = float(sum(one.nbytes for one in made))
             facts.made += 1.0

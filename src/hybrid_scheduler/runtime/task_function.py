@@ -16,7 +16,7 @@ import numpy as np
 from ..core import InvalidInputError
 
 #: Kinds of numbers that an accelerator can hold: booleans, signed and unsigned integers, floats, complex numbers.
-_MOVABLE_KINDS = "biufc"
+MOVABLE_KINDS = "biufc"
 #: Longest tuple of sizes by which calls of one function are told apart.
 _MOST_SIZES = 12
 
@@ -119,7 +119,8 @@ def auto(
     """Let one function run on the CPU or on a GPU, whichever is expected to end first.
 
     The function is called with NumPy arrays on the CPU and with torch tensors on a GPU, so it takes its array
-    functions from `array_namespace`. It must not change its arguments.
+    functions from `array_namespace`. It must not change its arguments or anything else: a call may run a second
+    time, after lack of memory or to be measured on the CPU.
 
     Parameters
     ----------
@@ -161,6 +162,8 @@ def task(
     threads: int | None = None,
 ) -> Callable[[Callable[..., Any]], TaskFunction]:
     """Give a function one variant for the CPU and one for GPUs.
+
+    As with `auto`, variants change nothing but return a result.
 
     Parameters
     ----------
@@ -297,7 +300,7 @@ def check_argument(function: str, place: str, value: object) -> None:
         An argument, or a value inside one.
     """
     if isinstance(value, np.ndarray):
-        if value.dtype.kind not in _MOVABLE_KINDS:
+        if value.dtype.kind not in MOVABLE_KINDS:
             raise InvalidInputError(
                 f"{place} of {function}", "an array of numbers or booleans", f"dtype {value.dtype}",
                 hint="a plain function, without @auto or @task, runs on the CPU with any argument",

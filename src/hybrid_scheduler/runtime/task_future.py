@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from concurrent.futures._base import RUNNING
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..core import HybridSchedulerError
@@ -53,6 +55,12 @@ class TaskFuture(Future[Any]):
     space = 0
     #: Whether the program waits for it.
     awaited = False
+    #: Whether a thread has taken it to end it, after it was started on an accelerator.
+    claimed = False
+    #: Whether the call should be measured on the CPU as well, beside its run on an accelerator.
+    shadowed = False
+    #: Whether its arguments contain no containers.
+    flat = False
     #: Whether its expected seconds count in the backlog of the CPU.
     queued = False
     #: Device class that ran it.
@@ -108,6 +116,10 @@ class TaskFuture(Future[Any]):
         timeout : float, optional
             Seconds to wait.
         """
+        if timeout is None and self.available and not self.ended and type(self.value) is DataHandle:
+            # The copy waits for the task, which another thread ends later.
+            with suppress(Exception):  # a device that failed: the task ends with its error
+                return self._fetched(self.value)
         value = self.handle(timeout)
         if self.key is None and type(value) is not DataHandle:
             return value
@@ -115,18 +127,37 @@ class TaskFuture(Future[Any]):
 
     def handle(self, timeout: float | None = None) -> Any:
         """Return the result as it is: arrays as `DataHandle` objects, wherever they are."""
-        self._hurry()
+        self._hurry(timeout)
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the error of the task, or None."""
-        self._hurry()
+        self._hurry(timeout)
         return super().exception(timeout)
 
-    def _hurry(self) -> None:
-        if self.key is not None and not self.done():
+    def _hurry(self, timeout: float | None) -> None:
+        if self.key is not None and not self.ended:
             self.awaited = True
-            self.graph.hurry(self)
+            self.graph.hurry(self, here=timeout is None)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether something is told of its end: a callback, or a thread that waits for one of several futures."""
+        return bool(self._waiters or self._done_callbacks)  # type: ignore[attr-defined]
+
+    def done(self) -> bool:
+        """Return whether the task has ended."""
+        self._end_if_complete()
+        return super().done()
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Call a function when the task has ended, at once if it has."""
+        self._end_if_complete()
+        super().add_done_callback(fn)
+
+    def _end_if_complete(self) -> None:
+        if self.available and not self.ended and self.key is not None:
+            self.graph.end_if_complete(self)
 
     def _fetched(self, value: Any) -> Any:
         if not isinstance(value, DataHandle):
@@ -134,6 +165,10 @@ class TaskFuture(Future[Any]):
         if 0 not in value.copies and self.key is not None:
             self.graph.note_fetched(self.key)
         return value.value()
+
+    def begin_unshared(self) -> None:
+        """Mark a task as running that no other thread has seen; this needs no lock."""
+        self._state = RUNNING
 
     def begin(self) -> bool:
         """Mark the task as running; return False if it was cancelled."""
@@ -152,6 +187,11 @@ class TaskFuture(Future[Any]):
         if done and not before:
             self.graph.cancelled(self)
         return done
+
+    @property
+    def may_use_torch(self) -> bool:
+        """Whether torch may run on the CPU for it; an `auto` function of NumPy arrays uses NumPy there."""
+        return self.key is None or self.tensor or self.function.cpu is not self.function.gpu
 
     def run_on_cores(self, threads: int) -> None:
         """Run on the CPU; called by the pool of cores."""

@@ -10,24 +10,26 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
+import numpy as np
+
 from ..core import InvalidInputError
 from ..profiling.machine_info import available_memory
 from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
 from .cpu_cores import CpuCores
 from .data_handle import HOST, DataDirectory, DataHandle
-from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, DevicePlacement
+from .device_placement import ALL_CORES, NOT_WORTH_A_THREAD, ONE_CORE, AcceleratorState, DevicePlacement
 from .function_durations import FunctionDurations
-from .task_execution import CpuRunner, OutcomeLearner
-from .task_function import TaskFunction, check_argument, flattened, is_array, is_tensor, replaced
+from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial
+from .task_function import MOVABLE_KINDS, TaskFunction, check_argument, flattened, is_array, is_tensor, replaced
 from .task_future import DependencyError, TaskFuture
 
 #: Containers in whose elements futures are looked for.
 _CONTAINERS = {list, tuple, dict}
+#: Types of arguments that are passed as they are.
+_PLAIN = {int, float, bool, str, complex, type(None)}
 
 _log = logging.getLogger(__name__)
-#: Calls that are expected to take fewer seconds run in the thread that submits them: another one would cost more.
-_NOT_WORTH_A_THREAD = 50e-6
 #: Ancestors whose rank is raised when a task is added below them.
 _MOST_RAISED = 32
 
@@ -75,6 +77,8 @@ class TaskGraph:
         self._ending = threading.Lock()
         #: By function: calls that wait for its first measurement.
         self._parked: dict[str, list[TaskFuture]] = {}
+        #: Call that is measured on the CPU while an accelerator runs it.
+        self._shadow: ShadowTrial | None = None
         self._open = self.failures = 0
         self._closed = False
 
@@ -96,6 +100,8 @@ class TaskGraph:
             raise RuntimeError("cannot schedule new futures after shutdown")
         if type(function) is TaskFunction:
             node.key, node.submitted = function.key, self.clock()
+            if self._resolve_plain(node):
+                return self._submit_resolved(node)
             inputs = self._inputs(node)
             if not inputs:  # everything is known, so that a call that cannot run is refused here
                 self._resolve(node)
@@ -117,6 +123,24 @@ class TaskGraph:
             if not one.add_dependent(node):
                 self._input_ended(node, one)
         self._count_down(node, here=True)
+        return node
+
+    def _submit_resolved(self, node: TaskFuture) -> TaskFuture:
+        """Add a call whose inputs are available; errors of one that has inputs are those of its future."""
+        values = list(node.args)
+        if not node.depends:
+            self._find_sizes(node, values)
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._open += 1
+        try:
+            if node.depends:
+                self._find_sizes(node, values)
+        except BaseException as error:
+            self.fail(node, error)
+        else:
+            self._place(node, here=True)
         return node
 
     def _input_ended(self, node: TaskFuture, one: TaskFuture) -> None:
@@ -246,28 +270,49 @@ class TaskGraph:
     def _place(self, node: TaskFuture, *, here: bool = False) -> None:
         """Choose a device for a call and put it into its queue."""
         try:
-            if self._park(node):
+            # A call that is started in this thread is measured before many more can be submitted.
+            if self.placement.must_wait(node) and not (here and self._all_free()) and self._park(node):
                 return
             choice = self.placement.choose(node)
         except BaseException as error:
             self.fail(node, error)
             return
         node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
+        if node.shadowed:
+            self._start_shadow(node)
         if choice.space == HOST:
-            if here and 0.0 < choice.predicted < _NOT_WORTH_A_THREAD and node.function.threads is None:
+            if here and 0.0 < choice.predicted < NOT_WORTH_A_THREAD and node.function.threads is None:
                 self.runner.run(node, self.cores.cores)
             elif here or node.function.threads is not None or not self.runner.follows(node):
                 self._put_on_cores(node)
         else:
-            self.workers[choice.space - 1].put(node)
+            worker = self.workers[choice.space - 1]
+            if not (here and worker.start_here(node)):
+                node.rank = node.rank or (self._expected(node) if node.depends else 0.0)
+                worker.put(node)
+
+    def _start_shadow(self, node: TaskFuture) -> None:
+        """Measure a call on the CPU as well, on a core that is free; the program does not wait for it."""
+        with self._lock:
+            if self._shadow is not None or self._closed:
+                return
+            self._shadow = ShadowTrial(self, node)
+        self.cores.put(self._shadow, 1)  # threads of a BLAS library would take cores from the program
+
+    def end_shadow(self) -> None:
+        """Note that the measurement of a call on the CPU has ended."""
+        with self._idle:
+            self._shadow = None
+            self._idle.notify_all()
+
+    def _all_free(self) -> bool:
+        return all(worker.is_free for worker in self.workers)
 
     def _park(self, node: TaskFuture) -> bool:
-        """Let a call wait if the first measurement of its function is under way; return whether it waits."""
+        """Let a call wait for the first measurement of its function; return False if that has just ended."""
         key = node.function.key
-        if not self.placement.must_wait(node):
-            return False
         with self._lock:
-            if not self.placement.facts_of(key).trials:  # it has just ended
+            if not self.placement.facts_of(key).trials:
                 return False
             self._parked.setdefault(key, []).append(node)
             return True
@@ -284,6 +329,40 @@ class TaskGraph:
         node.queued = True
         self.placement.cpu_backlog += node.predicted
         self.cores.put(node, node.function.threads)
+
+    def _resolve_plain(self, node: TaskFuture) -> bool:
+        """Resolve a call of plain values, arrays and futures that are available; return False for other calls.
+
+        Most calls are such. What the general way does in several steps is done in one here.
+        """
+        if node.kwargs:
+            return False
+        values: list[Any] = []
+        handles: list[DataHandle] = []
+        sources: list[tuple[int, int]] = []
+        tensor = False
+        for value in node.args:
+            kind = type(value)
+            if kind is TaskFuture:
+                if value.graph is not self or not value.available:
+                    return False
+                number, tensor, value = value.number, tensor or value.tensor, value.value
+                kind = type(value)
+                sources.append((number, value.nbytes if kind is DataHandle else 0))
+            elif kind is np.ndarray and value.dtype.kind in MOVABLE_KINDS:
+                value, kind = self.directory.borrow(value), DataHandle
+            if kind is DataHandle:
+                if value._directory is not self.directory:
+                    return False
+                handles.append(value)
+                tensor = tensor or value.tensor
+            elif kind not in _PLAIN:
+                return False
+            values.append(value)
+        node.args, node.handles, node.tensor, node.flat = tuple(values), handles, tensor, True
+        if sources:
+            node.sources, node.depends = sources, True
+        return True
 
     def _resolve(self, node: TaskFuture) -> None:
         """Replace futures among the arguments by their values, and find the call's sizes."""
@@ -303,6 +382,10 @@ class TaskGraph:
         values = list(flattened((node.args, node.kwargs) if node.kwargs else node.args))
         node.handles = [one for one in values if isinstance(one, DataHandle)]
         node.tensor = node.tensor or any(one.tensor for one in node.handles)
+        self._find_sizes(node, values)
+
+    def _find_sizes(self, node: TaskFuture, values: list[Any]) -> None:
+        """Find the sizes of a call, and refuse one that fits into no memory."""
         function: TaskFunction = node.function
         node.sizes = function.sizes_of(values, node.args, node.kwargs)
         node.memory = function.memory_of(node.args, node.kwargs)
@@ -413,10 +496,15 @@ class TaskGraph:
             for one in node.end_dependents():
                 self._fail_dependent(one, node)
 
-    def hurry(self, node: TaskFuture) -> None:
-        """Tell the accelerator that runs a task that the program waits for it."""
+    def hurry(self, node: TaskFuture, *, here: bool) -> None:
+        """Note that the program waits for a task; with `here`, the calling thread ends what an accelerator runs."""
         if node.space != HOST:
-            self.workers[node.space - 1].hurry()
+            self.workers[node.space - 1].hurry(node, here=here)
+
+    def end_if_complete(self, node: TaskFuture) -> None:
+        """End a task that an accelerator was seen to have completed, so that its future says so."""
+        if node.space != HOST:
+            self.workers[node.space - 1].end_if_complete(node)
 
     def wait_ready(self) -> None:
         """Wait until every accelerator can be used, or is known to be lost."""
@@ -428,7 +516,12 @@ class TaskGraph:
         self.placement.facts_of(key).fetched += 1.0
 
     def wait_learned(self) -> None:
-        """Wait until everything that has ended was learned from."""
+        """Wait until everything that has ended was learned from, calls that are measured on the CPU included."""
+        for worker in self.workers:
+            worker.end_started()
+        with self._idle:
+            while self._shadow is not None:
+                self._idle.wait()
         self.learner.wait()
 
     # ---------------------------------------------------------------- end
@@ -449,7 +542,7 @@ class TaskGraph:
             return
         with self._ending:
             with self._idle:
-                while self._open:
+                while self._open or self._shadow is not None:
                     self._idle.wait()
             for worker in self.workers:
                 worker.close()

@@ -119,9 +119,6 @@ class FakeAccelerator:
     def release(self, array: Any, event: Any) -> None:
         """Do nothing: memory is free when the array is gone."""
 
-    def wait(self, event: Any) -> None:
-        """Do nothing: what was started has been computed."""
-
     def mark(self) -> Any:
         """Return an event, which happens at once unless the accelerator is paused."""
         event = _TimedEvent()
