@@ -220,7 +220,12 @@ class Study:
             began = time.perf_counter()
             library(torch.from_numpy(matrix))
             times["library on the CPU"] = [time.perf_counter() - began]
-            self.note("tiled graphs", row, {**times, "error": error, "calls": _calls(executor)})
+            calls = _calls(executor)
+        with self.executor() as executor:
+            executor.graph.wait_ready()
+            ours()
+            simulated = executor.twin().ratio
+        self.note("tiled graphs", row, {**times, "error": error, "simulated": simulated, "calls": calls})
 
     def twelve(self) -> None:
         """Measure the twelve programs."""
@@ -402,7 +407,8 @@ def table(found: dict[str, Any]) -> str:
             ours = statistics.median(times["executor"])
             others = {name: statistics.median(one) for name, one in times.items() if name != "executor"}
             best = min(others, key=others.__getitem__)
-            lines.append(f"  {row:20} {ours / others[best]:.3f} of {best}; error {values['error']:.2g}")
+            simulated = f"; simulated / measured {values['simulated']:.3f}" if "simulated" in values else ""
+            lines.append(f"  {row:20} {ours / others[best]:.3f} of {best}; error {values['error']:.2g}{simulated}")
             lines += [f"      {name:32} {_spread(one)}" for name, one in times.items()]
             lines += [f"        {name}: {count} calls, {median:.4g} ms" for name, (count, median) in calls.items()]
     rows = found.get("programs", {})
