@@ -357,6 +357,29 @@ async def test_trends_are_means_of_buckets_of_the_run(journal, repository, monke
     assert len((await repository.trends(RUN, 1000))["buckets"]) == 100
 
 
+async def test_learning_is_told_by_version_and_kind(journal, repository):
+    batches = list(Engine().batches(2, 20))
+    for number, batch in enumerate(batches):
+        own = batch.results["greedy"]
+        own.predicted_time[:] = own.time * (1.5 if number == 0 else 1.1)
+        own.predicted_time[0] = np.nan
+        own.confidence[:] = 0.1  # an interval of about 22 % to each side
+        batch.results["greedy"] = replace(own, model_version=number + 1)
+    stored(journal, *batches)
+    found = await repository.learning(RUN, "greedy")
+    assert [row["version"] for row in found["versions"]] == [1, 2]
+    assert [row["first_ordinal"] for row in found["versions"]] == [0, 20]
+    assert [row["n"] for row in found["versions"]] == [20, 20]
+    assert [row["predictions"] for row in found["versions"]] == [19, 19]
+    assert [row["error"] for row in found["versions"]] == pytest.approx([0.5, 0.1])
+    assert [row["coverage"] for row in found["versions"]] == [0.0, 1.0]
+    assert found["versions"][0]["uncertainty"] == pytest.approx(np.expm1(0.1))
+    assert found["versions"][1]["mean_latency"] == pytest.approx(batches[1].results["greedy"].latency.mean())
+    assert sum(row["n"] for row in found["kinds"]) == 40
+    assert await repository.learning(RUN[:-1] + "Z", "greedy") is None
+    assert (await repository.learning(RUN, "none"))["versions"] == []
+
+
 @pytest.mark.parametrize("window", [(None, None), (20, 30), (None, 5), (70, None), (0.5, 0.6), (500, 600), (-9, 0)])
 async def test_a_window_of_the_gantt_chart_holds_every_part_that_touches_it(journal, repository, window):
     engine = Engine()

@@ -258,9 +258,22 @@ class FakeRepository:
             "first_ordinal": 0,
             "last_ordinal": len(rows) - 1,
             "first_task_id": 1,
+            "first_arrival": 0.1,
             "schedulers": {name: {"n": len(rows), **point} for name in SCHEDULERS},
         }
         return {"run_id": run_id, "sampled": False, "buckets": [whole] if rows else []}
+
+    async def learning(self, run_id: str, scheduler: str) -> dict[str, Any] | None:
+        if await self.run(run_id) is None:
+            return None
+        names = ("error", "bias", "uncertainty", "coverage", "mean_predicted", "mean_actual", "mean_latency",
+                 "mean_regret")  # fmt: skip
+        row = {"n": 20, "predictions": 20, **dict.fromkeys(names, 0.03)}
+        return {
+            "run_id": run_id, "scheduler": scheduler, "sampled": False,
+            "versions": [{"version": 3, "first_ordinal": 0, "first_arrival": 0.1, **row}],
+            "kinds": [{"kind": "generic", **row}],
+        }  # fmt: skip
 
     async def gantt(
         self, run_id: str, scheduler: str, start: float | None, end: float | None, limit: int
@@ -504,7 +517,13 @@ def fake_context(
     tmp_path: Path, *, hub: StreamHub | None = None, static: Path | None = None, **options: Any
 ) -> AppContext:
     """AppContext over fakes. Limits are off unless they are asked for."""
-    given = {"traces": tmp_path / "traces", "rate_limit": "off", "write_rate_limit": "off", **options}
+    given = {
+        "traces": tmp_path / "traces",
+        "sweeps": tmp_path / "results",
+        "rate_limit": "off",
+        "write_rate_limit": "off",
+        **options,
+    }
     chosen = replace(ServerOptions(), **given)
     repository = FakeRepository()
     return AppContext(

@@ -36,6 +36,8 @@ READS = [
     (f"/api/history/load?run_id={RUN}&start=0&end=2&columns=2", schemas.DeviceLoadResponse),
     (f"/api/gantt/diff?a={RUN}&scheduler=greedy&other=oracle&limit=5", schemas.GanttDiff),
     (f"/api/diff?a={RUN}&b={OTHER_RUN}", schemas.RunDiff),
+    (f"/api/runs/{RUN}/learning?scheduler=hybrid_ml", schemas.LearningCurve),
+    ("/api/sweeps", schemas.SweepList),
     ("/api/events?after=2&limit=2", schemas.EventPage),
     ("/api/schedulers", list[schemas.SchedulerResponse]),
     ("/api/scenarios", list[schemas.ScenarioInfo]),
@@ -104,6 +106,7 @@ async def test_every_documented_route_is_tested(app):
         ("post", "/api/traces/inspect"),
         ("get", "/api/machines"),
         ("get", "/api/scenarios/previews"),
+        ("get", "/api/sweeps/{name}"),
     }
     elsewhere |= {(method, path) for method, path in templates if path.startswith("/api/export/")}
     for method, template in templates - elsewhere:

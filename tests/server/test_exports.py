@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,8 @@ from fakes import RUN
 from hybrid_scheduler.reports.table_files import escape_formula
 from hybrid_scheduler.server.engine_control import NewTask
 from hybrid_scheduler.server.file_exports import RESULT_COLUMNS, TASK_COLUMNS
+
+TODAY = datetime.now(UTC).date().isoformat()
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+2", "@SUM(A1)", "\tx", "\rx", "=cmd|'/C calc'!A0"])
@@ -27,7 +30,7 @@ async def test_tasks_csv(client, context):
     context.repository.add(NewTask(5.0, 0.1, 1.0, external_id='=HYPERLINK("http://evil")'))
     answer = await client.get("/api/export/tasks.csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
-    assert answer.headers["content-disposition"] == 'attachment; filename="tasks.csv"'
+    assert answer.headers["content-disposition"] == f'attachment; filename="all-runs-tasks-{TODAY}.csv"'
     rows = list(csv.DictReader(io.StringIO(answer.text)))
     assert tuple(rows[0]) == TASK_COLUMNS
     assert len(rows) == 21
@@ -74,6 +77,16 @@ async def test_trace_has_every_busy_second(client, context):
         results = [task["results"][scheduler] for task in context.repository.tasks_by_id.values()]
         key = "cpu_time" if device == "cpu" else "gpu_time"
         assert seconds == pytest.approx(sum(result[key] for result in results))
+
+
+async def test_file_names_tell_run_scheduler_and_date(client, context):
+    context.repository.labels[RUN] = {"name": "Night / shift: no. 7"}
+    for content, scheduler in (("results.csv", "greedy"), ("results.parquet", "greedy"), ("trace.json", None)):
+        query = {"run_id": RUN} | ({"scheduler": scheduler} if scheduler else {})
+        answer = await client.get(f"/api/export/{content}", params=query)
+        stem, ending = content.split(".")
+        words = "-".join(filter(None, ["Night-shift-no-7", RUN[-6:], scheduler, stem, TODAY]))
+        assert answer.headers["content-disposition"] == f'attachment; filename="{words}.{ending}"'
 
 
 async def test_export_of_an_unknown_run_is_404(client):

@@ -8,6 +8,7 @@ the plan, whatever order the cells were finished in.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import multiprocessing
@@ -222,6 +223,43 @@ def _write_table(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 def _number(value: Any) -> Any:
     """Return whole numbers as floats: measured columns mix both, and a column has one type."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def sweep_folders(parent: Path) -> list[tuple[str, int, float]]:
+    """Return the sweeps below a folder: name, number of finished cells and Unix time of the newest, newest first.
+
+    Parameters
+    ----------
+    parent
+        Folder of the folders that were given as ``--out``.
+    """
+    found = []
+    for path in parent.glob(f"*/{CELLS}") if parent.is_dir() else ():
+        with path.open("rb") as file:
+            found.append((path.parent.name, sum(line.endswith(b"\n") for line in file), path.stat().st_mtime))
+    return sorted(found, key=lambda each: -each[2])
+
+
+def read_cells(folder: Path, most: int) -> list[dict[str, Any]]:
+    """Return the first finished cells of a sweep, which may still be running; a damaged line is left out.
+
+    Parameters
+    ----------
+    folder
+        Folder of the results.
+    most
+        Largest number of cells.
+    """
+    rows: list[dict[str, Any]] = []
+    with (folder / CELLS).open("rb") as file:
+        for line in file:
+            with contextlib.suppress(ValueError):
+                row = json.loads(line)
+                if isinstance(row, dict):
+                    rows.append(row)
+            if len(rows) == most:
+                break
+    return rows
 
 
 def read_table(folder: Path) -> Any:

@@ -31,6 +31,7 @@ _TAGS = [
     {"name": "results", "description": "Results row by row."},
     {"name": "history", "description": "Everything stored, in full or summarised."},
     {"name": "runs", "description": "Runs, past and present."},
+    {"name": "sweeps", "description": "Results of many combinations."},
     {"name": "programs", "description": "Programs that run on real devices now."},
     {"name": "events", "description": "Stored events of the stream."},
     {"name": "library", "description": "Schedulers and scenarios."},

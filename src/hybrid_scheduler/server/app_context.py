@@ -72,6 +72,8 @@ class ServerOptions:
     connections: ConnectionLimits = ConnectionLimits()
     #: Folder of uploaded traces.
     traces: Path = Path("data/workload_traces")
+    #: Folder in which sweeps have a folder each.
+    sweeps: Path = Path("data/results")
     version: str = __version__
 
 

@@ -6,11 +6,12 @@ They are computed in Python, because sums of SQLite and PostgreSQL differ in the
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, Connection, and_, func, literal, select
+from sqlalchemy import CTE, BigInteger, Connection, FromClause, Select, and_, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..core import Floats
@@ -191,20 +192,15 @@ _ROWS_PER_FETCH = 10_000
 
 async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict[str, Any]:
     """Return means of a run in at most `buckets` ranges of equally many tasks."""
-    in_run = tasks.c.run_id == run_id
-    low, high = await ordinal_range(connection, run_id)
-    if low is None or high is None:
+    sample = await _sample(connection, run_id, buckets)
+    if sample is None:
         return {"run_id": run_id, "sampled": False, "buckets": []}
-    width = -(-(high - low + 1) // max(1, buckets))
-    take = min(width, max(1, MAX_SAMPLED_TASKS // max(1, buckets)))
-    # One range of the index for each bucket: a condition on the remainder would read every task of the run.
-    bucket = select(literal(0, BigInteger).label("number")).cte("bucket", recursive=True)
-    bucket = bucket.union_all(select(bucket.c.number + 1).where(bucket.c.number < (high - low) // width))
-    first = low + bucket.c.number * width
+    low, high, width = sample.low, sample.high, sample.width
     query = (
         select(
-            bucket.c.number,
+            sample.bucket.c.number,
             results.c.task_id,
+            tasks.c.arrival_time,
             results.c.scheduler_name,
             results.c.latency,
             results.c.actual_time,
@@ -212,32 +208,65 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
             results.c.execution_cost,
             results.c.regret,
         )
-        .select_from(bucket)
-        .join(tasks, and_(in_run, tasks.c.ordinal.between(first, first + (take - 1))))
-        .join(results, results.c.task_id == tasks.c.task_id)
+        .select_from(sample.rows)
         .order_by(results.c.task_id, results.c.id)
     )
     found: dict[int, dict[str, list[Sequence[float | None]]]] = {}
-    first_of: dict[int, int] = {}
-    # A long run has a hundred thousand rows: they are fetched in parts, so that other requests get their turn.
-    async with connection.stream(query.execution_options(yield_per=_ROWS_PER_FETCH)) as rows:
-        async for partition in rows.partitions():
-            for row in partition:
-                first_of.setdefault(row[0], row[1])
-                found.setdefault(row[0], {}).setdefault(row[2], []).append(row[3:])
+    first_of: dict[int, tuple[int, float]] = {}
+    async for row in _each(connection, query):
+        first_of.setdefault(row[0], (row[1], row[2]))
+        found.setdefault(row[0], {}).setdefault(row[3], []).append(row[4:])
     return {
         "run_id": run_id,
-        "sampled": take < width,
+        "sampled": sample.take < width,
         "buckets": [
             {
                 "first_ordinal": low + number * width,
                 "last_ordinal": min(high, low + (number + 1) * width - 1),
-                "first_task_id": first_of[number],
+                "first_task_id": first_of[number][0],
+                "first_arrival": first_of[number][1],
                 "schedulers": {name: _trend_means(rows) for name, rows in by_name.items()},
             }
             for number, by_name in sorted(found.items())
         ],
     }
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Tasks of a run in buckets of equally many, and of a long run the first of each bucket."""
+
+    low: int
+    high: int
+    #: Tasks of a bucket, and how many of them are read.
+    width: int
+    take: int
+    bucket: CTE
+    #: The buckets joined with their tasks and results.
+    rows: FromClause
+
+
+async def _sample(connection: AsyncConnection, run_id: str, buckets: int) -> _Sample | None:
+    low, high = await ordinal_range(connection, run_id)
+    if low is None or high is None:
+        return None
+    width = -(-(high - low + 1) // max(1, buckets))
+    take = min(width, max(1, MAX_SAMPLED_TASKS // max(1, buckets)))
+    # One range of the index for each bucket: a condition on the remainder would read every task of the run.
+    bucket = select(literal(0, BigInteger).label("number")).cte("bucket", recursive=True)
+    bucket = bucket.union_all(select(bucket.c.number + 1).where(bucket.c.number < (high - low) // width))
+    first = low + bucket.c.number * width
+    in_bucket = and_(tasks.c.run_id == run_id, tasks.c.ordinal.between(first, first + (take - 1)))
+    rows = bucket.join(tasks, in_bucket).join(results, results.c.task_id == tasks.c.task_id)
+    return _Sample(low, high, width, take, bucket, rows)
+
+
+async def _each(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Any]:
+    """Yield the rows of a query. They are fetched in parts, so that other requests get their turn."""
+    async with connection.stream(query.execution_options(yield_per=_ROWS_PER_FETCH)) as rows:
+        async for partition in rows.partitions():
+            for row in partition:
+                yield row
 
 
 async def ordinal_range(connection: AsyncConnection, run_id: str) -> tuple[int | None, int | None]:
@@ -257,6 +286,70 @@ def _trend_means(rows: Sequence[Sequence[float | None]]) -> dict[str, Any]:
     totals = np.cumsum(np.where(known, values, 0.0), axis=0)[-1].tolist()
     means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
     return {"n": len(rows), **dict(zip(_TREND_METRICS, means, strict=True))}
+
+
+# ------------------------------------------------------------------------------------------ learning
+
+_LEARNING_BUCKETS = 500
+#: Standard deviations on each side that hold 95 % of a normal distribution.
+_TWO_SIDED_95 = 1.96
+
+
+async def learning(connection: AsyncConnection, run_id: str, scheduler: str) -> dict[str, Any]:
+    """Return how well a learned scheduler predicted and decided, for each model version and each kind of task.
+
+    The typical error is the median of `|ln(predicted / actual)|` as a factor less 1: 0.1 means a tenth.
+    """
+    versions: dict[int | None, list[Any]] = {}
+    kinds: dict[str, list[Any]] = {}
+    first_of: dict[int | None, tuple[int, float]] = {}
+    sample = await _sample(connection, run_id, _LEARNING_BUCKETS)
+    if sample is not None:
+        query = (
+            select(
+                results.c.model_version, tasks.c.kind, tasks.c.ordinal, tasks.c.arrival_time,
+                results.c.predicted_time, results.c.actual_time, results.c.confidence, results.c.latency,
+                results.c.regret,
+            )
+            .select_from(sample.rows)
+            .where(results.c.scheduler_name == scheduler)
+            .order_by(results.c.task_id)
+        )  # fmt: skip
+        async for version, kind, ordinal, arrival, *values in _each(connection, query):
+            first_of.setdefault(version, (ordinal, arrival))
+            versions.setdefault(version, []).append(values)
+            kinds.setdefault(kind, []).append(values)
+    return {
+        "run_id": run_id,
+        "scheduler": scheduler,
+        "sampled": sample is not None and sample.take < sample.width,
+        "versions": [
+            {"version": version, "first_ordinal": first_of[version][0], "first_arrival": first_of[version][1]}
+            | _accuracy(rows)
+            for version, rows in versions.items()
+        ],
+        "kinds": [{"kind": kind, **_accuracy(rows)} for kind, rows in sorted(kinds.items())],
+    }
+
+
+def _accuracy(rows: Sequence[Sequence[float | None]]) -> dict[str, Any]:
+    predicted, actual, deviation, latency, regret = np.array(rows, dtype=np.float64).T
+    known = (predicted > 0) & (actual > 0)  # False for NaN
+    logs = np.log(predicted[known] / actual[known])
+    stated = known & (deviation > 0)
+    inside = np.abs(np.log(predicted[stated] / actual[stated])) <= _TWO_SIDED_95 * deviation[stated]
+    return {
+        "n": len(rows),
+        "predictions": int(known.sum()),
+        "error": float(np.expm1(np.median(np.abs(logs)))) if len(logs) else None,
+        "bias": float(np.expm1(np.median(logs))) if len(logs) else None,
+        "uncertainty": float(np.expm1(np.median(deviation[stated]))) if stated.any() else None,
+        "coverage": float(inside.mean()) if stated.any() else None,
+        "mean_predicted": _mean(predicted[known]),
+        "mean_actual": _mean(actual[known]),
+        "mean_latency": _mean(latency),
+        "mean_regret": _mean(regret),
+    }
 
 
 # ------------------------------------------------------------------------------------------ Gantt

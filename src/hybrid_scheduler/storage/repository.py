@@ -259,6 +259,13 @@ class Repository:
         async with self.database.reading() as connection:
             return await history_analysis.trends(connection, run_id, buckets)
 
+    async def learning(self, run_id: str, scheduler: str) -> Row | None:
+        """Return accuracy and results of a learned scheduler by model version and kind; None for an unknown run."""
+        if _is_unstorable(run_id) or _is_unstorable(scheduler) or await self.run(run_id) is None:
+            return None
+        async with self.database.reading() as connection:
+            return await history_analysis.learning(connection, run_id, scheduler)
+
     async def gantt(
         self,
         run_id: str,

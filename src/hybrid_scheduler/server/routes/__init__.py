@@ -12,6 +12,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     tasks.results_router,
     history.router,
     runs.router,
+    history.sweeps_router,
     programs.router,
     history.events_router,
     schedulers.router,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,7 +20,7 @@ from ..errors import not_found
 from ..json_response import StrictJSONResponse
 from ..schemas import TraceAccepted, TraceInspection, TraceList, base_models, problems
 from ..trace_uploads import FORMATS, ImportOptions, inspect_trace, list_traces, parse_mapping, store_trace
-from .strict_route import RUN_ID, RunQuery, SchedulerQuery, StrictRoute, current_run
+from .strict_route import RUN_ID, RunQuery, SchedulerQuery, StrictRoute, current_run, stored_run
 
 router = APIRouter(prefix="/api/export", tags=["exports"], route_class=StrictRoute)
 traces_router = APIRouter(prefix="/api", tags=["traces"])
@@ -50,9 +52,24 @@ def _download(chunks: Any, media_type: str, name: str) -> Response:
     )
 
 
-async def _check_run(context: AppContext, run_id: str | None) -> None:
-    if run_id is not None and await context.repository.run(run_id) is None:
+async def _file_name(
+    context: AppContext, content: str, run_id: str | None, scheduler: str | None = None
+) -> tuple[str, dict[str, Any] | None]:
+    """Return the name of a download, which tells run, scheduler, content and date, and the run.
+
+    Raises
+    ------
+    ApiError
+        With status 404, if there is no such run.
+    """
+    run = None if run_id is None else await stored_run(context, run_id)
+    if run_id is not None and run is None:
         raise not_found("run", run_id)
+    words = ["all-runs"] if run is None else [run["name"] or run["scenario"], run["run_id"][-6:]]
+    stem, ending = content.split(".")
+    day = datetime.fromtimestamp(context.clock(), UTC).date().isoformat()
+    plain = (re.sub(r"[^A-Za-z0-9_]+", "-", word).strip("-") for word in [*words, scheduler or "", stem, day])
+    return "-".join(filter(None, plain)) + f".{ending}", run
 
 
 @router.get(
@@ -64,9 +81,9 @@ async def _check_run(context: AppContext, run_id: str | None) -> None:
 )
 async def tasks_csv(context: RequestContext, run_id: RunQuery = None, limit: Rows = "all") -> Response:
     """Return tasks without results, oldest first."""
-    await _check_run(context, run_id)
+    name, _ = await _file_name(context, "tasks.csv", run_id)
     pages = await file_exports.history_pages(context.repository, run_id, limit)
-    return _download(file_exports.tasks_csv(pages), "text/csv", "tasks.csv")
+    return _download(file_exports.tasks_csv(pages), "text/csv", name)
 
 
 @router.get(
@@ -80,9 +97,9 @@ async def results_csv(
     context: RequestContext, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
     """Return results in the order of their tasks."""
-    await _check_run(context, run_id)
+    name, _ = await _file_name(context, "results.csv", run_id, scheduler)
     pages = await file_exports.history_pages(context.repository, run_id, limit)
-    return _download(file_exports.results_csv(pages, scheduler), "text/csv", "results.csv")
+    return _download(file_exports.results_csv(pages, scheduler), "text/csv", name)
 
 
 @router.get(
@@ -96,10 +113,10 @@ async def results_parquet(
     context: RequestContext, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
     """Return results in the order of their tasks."""
-    await _check_run(context, run_id)
+    name, _ = await _file_name(context, "results.parquet", run_id, scheduler)
     pages = await file_exports.history_pages(context.repository, run_id, limit)
     chunks = file_exports.results_parquet(pages, scheduler)
-    return _download(chunks, "application/vnd.apache.parquet", "results.parquet")
+    return _download(chunks, "application/vnd.apache.parquet", name)
 
 
 @router.get(
@@ -116,12 +133,11 @@ async def trace(
     limit: Rows = "all",
 ) -> Response:
     """Return when each device was busy, in Chrome's trace format."""
-    await _check_run(context, run_id)
     chosen = run_id or await current_run(context)
-    run = None if chosen is None else await context.repository.run(chosen)
+    name, run = await _file_name(context, "trace.json", chosen, scheduler)
     pages = await file_exports.history_pages(context.repository, chosen, limit)
     hosts = {} if run is None else hosts_of((), run["config"])
-    return _download(file_exports.perfetto_trace(pages, scheduler, hosts), "application/json", "trace.json")
+    return _download(file_exports.perfetto_trace(pages, scheduler, hosts), "application/json", name)
 
 
 # ------------------------------------------------------------------------------------------ uploaded traces

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
+from ...experiments.sweep import read_cells, sweep_folders
 from ...storage.device_load import LoadWindow
 from ..app_context import AppContext, RequestContext
 from ..errors import not_found
@@ -19,6 +21,8 @@ from ..schemas import (
     DeviceLoadResponse,
     EventPage,
     Statistics,
+    Sweep,
+    SweepList,
     TaskDetail,
     Trends,
     base_models,
@@ -27,6 +31,7 @@ from ..schemas import (
 from .strict_route import Limit, RunQuery, SchedulerQuery, StrictRoute, current_run, stored_run
 
 router = APIRouter(prefix="/api", tags=["history"], route_class=StrictRoute)
+sweeps_router = APIRouter(prefix="/api", tags=["sweeps"], route_class=StrictRoute)
 events_router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
 
 
@@ -147,6 +152,9 @@ async def trends(
     return StrictJSONResponse(await cached_json(context, f"trends:{chosen}:{buckets}", compute))
 
 
+#: Values of a cell; others, such as nested ones, are left out.
+_CELL = (float, int, str, type(None))
+_DIGESTS = ("key", "outcomes")
 _Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
@@ -185,6 +193,48 @@ async def load(
 
     key = f"load:{chosen}:{scheduler}:{start}:{end}:{last}:{ahead}:{columns}"
     return StrictJSONResponse(await cached_json(context, key, compute))
+
+
+#: Most cells of a sweep in one response.
+_MAX_CELLS = 10_000
+
+
+@sweeps_router.get(
+    "/sweeps",
+    operation_id="listSweeps",
+    summary="Stored sweeps, newest first",
+    response_model=SweepList,
+    responses=problems(503),
+)
+async def sweeps(context: RequestContext) -> Response:
+    """Return the sweeps that `hybrid-scheduler sweep` wrote below `data/results`, also those still running."""
+    rows = await asyncio.to_thread(sweep_folders, context.options.sweeps)
+    keys = ("name", "cells", "modified_at")
+    return StrictJSONResponse({"sweeps": [dict(zip(keys, row, strict=True)) for row in rows]})
+
+
+@sweeps_router.get(
+    "/sweeps/{name}",
+    operation_id="getSweep",
+    summary="The cells of a sweep",
+    response_model=Sweep,
+    responses=problems(404, 422, 503),
+)
+async def sweep(
+    context: RequestContext,
+    name: Annotated[str, Path(pattern=base_models.TRACE_NAME, description="Name of the sweep's folder.")],
+) -> Response:
+    """Return parameters and metrics of each finished cell."""
+    folder = context.options.sweeps / name
+    try:
+        rows = await asyncio.to_thread(read_cells, folder, _MAX_CELLS + 1)
+    except OSError:
+        raise not_found("sweep", name) from None
+    cells = [
+        {key: value for key, value in row.items() if key not in _DIGESTS and isinstance(value, _CELL)}
+        for row in rows[:_MAX_CELLS]
+    ]
+    return StrictJSONResponse({"name": name, "cells": cells, "truncated": len(rows) > _MAX_CELLS})
 
 
 @router.get(

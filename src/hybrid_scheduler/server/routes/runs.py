@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from shlex import quote
 from typing import Annotated, Any, Literal
@@ -23,11 +22,12 @@ from ...physics import PHYSICS, Tariff, physics_from_json, physics_named
 from ...workload.argument_checks import parse_spec
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, not_found
-from ..json_response import StrictJSONResponse, dumps
+from ..json_response import StrictJSONResponse, cached_json, dumps
 from ..schemas import (
     Deleted,
     Gantt,
     GanttDiff,
+    LearningCurve,
     MeasuredRunCreate,
     Run,
     RunDetail,
@@ -49,13 +49,12 @@ from .strict_route import (
     stored_run,
     used_key,
 )
+from .whatif import whatif_slot
 
 router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
 _DIFF_METRICS = ("mean_latency", "mean_time", "mean_energy", "mean_cost", "p95_latency")
 _DIFF_SETTINGS = ("scenario", "load", "seed", "platform", "schedulers", "source")
-#: Longest wait for the worker that also computes what-if requests.
-_QUEUE_TIMEOUT_S = 1.0
 _QUANTILES = ("p50_latency", "p95_latency", "p99_latency")
 
 
@@ -295,16 +294,33 @@ async def _computed(context: AppContext, run_id: str, limit: int, kind: str) -> 
         raise InvalidInputError("run_id", "a simulated run with stored tasks", run_id)
     rows = await context.repository.tasks(limit, run_id=run_id)
     question = EvidenceQuestion(run_id, known["config"], rows[::-1], kind)
-    try:
-        await asyncio.wait_for(context.state.whatif_slots.acquire(), _QUEUE_TIMEOUT_S)
-    except TimeoutError:
-        raise ApiError(503, "other requests are being computed", retry_after=2) from None
-    try:
+    async with whatif_slot(context):
         return await context.whatif_worker.evidence(question)
-    except BrokenExecutor:
-        raise ApiError(503, "the what-if worker is not running", retry_after=2) from None
-    finally:
-        context.state.whatif_slots.release()
+
+
+@router.get(
+    "/runs/{run_id}/learning",
+    operation_id="getLearning",
+    summary="Accuracy of a learned scheduler by version and kind",
+    response_model=LearningCurve,
+    responses=problems(404, 422, 503),
+)
+async def learning(
+    context: RequestContext,
+    run_id: RunInPath,
+    scheduler: Annotated[str, Query(pattern=SCHEDULER, description="A learned scheduler.")],
+    limit: Annotated[int, Query(ge=1, le=1000, description="Largest number of versions in `history`.")] = 1000,
+) -> Response:
+    """Return predicted against actual durations, latency and regret of the tasks of each model version and kind."""
+
+    async def compute() -> dict[str, Any]:
+        found = await context.repository.learning(run_id, scheduler)
+        if found is None:
+            raise not_found("run", run_id)
+        history = await context.repository.models(run_id, [scheduler], limit)
+        return {**found, "history": history[scheduler].versions}
+
+    return StrictJSONResponse(await cached_json(context, f"learning:{run_id}:{scheduler}:{limit}", compute))
 
 
 @router.get(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from concurrent.futures import BrokenExecutor
+from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, Response
 
@@ -73,16 +75,30 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
 
 
 async def _computed(context: AppContext, question: WhatIfQuestion) -> list[WhatIfResult]:
+    async with whatif_slot(context):
+        return await context.whatif_worker.run(question)
+
+
+@asynccontextmanager
+async def whatif_slot(context: AppContext) -> AsyncIterator[None]:
+    """Hold a place in the queue of the what-if worker, which also computes reports and evidence files.
+
+    Raises
+    ------
+    ApiError
+        With status 503, if no place is free within a second or the worker ends meanwhile.
+    """
+    slots = context.state.whatif_slots
     try:
-        await asyncio.wait_for(context.state.whatif_slots.acquire(), _QUEUE_TIMEOUT_S)
+        await asyncio.wait_for(slots.acquire(), _QUEUE_TIMEOUT_S)
     except TimeoutError:
         raise ApiError(503, "other what-if requests are being computed", retry_after=2) from None
     try:
-        return await context.whatif_worker.run(question)
+        yield
     except BrokenExecutor:
         raise ApiError(503, "the what-if worker is not running", retry_after=2) from None
     finally:
-        context.state.whatif_slots.release()
+        slots.release()
 
 
 def _check_names(request: WhatIfRequest) -> None:

@@ -132,6 +132,46 @@ class Model(ResponseModel):
     accuracy: Accuracy | None
 
 
+class _Predictions(ResponseModel):
+    """Predicted durations against actual ones, and the results of the decisions."""
+
+    n: int = Field(description="Number of tasks.")
+    predictions: int = Field(description="Number of tasks whose duration was predicted.")
+    error: float | None = Field(description="Typical error: 0.1 means that durations are wrong by a tenth.")
+    bias: float | None = Field(description="The same with its sign: above 0 durations were predicted too long.")
+    uncertainty: float | None = Field(description="Typical stated uncertainty, one standard deviation as a share.")
+    coverage: float | None = Field(description="Share of durations within the stated 95 % interval.")
+    mean_predicted: float | None
+    mean_actual: float | None
+    mean_latency: float | None
+    mean_regret: float | None
+
+
+class VersionAccuracy(_Predictions):
+    """Results of the tasks that one model version decided."""
+
+    version: int | None = Field(description="None before there was a model.")
+    first_ordinal: int
+    first_arrival: float = Field(description="Virtual seconds at which the first of these tasks arrived.")
+
+
+class KindAccuracy(_Predictions):
+    """Results of the tasks of one kind."""
+
+    kind: str
+
+
+class LearningCurve(ResponseModel):
+    """A learned scheduler in a run: accuracy and results by model version and by kind of task."""
+
+    run_id: str
+    scheduler: str
+    sampled: bool = Field(description="True if the run is long and only a sample of its tasks was read.")
+    versions: list[VersionAccuracy] = Field(description="In the order of their first decisions.")
+    kinds: list[KindAccuracy]
+    history: list[ModelVersionResponse] = Field(description="The newest stored model versions, oldest first.")
+
+
 class RetrainAccepted(ResponseModel):
     """The training was requested; a notification says when it is done."""
 

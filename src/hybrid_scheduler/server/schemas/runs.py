@@ -229,6 +229,7 @@ class TrendBucket(ResponseModel):
     first_ordinal: int
     last_ordinal: int
     first_task_id: int = Field(description="Ids have gaps if measured runs were stored meanwhile.")
+    first_arrival: float = Field(description="Virtual seconds at which the first of these tasks arrived.")
     schedulers: dict[str, TrendPoint]
 
 
@@ -238,6 +239,32 @@ class Trends(ResponseModel):
     run_id: str | None
     sampled: bool = Field(description="True if the run is long and means are over a sample of each bucket.")
     buckets: list[TrendBucket]
+
+
+class SweepSummary(ResponseModel):
+    """A stored sweep: results of many combinations."""
+
+    model_config = response_example(name="sweep", cells=96, modified_at=1763200000.0)
+
+    name: str
+    cells: int
+    modified_at: float = Field(description="Unix seconds of the newest cell.")
+
+
+class SweepList(ResponseModel):
+    """Stored sweeps, newest first."""
+
+    sweeps: list[SweepSummary]
+
+
+class Sweep(ResponseModel):
+    """The cells of a sweep: one scheduler on one seed of one combination."""
+
+    name: str
+    cells: list[dict[str, float | bool | str | None]] = Field(
+        description="Parameters (scenario, load, platform, noise, seed, scheduler) and metrics of each cell."
+    )
+    truncated: bool = Field(description="True if the sweep has more cells than the largest number in a response.")
 
 
 class Gantt(ResponseModel):
