@@ -17,7 +17,7 @@ const STEPS: readonly { title: string; text: string; target: string }[] = [
   },
   {
     title: "The devices",
-    text: "The default run comes in waves of a minute. In the rush simple schedulers fall behind, in the calm they catch up. The load is exact at every zoom; click a task for its decisions.",
+    text: "The default run comes in waves of a minute, with a rush of 6 s at 90 % of capacity. Simple schedulers fall behind and catch up in the calm; learners keep up. Click a task for its decisions.",
     target: "#gantt",
   },
   {

@@ -110,14 +110,14 @@ class DiurnalArrivals:
 class WaveArrivals:
     """A square wave: calm, rush, calm, with fixed lengths.
 
-    A wave lasts 500 mean gaps. After 100 of them a rush of 100 begins, in which tasks arrive at 4 times the mean
-    rate; in the calm they arrive at a quarter of it. A rush therefore has 400 of the 500 tasks of a wave.
+    A wave lasts 500 mean gaps. After 60 of them a rush of 50 begins, in which tasks arrive at 7.2 times the mean
+    rate; in the calm they arrive at 0.31 times that rate. A rush therefore has 360 of the 500 tasks of a wave.
     """
 
     LENGTH = 500.0
-    RUSH_START = 100.0
-    RUSH_LENGTH = 100.0
-    RUSH_RATE = 4.0
+    RUSH_START = 60.0
+    RUSH_LENGTH = 50.0
+    RUSH_RATE = 7.2
     CALM_RATE = (LENGTH - RUSH_LENGTH * RUSH_RATE) / (LENGTH - RUSH_LENGTH)
 
     def __call__(self, points: Floats) -> Floats:
