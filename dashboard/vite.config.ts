@@ -22,6 +22,29 @@ export default defineConfig({
     // Fonts stay files: a content security policy without data: fonts then still shows them.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    rolldownOptions: {
+      output: {
+        // Seventy small files compress worse than one: what several views share is one file, apart from the shell.
+        codeSplitting: {
+          groups: [
+            {
+              name: "shared",
+              test: new RegExp(
+                [
+                  "src/(charts|hooks|components/(?!ui|Link|FileDownload|GanttDiff))",
+                  "src/components/ui/(SortableTable|Menu|Dialog|SearchBox|Select|ScrollRegion|ToggleSwitch|RunBadges)",
+                  "src/lib/(statistics|savePng|run|download|tableData|slider|intervalOverlap|colorScales)",
+                  "src/store/(layoutStore|widgetLayout|selectors|modelQueries|queryClient|run(Queries|Pages)|savedViews)",
+                  "node_modules/@tanstack",
+                ].join("|"),
+              ),
+              minShareCount: 2,
+            },
+          ],
+          includeDependenciesRecursively: false,
+        },
+      },
+    },
   },
   test: {
     environment: "happy-dom",

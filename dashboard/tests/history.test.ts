@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { pieces, ratioTicks, spread } from "../src/charts/trendScale";
 import type { ModelVersion, Run, RunDetail } from "../src/client/models";
 import type { ResultRecord } from "../src/client/resultRecords";
+import { thinVersions, toMarks } from "../src/components/versionMarks";
 import {
   type Bucket,
   cumulativeMeans,
@@ -14,9 +15,9 @@ import {
 } from "../src/features/history/cumulativeMeans";
 import { ratiosAlong, ratiosByRun } from "../src/features/history/oracleRatios";
 import { nextEnd } from "../src/features/history/playbackStore";
-import { matches, pick } from "../src/features/history/runSelection";
-import { thinVersions, toMarks } from "../src/features/history/versionMarks";
+import { pick } from "../src/features/history/runSelection";
 import { leaderOf } from "../src/lib/runLeader";
+import { matches } from "../src/store/runPages";
 import { row } from "./fixtures";
 
 const point = (n: number, latency: number, regret: number) => ({
@@ -34,6 +35,7 @@ const buckets = (count: number, size = 10): Bucket[] =>
     first_ordinal: i * size,
     last_ordinal: (i + 1) * size - 1,
     first_task_id: 101 + i * size + (i > 1 ? 40 : 0),
+    first_arrival: i * 5,
     schedulers: { oracle: point(size, 1, 0), greedy: point(size, i + 1, i) },
   }));
 

@@ -3,12 +3,18 @@ import { parsePath, pathOf } from "../src/store/routes";
 import { DEFAULTS, formatQuery, parseQuery } from "../src/store/urlState";
 
 describe("routes", () => {
-  it.each(["/compare", "/scheduler", "/scheduler/hybrid_ml", "/history", "/run/r-7f3a2c", "/diff"])(
-    "%s round-trips",
-    (path) => {
-      expect(pathOf(parsePath(path))).toBe(path);
-    },
-  );
+  it.each([
+    "/compare",
+    "/scheduler",
+    "/scheduler/hybrid_ml",
+    "/history",
+    "/run/r-7f3a2c",
+    "/run/r-7f3a2c/learning/hybrid_ml",
+    "/diff",
+    "/workspace",
+  ])("%s round-trips", (path) => {
+    expect(pathOf(parsePath(path))).toBe(path);
+  });
   it("map the root to Compare and unknown paths to a missing page", () => {
     expect(parsePath("/")).toEqual({ view: "compare" });
     expect(parsePath("/nonsense")).toEqual({ view: "missing", path: "/nonsense" });
@@ -29,6 +35,9 @@ describe("query", () => {
       theme: "light" as const,
       focus: "greedy",
       task: 1928,
+      layout: "lg~race.0.0.12.14",
+      whatif: "num_gpus:8",
+      workspace: { runs: "A,B", keep: "load:0.1~0.5" },
     };
     expect(parseQuery(formatQuery(state))).toEqual(state);
   });

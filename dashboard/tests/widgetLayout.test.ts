@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { LAYOUT_VERSION, merge, parseLayouts } from "../src/store/widgetLayout";
+import {
+  formatLayout,
+  LAYOUT_VERSION,
+  merge,
+  parseLayout,
+  parseLayouts,
+  withoutHidden,
+} from "../src/store/widgetLayout";
 
 const good = {
   version: LAYOUT_VERSION,
@@ -41,4 +48,42 @@ describe("saved layouts", () => {
     ];
     expect(merge(saved, defaults)).toEqual([saved[0], defaults[1]]);
   });
+});
+
+describe("hidden widgets", () => {
+  const places = [
+    { i: "a", x: 0, y: 0, w: 8, h: 10 },
+    { i: "b", x: 8, y: 0, w: 4, h: 10 },
+    { i: "c", x: 0, y: 10, w: 5, h: 6 },
+    { i: "d", x: 5, y: 10, w: 3, h: 6 },
+    { i: "e", x: 8, y: 10, w: 4, h: 12 },
+  ];
+  const widths = (hidden: string[]) =>
+    Object.fromEntries(withoutHidden(places, hidden).map(({ i, x, w }) => [i, `${x}+${w}`]));
+
+  it("leave their columns to a neighbour of the same rows", () => {
+    expect(widths(["b"]).a).toBe("0+12");
+    expect(widths(["a"]).b).toBe("0+12");
+    expect(widths(["d"]).c).toBe("0+8");
+    expect(widths(["c", "d"])).toEqual({ a: "0+8", b: "8+4", e: "8+4" });
+  });
+
+  it("do not stretch a widget over others", () => {
+    expect(widths(["e"])).toEqual({ a: "0+8", b: "8+4", c: "0+5", d: "5+7" });
+  });
+});
+
+describe("layout in an address", () => {
+  it("is read back", () => {
+    const places = [{ i: "race", x: 0, y: 2, w: 6, h: 9 }];
+    const text = formatLayout("lg", places, ["radar"]);
+    expect(parseLayout(text)).toEqual({ places: { lg: places, md: [], sm: [] }, hidden: ["radar"] });
+  });
+
+  it.each([null, "", "xl~race.0.0.1.1", "lg~race.0.0.99.1", "lg~race.x"])(
+    "is left out where it is damaged: %s",
+    (text) => {
+      expect(parseLayout(text)).toBeNull();
+    },
+  );
 });

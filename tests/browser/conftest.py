@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "faults"), str(Path(__file__).parent)]  # process, page_checks
 
-from page_checks import ROOT, SCHEDULERS, SPEED, make_two_runs  # noqa: E402
+from page_checks import ROOT, SCHEDULERS, SPEED, make_two_runs, write_sweep  # noqa: E402
 from process import Served, served  # noqa: E402
 
 from build_dashboard import NoDashboardError, ensure_dashboard  # noqa: E402
@@ -95,7 +95,9 @@ def shared_context(browser: Browser) -> Iterator[BrowserContext]:
 def shared_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """All six schedulers, one server for all files: a test that stores a run deletes it."""
     settings = {"HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS, "HYBRID_LIVE__UPDATE_INTERVAL": "1"}
-    with served(tmp_path_factory.mktemp("live"), "--speed", str(SPEED), environment=settings) as process:
+    folder = tmp_path_factory.mktemp("live")
+    write_sweep(folder / "data" / "results" / "demo")
+    with served(folder, "--speed", str(SPEED), environment=settings) as process:
         yield process
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,19 @@ def make_two_runs(server: Served) -> tuple[str, str]:
     ended, newest = runs
     assert newest != ended
     return newest, ended
+
+
+def write_sweep(folder: Path) -> None:
+    """A stored sweep of 3 schedulers, 4 loads and 2 seeds, in which greedy is slow at high loads."""
+    folder.mkdir(parents=True)
+    factors = {"greedy": 20.0, "earliest_finish": 2.0, "oracle": 1.0}
+    cells = [
+        {"scheduler": name, "scenario": "mixed", "platform": "workstation", "load": load, "batch": False,
+         "noise": 0.0, "seed": seed, "tasks": 100, "mean_latency": 0.05 * factor * (1 + load) + 0.001 * seed,
+         "p95_latency": 0.2 * factor * (1 + load), "mean_time": 0.05, "energy": 400.0 * load, "cost": 0.002}
+        for name, factor in factors.items() for load in (0.1, 0.3, 0.5, 0.7) for seed in (1, 2)
+    ]  # fmt: skip
+    (folder / "cells.jsonl").write_text("".join(json.dumps(cell) + "\n" for cell in cells))
 
 
 def pill(page: Page) -> str:

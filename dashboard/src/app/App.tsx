@@ -24,6 +24,8 @@ const LOADERS: Record<Exclude<ViewName, "missing">, Loader> = {
   run: () => import("../features/run/RunView"),
   diff: () => import("../features/diff/DiffView"),
   runtime: () => import("../features/runtime/RuntimeView"),
+  workspace: () => import("../features/workspace/WorkspaceView"),
+  learning: () => import("../features/learning/LearningView"),
 };
 const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
   compare: lazy(LOADERS.compare),
@@ -32,6 +34,8 @@ const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
   run: lazy(LOADERS.run),
   diff: lazy(LOADERS.diff),
   runtime: lazy(LOADERS.runtime),
+  workspace: lazy(LOADERS.workspace),
+  learning: lazy(LOADERS.learning),
 };
 const ViewProviders = lazy(() => import("./ViewProviders"));
 const loadDrawer = () => import("../features/decision/DecisionDrawer");
@@ -137,7 +141,7 @@ export function App() {
         Skip to the content
       </a>
       <TopBar onHelp={openHelp} />
-      {route.view === "runtime" ? (
+      {route.view === "runtime" || route.view === "workspace" ? (
         <div className="h-4" />
       ) : (
         <Suspense fallback={<div className="h-12" />}>

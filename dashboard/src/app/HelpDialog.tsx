@@ -3,7 +3,7 @@ import { useRef, useState } from "react";
 import { Button } from "../components/ui/Button";
 import { Dialog } from "../components/ui/Dialog";
 import { download } from "../lib/downloadFile";
-import { exportLayouts, importLayouts, resetView, show, useLayouts } from "../store/layoutStore";
+import { exportLayouts, importLayouts, resetView, show, useLayout } from "../store/layoutStore";
 import { toggleTheme, useTheme, useUi } from "../store/uiStore";
 import SpeedPicker from "./SpeedPicker";
 import { restartTour } from "./tourStore";
@@ -11,7 +11,7 @@ import { restartTour } from "./tourStore";
 const KEYS: readonly [string, string][] = [
   ["Space", "Freeze this view; updates are buffered"],
   ["P", "Pause or resume the engine, for everyone"],
-  ["1  2  3  4", "Compare, Scheduler, History, Runtime"],
+  ["1 to 5", "Compare, Scheduler, History, Runtime, Workspace"],
   ["N", "New run"],
   ["T", "Dark or light"],
   ["[  ]", "Step back and forward"],
@@ -47,7 +47,7 @@ function Keys({ title, keys }: { title: string; keys: readonly [string, string][
 
 function LayoutTools() {
   const view = useUi((s) => s.route.view);
-  const hidden = useLayouts((s) => s.views[view]?.hidden) ?? [];
+  const hidden = useLayout(view)?.hidden ?? [];
   const file = useRef<HTMLInputElement>(null);
   const [message, setMessage] = useState("");
   const read = async (chosen: File | undefined) => {

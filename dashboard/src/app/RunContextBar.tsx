@@ -1,5 +1,6 @@
 import { Activity, FlaskConical, X } from "lucide-react";
 import type { MouseEvent, ReactNode } from "react";
+import { SavedViews } from "../components/SavedViews";
 import { classNames } from "../components/ui/classNames";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { shortRunId, significant, time } from "../lib/format";
@@ -151,6 +152,7 @@ export default function RunContextBar() {
       <div className="xl:hidden md:ml-auto">
         <RangePicker />
       </div>
+      <SavedViews quiet />
       <div className="min-w-0 max-md:w-full xl:ml-auto">
         <Chips />
       </div>

@@ -17,9 +17,14 @@ const VIEWS: readonly { route: Route; label: string; key: string }[] = [
   { route: { view: "scheduler", name: null }, label: "Scheduler", key: "2" },
   { route: { view: "history" }, label: "History", key: "3" },
   { route: { view: "runtime" }, label: "Runtime", key: "4" },
+  { route: { view: "workspace" }, label: "Workspace", key: "5" },
 ];
 /** Views that the navigation marks as part of another one. */
-const PARENTS: Partial<Record<Route["view"], Route["view"]>> = { run: "history", diff: "history" };
+const PARENTS: Partial<Record<Route["view"], Route["view"]>> = {
+  run: "history",
+  diff: "history",
+  learning: "history",
+};
 /** Loaded later, because its menu would add 2 % to the shell. */
 const SpeedPicker = lazy(() => import("./SpeedPicker"));
 
@@ -38,7 +43,7 @@ function Views() {
             to={route}
             aria-current={active ? "page" : undefined}
             className={classNames(
-              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:px-1 max-md:rounded-[6px] md:h-14 xl:px-4",
+              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0.5 max-md:text-12 md:h-14 md:max-lg:px-2 xl:px-4",
               active ? "text-ink max-md:bg-raised md:shadow-[inset_0_-2px_0_var(--accent)]" : "text-muted",
             )}
           >
@@ -63,10 +68,10 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
       <div className="mx-auto flex max-w-[2560px] flex-wrap items-center gap-2 px-4 max-md:py-2 md:h-14 md:flex-nowrap md:px-6 xl:gap-3">
         <Link
           to={{ view: "compare" }}
-          className="flex shrink-0 items-center gap-2.5 whitespace-nowrap rounded-control font-semibold text-14 xl:mr-6"
+          className="flex shrink-0 items-center gap-2.5 whitespace-nowrap rounded-control font-semibold text-14 min-[1680px]:mr-6"
         >
           <Logo />
-          <span className="max-[1439px]:sr-only">Hybrid Scheduler</span>
+          <span className="max-[1679px]:sr-only">Hybrid Scheduler</span>
         </Link>
         <Views />
         <div className="ml-auto flex min-w-0 items-center gap-2 xl:gap-3">

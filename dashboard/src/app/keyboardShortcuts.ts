@@ -34,6 +34,7 @@ const SHORTCUTS: Record<string, () => void> = {
   "2": () => navigate({ view: "scheduler", name: null }),
   "3": () => navigate({ view: "history" }),
   "4": () => navigate({ view: "runtime" }),
+  "5": () => navigate({ view: "workspace" }),
   "[": () => (useShortcutHandlers.getState().step ?? stepTask)(-1),
   "]": () => (useShortcutHandlers.getState().step ?? stepTask)(1),
   e: () => useShortcutHandlers.getState().exportData?.(),

@@ -34,8 +34,9 @@ interface GanttChartProps {
 const TOP = 36;
 const BOTTOM = 22;
 
-function idleShare(lane: GanttLane, from: number, to: number): number {
-  return to > from ? Math.min(1, Math.max(0, 1 - busyBetween(lane, from, to) / (to - from))) : 0;
+/** Idle share of a lane; null where no time has passed. */
+function idleShare(lane: GanttLane, from: number, to: number): number | null {
+  return to > from ? Math.min(1, Math.max(0, 1 - busyBetween(lane, from, to) / (to - from))) : null;
 }
 
 /** Gantt chart with one lane per device. Dragging pans, the wheel zooms, a click selects. */
@@ -173,14 +174,14 @@ export function GanttChart(props: GanttChartProps) {
                   className="absolute right-0 left-0 flex flex-col justify-center"
                   style={side(i)}
                   data-device={lane.device}
-                  data-idle={idle}
+                  data-idle={idle ?? undefined}
                 >
                   {percent(idle)}
                   <i className="mt-0.5 block h-1 overflow-hidden rounded-full bg-track max-md:hidden">
                     <i
                       className="block h-full rounded-full"
                       style={{
-                        width: `${(1 - idle) * 100}%`,
+                        width: `${(1 - (idle ?? 1)) * 100}%`,
                         background: lane.kind === "cpu" ? "var(--cpu)" : "var(--gpu)",
                         opacity: 0.75,
                       }}

@@ -1,12 +1,12 @@
 import { useState } from "react";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { useElementSize } from "../hooks/useElementSize";
-import { compact, ratio, ratioEstimate } from "../lib/format";
+import { compact, estimate, type Quantity, quantity, ratio, ratioEstimate, tick } from "../lib/format";
 import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { linearScale, logScale } from "./canvasAxes";
 import { SeriesPath } from "./SeriesPath";
 import { TooltipBox } from "./TooltipBox";
-import { isLogarithmic, pieces, ratioTicks, spread, type TrendSeries } from "./trendScale";
+import { isLogarithmic, pieces, ratioTicks, spread, type TrendSeries, unitAxis } from "./trendScale";
 
 interface TrendLinesProps {
   series: readonly TrendSeries[];
@@ -21,9 +21,10 @@ interface TrendLinesProps {
   /** Largest distance of points that are joined; a larger one means missing data. */
   gap?: number;
   label: string;
+  /** Quantity of the values; without it they are ratios to the oracle. */
+  unit?: Quantity;
 }
 
-const LEFT = 48;
 const TOP = 16;
 const BOTTOM = 40;
 
@@ -31,7 +32,9 @@ function Names({
   rows,
   left,
   top,
+  show,
 }: {
+  show: (value: number) => string;
   rows: readonly { style: SchedulerStyle; last: number }[];
   left: number;
   top: readonly number[];
@@ -44,25 +47,51 @@ function Names({
     >
       <SchedulerGlyph style={style} size={10} />
       <span className="min-w-0 flex-1 truncate">{style.label}</span>
-      <span className="text-muted">{ratio(last)}</span>
+      <span className="text-muted">{show(last)}</span>
     </span>
   ));
 }
 
-/** Line chart of ratios over tasks or runs, with a label at the end of each line. */
-export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor, gap, label }: TrendLinesProps) {
+/** Point nearest to a position; undefined if it is farther away than `most`. */
+function nearestDot(dots: TrendSeries["points"], x: number, most: number) {
+  let best: TrendSeries["points"][number] | undefined;
+  for (const dot of dots) if (!best || Math.abs(dot.x - x) < Math.abs(best.x - x)) best = dot;
+  return best && Math.abs(best.x - x) <= most ? best : undefined;
+}
+
+/** Axis label with its unit and without trailing zeros: "20 ms". */
+function unitTick(value: number, kind: Quantity): string {
+  const [number = "", unit = ""] = quantity(value, kind).split(" ");
+  return `${number.includes(".") ? tick(Number(number.replaceAll(",", ""))) : number} ${unit}`.trim();
+}
+
+/** Line chart of ratios or quantities over tasks, time or runs, with a label at the end of each line. */
+export function TrendChart({
+  series,
+  xTicks,
+  xTitle,
+  nameOf,
+  marks = [],
+  cursor,
+  gap,
+  label,
+  unit,
+}: TrendLinesProps) {
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [hover, setHover] = useState<number | null>(null);
   const points = series.flatMap((s) => s.points);
   const xs = [...new Set(points.map((p) => p.x))].sort((a, b) => a - b);
   const [x0, x1] = [xs[0] ?? 0, xs.at(-1) ?? 1];
-  const low = Math.min(1, ...points.map((p) => Math.max(0.01, p.y - (p.half ?? 0))));
-  const high = Math.max(1.05, ...points.map((p) => p.y + (p.half ?? 0)));
-  const logarithmic = isLogarithmic(high);
-  const named = width >= 560;
-  const right = named ? 148 : 12;
+  const axis = unit && unitAxis(points.length ? points.map((p) => p.y) : [0]);
+  const low = axis ? axis.low : Math.min(1, ...points.map((p) => Math.max(0.01, p.y - (p.half ?? 0))));
+  const high = axis ? axis.high : Math.max(1.05, ...points.map((p) => p.y + (p.half ?? 0)));
+  const logarithmic = axis ? axis.log : isLogarithmic(high);
+  const floor = axis && !axis.log ? Number.NEGATIVE_INFINITY : unit ? low : 0.01;
+  const named = width >= 560 && series.length > 1;
+  const right = named ? 148 : 24;
+  const left = unit ? 64 : 48;
   const bottom = height - BOTTOM;
-  const x = x1 > x0 ? linearScale(x0, x1, LEFT, width - right) : () => (LEFT + width - right) / 2;
+  const x = x1 > x0 ? linearScale(x0, x1, left, width - right) : () => (left + width - right) / 2;
   const y = logarithmic ? logScale(low, high * 1.05, bottom, TOP) : linearScale(low, high * 1.01, bottom, TOP);
   const path = (list: TrendSeries["points"]) =>
     pieces(list, gap)
@@ -70,7 +99,7 @@ export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor,
       .join("");
   const band = (list: TrendSeries["points"]) => {
     const edge = (known: TrendSeries["points"], side: 1 | -1) =>
-      known.map((p) => `${x(p.x).toFixed(1)},${y(Math.max(0.01, p.y + side * (p.half ?? 0))).toFixed(1)}`);
+      known.map((p) => `${x(p.x).toFixed(1)},${y(Math.max(floor, p.y + side * (p.half ?? 0))).toFixed(1)}`);
     return pieces(
       list.filter((p) => p.half !== null),
       gap,
@@ -100,17 +129,17 @@ export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor,
       {width > 0 && height > 0 && xs.length > 0 ? (
         <>
           <svg width={width} height={height} role="img" aria-label={label} className="marks absolute inset-0 block">
-            {ratioTicks(low, high).map((value) => (
+            {(axis?.ticks ?? ratioTicks(low, high)).map((value) => (
               <g key={value}>
                 <line
-                  x1={LEFT}
+                  x1={left}
                   x2={width - right}
                   y1={y(value)}
                   y2={y(value)}
-                  stroke={value === 1 ? "var(--baseline)" : "var(--hair)"}
+                  stroke={value === (unit ? 0 : 1) ? "var(--baseline)" : "var(--hair)"}
                 />
-                <text x={LEFT - 8} y={y(value) + 4} textAnchor="end" fontSize="12" fill="var(--faint)">
-                  {`${compact(value)}×`}
+                <text x={left - 8} y={y(value) + 4} textAnchor="end" fontSize="12" fill="var(--faint)">
+                  {unit ? unitTick(value, unit) : `${compact(value)}×`}
                 </text>
               </g>
             ))}
@@ -120,7 +149,7 @@ export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor,
               </text>
             ))}
             <text
-              x={(LEFT + width - right) / 2}
+              x={(left + width - right) / 2}
               y={height - 4}
               textAnchor="middle"
               fontSize="12"
@@ -161,6 +190,7 @@ export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor,
           {named ? (
             <Names
               rows={ends}
+              show={unit ? (value) => quantity(value, unit) : ratio}
               left={width - right + 12}
               top={spread(
                 ends.map(({ last }) => y(last)),
@@ -178,8 +208,15 @@ export function TrendChart({ series, xTicks, xTitle, nameOf, marks = [], cursor,
               <TooltipBox
                 title={nameOf(hover)}
                 rows={ends.flatMap(({ style }) => {
-                  const dot = series.find((s) => s.style === style)?.points.find((p) => p.x === hover);
-                  return dot ? [[style.label, ratioEstimate(dot.y, dot.half)] as const] : [];
+                  const dot = nearestDot(
+                    series.find((s) => s.style === style)?.points ?? [],
+                    hover,
+                    (x1 - x0) / 40,
+                  );
+                  if (!dot) return [];
+                  return [
+                    [style.label, unit ? estimate(dot.y, dot.half, unit) : ratioEstimate(dot.y, dot.half)] as const,
+                  ];
                 })}
               />
             </div>

@@ -1,6 +1,7 @@
 /** Axis ticks, label positions and gaps of the trend chart. */
 import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { ticks } from "../lib/statistics";
+import { logTicks } from "./canvasAxes";
 
 export interface TrendSeries {
   style: SchedulerStyle;
@@ -20,6 +21,19 @@ export function ratioTicks(low: number, high: number): number[] {
       if (value >= low * 0.999 && value <= high * 1.001) found.push(value);
     }
   return found.length > 6 ? found.filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9) : found;
+}
+
+/** Scale and ticks of values with a unit: logarithmic where they span more than a factor of twenty. */
+export function unitAxis(values: readonly number[]): { low: number; high: number; log: boolean; ticks: number[] } {
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  if (least > 0 && most > 20 * least) {
+    const all = logTicks(least, most);
+    const tens = all.filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9);
+    return { low: least, high: most, log: true, ticks: all.length > 6 && tens.length > 1 ? tens : all };
+  }
+  const low = Math.min(0, least);
+  const high = most > low ? most : low + 1;
+  return { low, high, log: false, ticks: ticks(low, high, 4) };
 }
 
 /** Label positions at least `gap` apart and within the bounds, in the same order. */

@@ -60,6 +60,10 @@ export const api = {
     get("/api/programs", { query, ...o }),
   ganttDiff: (query: { a: string; scheduler: string; b: string; other: string; limit: number }, o: Options = {}) =>
     get("/api/gantt/diff", { query, timeoutMs: LONG_MS, ...o }),
+  learning: (runId: string, scheduler: string, o: Options = {}) =>
+    get("/api/runs/{run_id}/learning", { path: { run_id: runId }, query: { scheduler }, timeoutMs: LONG_MS, ...o }),
+  sweeps: (o: Options = {}) => get("/api/sweeps", o),
+  sweep: (name: string, o: Options = {}) => get("/api/sweeps/{name}", { path: { name }, timeoutMs: LONG_MS, ...o }),
   diff: (a: string, b: string, o: Options = {}) => get("/api/diff", { query: { a, b }, ...o }),
   results: async (
     query: { run_id?: string | null; scheduler?: string; after_task?: number; limit?: number },

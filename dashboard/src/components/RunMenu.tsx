@@ -1,8 +1,9 @@
-import { Copy, EllipsisVertical, Pencil, RotateCcw, Square, Trash2 } from "lucide-react";
+import { ChartSpline, Copy, EllipsisVertical, Pencil, RotateCcw, Square, Trash2 } from "lucide-react";
 import { useState } from "react";
 import type { Run } from "../client/models";
 import { deleteRun, describeRun, restartRun, runTitle, stopRun } from "../store/runActions";
 import { openStudio } from "../store/studioStore";
+import { navigate, useUi } from "../store/uiStore";
 import { TagsField } from "./TagsField";
 import { announce } from "./ui/announce";
 import { Button, IconButton } from "./ui/Button";
@@ -64,6 +65,13 @@ function LabelsDialog({ run, onClose }: { run: Run; onClose: () => void }) {
   );
 }
 
+/** Opens the workspace with this run besides those that are chosen. */
+function addToWorkspace(id: string): void {
+  const { workspace } = useUi.getState();
+  const runs = new Set([...(workspace.runs?.split(",") ?? []), id]);
+  navigate({ view: "workspace" }, { workspace: { ...workspace, runs: [...runs].join(",") } });
+}
+
 /** Menu of a run: stop or restart, duplicate, labels and deletion. */
 export function RunMenu({ run, onDeleted }: { run: Run; onDeleted?: () => void }) {
   const [labels, setLabels] = useState(false);
@@ -92,6 +100,12 @@ export function RunMenu({ run, onDeleted }: { run: Run; onDeleted?: () => void }
           },
         ]
       : []),
+    {
+      key: "workspace",
+      label: "Add to the workspace",
+      icon: <ChartSpline size={14} />,
+      onSelect: () => addToWorkspace(run.run_id),
+    },
     { key: "labels", label: "Name, tags, note", icon: <Pencil size={14} />, onSelect: () => setLabels(true) },
     ...(ended
       ? [

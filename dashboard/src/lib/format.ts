@@ -5,7 +5,7 @@
 export const NOTHING = "–";
 const MINUS = "−";
 
-export type Quantity = "time" | "energy" | "cost" | "memory" | "plain";
+export type Quantity = "time" | "energy" | "cost" | "memory" | "share" | "plain";
 
 interface Step {
   factor: number;
@@ -37,6 +37,7 @@ const STEPS: Record<Quantity, readonly Step[]> = {
     { factor: 1, unit: "MB" },
     { factor: 1e-3, unit: "kB" },
   ],
+  share: [{ factor: 0.01, unit: "%" }],
   plain: [{ factor: 1, unit: "" }],
 };
 

@@ -1,9 +1,14 @@
 /** Store of the widget layouts, saved in localStorage at every change. */
+import { useMemo } from "react";
 import { create } from "zustand";
+import { setUi, useUi } from "./uiStore";
 import {
+  COLUMNS,
+  formatLayout,
   LAYOUT_VERSION,
   loadLayouts,
   type Place,
+  parseLayout,
   parseLayouts,
   type SavedLayouts,
   saveLayouts,
@@ -20,7 +25,34 @@ export const useLayouts = create<LayoutState>(() => ({ ...loadLayouts(), moving:
 
 const empty = (): ViewLayout => ({ places: { lg: [], md: [], sm: [] }, hidden: [] });
 
+/** Layout of a view: that of the address, or else the stored one. */
+export function useLayout(view: string): ViewLayout | undefined {
+  const linked = useUi((s) => s.layout);
+  const saved = useLayouts((s) => s.views[view]);
+  return useMemo(() => parseLayout(linked) ?? saved, [linked, saved]);
+}
+
+/** Text of a view's own layout for an address; null for the default. */
+export function layoutText(view: string): string | null {
+  const { layout } = useUi.getState();
+  if (layout !== null) return layout;
+  const saved = useLayouts.getState().views[view];
+  const width = (Object.keys(COLUMNS) as Width[]).find((name) => saved?.places[name].length) ?? "lg";
+  return saved && (saved.places[width].length || saved.hidden.length)
+    ? formatLayout(width, saved.places[width], saved.hidden)
+    : null;
+}
+
 function change(view: string, edit: (layout: ViewLayout) => ViewLayout): void {
+  const linked = parseLayout(useUi.getState().layout);
+  if (linked) {
+    // A layout that came with a link stays in the address and does not replace one's own.
+    const next = edit(linked);
+    const width = (Object.keys(COLUMNS) as Width[]).find((name) => next.places[name].length) ?? "lg";
+    const text = formatLayout(width, next.places[width], next.hidden);
+    setUi({ layout: next.places[width].length || next.hidden.length ? text : null });
+    return;
+  }
   const { views } = useLayouts.getState();
   const next = { ...views, [view]: edit(views[view] ?? empty()) };
   useLayouts.setState({ views: next });

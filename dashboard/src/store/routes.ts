@@ -6,6 +6,8 @@ export type Route =
   | { view: "run"; id: string }
   | { view: "diff" }
   | { view: "runtime" }
+  | { view: "workspace" }
+  | { view: "learning"; id: string; name: string }
   | { view: "missing"; path: string };
 
 export type ViewName = Route["view"];
@@ -19,7 +21,7 @@ function decoded(text: string): string {
 }
 
 export function parsePath(path: string): Route {
-  const [first = "", second = ""] = path.split("/").filter(Boolean).map(decoded);
+  const [first = "", second = "", third, fourth = ""] = path.split("/").filter(Boolean).map(decoded);
   switch (first) {
     case "":
     case "compare":
@@ -29,11 +31,14 @@ export function parsePath(path: string): Route {
     case "history":
       return { view: "history" };
     case "run":
+      if (third === "learning" && fourth) return { view: "learning", id: second, name: fourth };
       return second ? { view: "run", id: second } : { view: "missing", path };
     case "diff":
       return { view: "diff" };
     case "runtime":
       return { view: "runtime" };
+    case "workspace":
+      return { view: "workspace" };
     default:
       return { view: "missing", path };
   }
@@ -45,6 +50,8 @@ export function pathOf(route: Route): string {
       return route.name ? `/scheduler/${encodeURIComponent(route.name)}` : "/scheduler";
     case "run":
       return `/run/${encodeURIComponent(route.id)}`;
+    case "learning":
+      return `/run/${encodeURIComponent(route.id)}/learning/${encodeURIComponent(route.name)}`;
     case "missing":
       return route.path;
     default:

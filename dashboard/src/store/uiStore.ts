@@ -18,9 +18,14 @@ const here = (): UiState => ({
 
 export const useUi = create<UiState>(() => ({ ...DEFAULTS, route: { view: "compare" }, crosshair: null }));
 
+/** Address of a view. Choices of the workspace are in its own address only. */
+function addressOf(route: Route, state: UrlState): string {
+  return pathOf(route) + formatQuery(route.view === "workspace" ? state : { ...state, workspace: {} });
+}
+
 function write(replace: boolean): void {
   const state = useUi.getState();
-  const url = pathOf(state.route) + formatQuery(state) + (replace ? window.location.hash : "");
+  const url = addressOf(state.route, state) + (replace ? window.location.hash : "");
   const current = window.location.pathname + window.location.search + window.location.hash;
   if (url === current) return;
   if (replace) window.history.replaceState(null, "", url);
@@ -51,15 +56,25 @@ export function setCrosshair(t: number | null): void {
 }
 
 export function navigate(route: Route, change: Partial<UrlState> = {}): void {
-  useUi.setState({ route, task: null, ...change });
+  const { route: from, layout } = useUi.getState();
+  useUi.setState({ route, task: null, layout: from.view === route.view ? layout : null, ...change });
   write(false);
+  window.scrollTo(0, 0);
+}
+
+/** Opens an address of this page, e.g. that of a saved view. */
+export function openAddress(address: string): void {
+  window.history.pushState(null, "", address);
+  useUi.setState(here());
+  applyTheme();
   window.scrollTo(0, 0);
 }
 
 /** Address of another view with the rest of the state. */
 export function hrefOf(route: Route, change: Partial<UrlState> = {}): string {
   const state = useUi.getState();
-  return pathOf(route) + formatQuery({ ...state, task: null, ...change });
+  const layout = state.route.view === route.view ? state.layout : null;
+  return addressOf(route, { ...state, task: null, layout, ...change });
 }
 
 const THEME_KEY = "hs.theme";

@@ -33,7 +33,16 @@ export interface UrlState {
   /** Identifiers of the two runs of /diff. */
   a: string | null;
   b: string | null;
+  /** Places of the widgets of this view, instead of the stored ones; see `widgetLayout`. */
+  layout: string | null;
+  /** Changed settings of the what-if analysis. */
+  whatif: string | null;
+  /** Choices of the workspace, by the names in `WORKSPACE_KEYS`. */
+  workspace: Readonly<Record<string, string>>;
 }
+
+/** Parameters of the workspace: runs, sweeps, curves, axes and filters. */
+const WORKSPACE_KEYS: readonly string[] = ["runs", "sweeps", "x", "y", "by", "axes", "keep", "color"];
 
 export const DEFAULTS: UrlState = {
   range: { kind: "last", seconds: 300 },
@@ -46,6 +55,9 @@ export const DEFAULTS: UrlState = {
   task: null,
   a: null,
   b: null,
+  layout: null,
+  whatif: null,
+  workspace: {},
 };
 
 function parseRange(text: string | null): Range {
@@ -84,6 +96,9 @@ export function parseQuery(search: string): UrlState {
     task: whole(query.get("task")),
     a: query.get("a") || null,
     b: query.get("b") || null,
+    layout: query.get("layout") || null,
+    whatif: query.get("whatif") || null,
+    workspace: Object.fromEntries([...query].filter(([key, value]) => WORKSPACE_KEYS.includes(key) && value)),
   };
 }
 
@@ -100,6 +115,9 @@ export function formatQuery(state: UrlState): string {
   if (state.task !== null) query.set("task", String(state.task));
   if (state.a !== null) query.set("a", state.a);
   if (state.b !== null) query.set("b", state.b);
-  const text = query.toString().replaceAll("%2C", ",");
+  if (state.layout !== null) query.set("layout", state.layout);
+  if (state.whatif !== null) query.set("whatif", state.whatif);
+  for (const [key, value] of Object.entries(state.workspace)) query.set(key, value);
+  const text = query.toString().replaceAll("%2C", ",").replaceAll("%3A", ":").replaceAll("%7E", "~");
   return text ? `?${text}` : "";
 }

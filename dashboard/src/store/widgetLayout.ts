@@ -90,6 +90,50 @@ export function merge(saved: readonly Place[], defaults: readonly Place[]): Plac
   return defaults.map((standard) => saved.find((item) => item.i === standard.i) ?? standard);
 }
 
+/**
+ * Places without the hidden widgets. A neighbour on the left, or else on the right, takes the columns of a hidden
+ * widget if it stands in the same rows, so that no hole remains.
+ */
+export function withoutHidden(places: readonly Place[], hidden: readonly string[]): Place[] {
+  let left = [...places];
+  for (const id of hidden) {
+    const gone = left.find((item) => item.i === id);
+    if (!gone) continue;
+    left = left.filter((item) => item !== gone);
+    const inRows = (item: Place) => item.y >= gone.y && item.y + item.h <= gone.y + gone.h;
+    const before = left.filter((item) => inRows(item) && item.x + item.w === gone.x);
+    const after = left.filter((item) => inRows(item) && item.x === gone.x + gone.w);
+    const takers = before.length ? before : after;
+    left = left.map((item) =>
+      takers.includes(item) ? { ...item, x: Math.min(item.x, gone.x), w: item.w + gone.w } : item,
+    );
+  }
+  return left;
+}
+
+/** Text of a layout for an address: the width, each place, and each hidden widget after an exclamation mark. */
+export function formatLayout(width: Width, places: readonly Place[], hidden: readonly string[]): string {
+  return [
+    width,
+    ...places.map(({ i, x, y, w, h }) => [i, x, y, w, h].join(".")),
+    ...hidden.map((id) => `!${id}`),
+  ].join("~");
+}
+
+/** Reads the text of a layout; null where it is not one. */
+export function parseLayout(text: string | null): ViewLayout | null {
+  const [width = "", ...items] = (text ?? "").split("~");
+  if (!(width in COLUMNS)) return null;
+  const places = items
+    .filter((item) => !item.startsWith("!"))
+    .map((item) => {
+      const [i, x, y, w, h] = item.split(".");
+      return { i, x: Number(x), y: Number(y), w: Number(w), h: Number(h) };
+    });
+  const hidden = items.filter((item) => item.startsWith("!")).map((item) => item.slice(1));
+  return viewLayout({ places: { lg: [], md: [], sm: [], [width]: places }, hidden });
+}
+
 export function loadLayouts(): SavedLayouts {
   try {
     return parseLayouts(window.localStorage.getItem(KEY)) ?? { version: LAYOUT_VERSION, views: {} };

@@ -18,7 +18,7 @@ from .json_response import StrictJSONResponse
 from .schemas import OnlineResponse, problems
 
 #: Views that the dashboard's page renders itself.
-_VIEWS = ("compare", "scheduler", "history", "diff", "runtime")
+_VIEWS = ("compare", "scheduler", "history", "diff", "runtime", "workspace")
 _VIEWS_WITH_PATH = ("scheduler", "run")
 _CACHE_FOREVER = "public, max-age=31536000, immutable"
 _NOT_BUILT = """<!doctype html>

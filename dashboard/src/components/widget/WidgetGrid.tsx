@@ -2,8 +2,8 @@ import { type ReactNode, useEffect, useMemo } from "react";
 import ReactGridLayout, { type Layout, moveElement, verticalCompactor } from "react-grid-layout";
 import { useElementSize } from "../../hooks/useElementSize";
 import { useMediaQuery } from "../../hooks/useMediaQuery";
-import { hide, setMoving, setPlaces, useLayouts } from "../../store/layoutStore";
-import { COLUMNS, merge, type Place, type Width } from "../../store/widgetLayout";
+import { hide, setMoving, setPlaces, useLayout } from "../../store/layoutStore";
+import { COLUMNS, merge, type Place, type Width, withoutHidden } from "../../store/widgetLayout";
 import { announce } from "../ui/announce";
 import { WidgetContext } from "./widgetContext";
 
@@ -60,12 +60,13 @@ function nudged(places: Place[], id: string, columns: number, dx: number, dy: nu
 export function WidgetGrid({ view, widgets }: { view: string; widgets: readonly WidgetDef[] }) {
   const width = useWidth();
   const [container, size] = useElementSize<HTMLDivElement>();
-  const saved = useLayouts((s) => s.views[view]);
+  const saved = useLayout(view);
   const visible = useMemo(() => widgets.filter((widget) => !saved?.hidden.includes(widget.id)), [widgets, saved]);
-  const layout = useMemo(
-    () => merge(saved?.places[width] ?? [], defaults(visible, width)),
-    [saved, visible, width],
-  );
+  const layout = useMemo(() => {
+    const all = merge(saved?.places[width] ?? [], defaults(widgets, width));
+    const places = withoutHidden(all, saved?.hidden ?? []);
+    return width === "sm" ? places : [...verticalCompactor.compact(places, COLUMNS[width])];
+  }, [saved, widgets, width]);
 
   useEffect(() => {
     const target = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
@@ -104,8 +105,12 @@ export function WidgetGrid({ view, widgets }: { view: string; widgets: readonly 
               width,
               order.map((place, y) => ({ ...place, y })),
             );
-          } else setPlaces(view, width, nudged(layout, widget.id, COLUMNS[width], dx, dy, grow));
-          const now = useLayouts.getState().views[view]?.places[width].find((place) => place.i === widget.id);
+            announce(`position ${order.findIndex((place) => place.i === widget.id) + 1} of ${order.length}`);
+            return;
+          }
+          const next = nudged(layout, widget.id, COLUMNS[width], dx, dy, grow);
+          setPlaces(view, width, next);
+          const now = next.find((place) => place.i === widget.id);
           if (now) announce(`column ${now.x + 1}, row ${now.y + 1}, ${now.w} wide, ${now.h} high`);
         },
       }}

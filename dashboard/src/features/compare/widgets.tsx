@@ -1,4 +1,6 @@
 /** Widgets of the compare view and their default places, in rows of 24 px. */
+
+import { WhatIf } from "../../components/whatIf/WhatIf";
 import { gridPlace, type WidgetDef } from "../../components/widget/WidgetGrid";
 import { CorrelationMatrix } from "./CorrelationMatrix";
 import { DeviceUtilization } from "./DeviceUtilization";
@@ -9,7 +11,6 @@ import { PerformanceRace } from "./PerformanceRace";
 import { TaskLedger } from "./TaskLedger";
 import { WinLossMatrix } from "./WinLossMatrix";
 import { WorkloadCharts } from "./WorkloadCharts";
-import { WhatIf } from "./whatIf/WhatIf";
 
 export const COMPARE_WIDGETS: readonly WidgetDef[] = [
   {

@@ -4,8 +4,8 @@ import { Panel } from "../../components/widget/Panel";
 import { queryState } from "../../components/widget/queryState";
 import { count, date, memory, significant } from "../../lib/format";
 import { usePollInterval } from "../../store/queryClient";
+import { runPages } from "../../store/runPages";
 import { navigate } from "../../store/uiStore";
-import { runPages } from "./runSelection";
 
 const BARS = 16;
 

@@ -10,13 +10,13 @@ import { compact, count, date } from "../../lib/format";
 import { REFERENCE } from "../../lib/schedulerStyle";
 import { ticks } from "../../lib/statistics";
 import type { Cell, TableData } from "../../lib/tableData";
+import { runPages } from "../../store/runPages";
 import { useStylesOf } from "../../store/schedulerStyles";
 import { useUi } from "../../store/uiStore";
 import { positionOf, totalOf } from "./cumulativeMeans";
 import { useNotes, useRunDetails, useRunId, useTrends } from "./historyQueries";
 import { ratiosAlong, ratiosByRun, type TrendDot } from "./oracleRatios";
 import { usePlayback } from "./playbackStore";
-import { runPages } from "./runSelection";
 
 /** Most runs in the chart; each needs a request. */
 const RUNS = 24;

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { ModelVersionTimeline } from "../../charts/ModelVersionTimeline";
 import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { Select } from "../../components/ui/Select";
+import { thinVersions, toMarks } from "../../components/versionMarks";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState, Tag } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
@@ -12,7 +13,6 @@ import { useStylesOf } from "../../store/schedulerStyles";
 import { positionOf } from "./cumulativeMeans";
 import { useRunId, useTrends } from "./historyQueries";
 import { usePlayback } from "./playbackStore";
-import { thinVersions, toMarks } from "./versionMarks";
 
 /** Most marks; more would overlap. */
 const MOST = 120;

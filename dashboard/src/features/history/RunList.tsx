@@ -14,12 +14,13 @@ import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, date, shortRunId, significant } from "../../lib/format";
 import { leaderOf } from "../../lib/runLeader";
 import { usePollInterval } from "../../store/queryClient";
+import { matches, runPages } from "../../store/runPages";
 import { useStylesOf } from "../../store/schedulerStyles";
 import { useStudio } from "../../store/studioStore";
 import { setUi, useUi } from "../../store/uiStore";
 import { useRunDetails } from "./historyQueries";
 import { RunCard, RunRow } from "./RunRow";
-import { matches, pick, runPages } from "./runSelection";
+import { pick } from "./runSelection";
 
 const ROW = 32;
 const STATES = [

@@ -1,4 +1,5 @@
 import type { RunDetail } from "../../client/models";
+import { Link } from "../../components/Link";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { Table } from "../../components/ui/SortableTable";
 import { Panel } from "../../components/widget/Panel";
@@ -76,7 +77,18 @@ export function RunComparison({ run }: { run: RunDetail }) {
           const row = rows.get(name);
           const style = styles.get(name);
           if (!row) return undefined;
-          if (column.key === "scheduler") return style ? <SchedulerName style={style} /> : undefined;
+          if (column.key === "scheduler" && style)
+            return row.model_version === null ? (
+              <SchedulerName style={style} />
+            ) : (
+              <Link
+                to={{ view: "learning", id: run.run_id, name }}
+                title={`Learning curves of ${style.label}`}
+                className="rounded-[4px] underline decoration-hair underline-offset-4 hover:decoration-current"
+              >
+                <SchedulerName style={style} />
+              </Link>
+            );
           if (column.key === "mean_latency_s")
             return <span className="font-semibold">{estimate(row.mean_latency, row.latency_ci95, "time")}</span>;
           if (row.name === REFERENCE) return undefined;

@@ -1,28 +1,10 @@
+import { ShareBars } from "../../components/ShareBars";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { count, percent, significant } from "../../lib/format";
 import { useModel } from "./SchedulerSummary";
 import { useSelectedScheduler } from "./selectedScheduler";
-
-function Bars({ shares }: { shares: readonly (readonly [string, number])[] }) {
-  const top = Math.max(...shares.map(([, share]) => share), 0.01);
-  return (
-    <ul className="flex flex-col gap-3">
-      {shares.map(([name, share]) => (
-        <li key={name}>
-          <p className="mb-1 flex justify-between">
-            <span>{name}</span>
-            <span className="text-muted">{percent(share)}</span>
-          </p>
-          <div className="h-2 rounded-full bg-track">
-            <div className="marks h-2 rounded-full bg-gpu" style={{ width: `${(share / top) * 100}%` }} />
-          </div>
-        </li>
-      ))}
-    </ul>
-  );
-}
 
 function Fact({ label, value }: { label: string; value: string }) {
   return (
@@ -81,7 +63,7 @@ export function ModelInsight() {
           : undefined
       }
     >
-      {importance.length ? <Bars shares={importance} /> : null}
+      {importance.length ? <ShareBars shares={importance} /> : null}
       {accuracy ? (
         <dl>
           <Fact label="Outcomes learned from" value={count(accuracy.outcomes)} />

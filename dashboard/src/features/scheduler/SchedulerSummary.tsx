@@ -2,6 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import { RefreshCw } from "lucide-react";
 import type { CSSProperties } from "react";
 import { api } from "../../client/api";
+import { Link } from "../../components/Link";
 import { announce } from "../../components/ui/announce";
 import { Button } from "../../components/ui/Button";
 import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
@@ -43,6 +44,7 @@ export function SchedulerSummary() {
   const row = useRow(scheduler.name);
   const oracle = useRow(REFERENCE);
   const summary = useLive((s) => s.schedulers.find((one) => one.name === scheduler.name)?.summary ?? "");
+  const runId = useLive((s) => s.runId ?? s.status?.run_id ?? null);
   const { model } = useModel(scheduler.name);
   const state = useLiveBody({ shape: "lines" });
   const retrain = useMutation({
@@ -70,7 +72,17 @@ export function SchedulerSummary() {
                 </span>
               </h1>
               <p className="mt-1 text-12 text-muted">{summary}</p>
-              <p className="text-12 text-faint">{STATES[row.state] ?? row.state}</p>
+              <p className="flex flex-wrap gap-x-3 text-12 text-faint">
+                {STATES[row.state] ?? row.state}
+                {model && runId ? (
+                  <Link
+                    to={{ view: "learning", id: runId, name: scheduler.name }}
+                    className="text-accent underline underline-offset-4"
+                  >
+                    Learning curves
+                  </Link>
+                ) : null}
+              </p>
             </div>
             <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">
               <Card

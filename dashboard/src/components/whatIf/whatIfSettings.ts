@@ -1,6 +1,6 @@
 /** Sliders of the what-if analysis: ranges, requests and descriptions. */
-import type { WhatIfRequest } from "../../../client/models";
-import { percent, ratio, significant, tick } from "../../../lib/format";
+import type { WhatIfRequest } from "../../client/models";
+import { percent, ratio, significant, tick } from "../../lib/format";
 
 export interface Slider {
   key: "num_gpus" | "gpu_speed" | "bandwidth" | "load" | "energy_weight";
@@ -69,6 +69,26 @@ export type Settings = Record<Slider["key"], number>;
 /** Settings of the running platform. The API does not report link bandwidths; every preset has 16 GB/s. */
 export function present(gpus: number, load: number): Settings {
   return { num_gpus: Math.max(1, gpus), gpu_speed: 1, bandwidth: 16_000, load, energy_weight: 0 };
+}
+
+/** Settings in the address, e.g. "num_gpus:8,load:0.3". Unknown names and values out of range are left out. */
+export function parseSettings(text: string | null): Partial<Settings> {
+  const found: Partial<Settings> = {};
+  for (const item of (text ?? "").split(",")) {
+    const [key, value] = item.split(":");
+    const slider = SLIDERS.find((one) => one.key === key);
+    const number = Number(value);
+    if (slider && value && number >= slider.min && number <= slider.max) found[slider.key] = number;
+  }
+  return found;
+}
+
+export function formatSettings(settings: Settings, now: Settings): string | null {
+  return (
+    changed(settings, now)
+      .map(({ key }) => `${key}:${settings[key]}`)
+      .join(",") || null
+  );
 }
 
 export function changed(settings: Settings, now: Settings): Slider[] {

@@ -1,20 +1,21 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { RotateCcw } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
-import { api } from "../../../client/api";
-import { Button } from "../../../components/ui/Button";
-import { classNames } from "../../../components/ui/classNames";
-import { SegmentedControl } from "../../../components/ui/SegmentedControl";
-import { Panel } from "../../../components/widget/Panel";
-import { READY } from "../../../components/widget/panelState";
-import { queryState } from "../../../components/widget/queryState";
-import { significant } from "../../../lib/format";
-import { useLive } from "../../../store/liveStore";
-import { useVisibleStyles } from "../../../store/selectors";
+import { api } from "../../client/api";
+import { significant } from "../../lib/format";
+import { useLive } from "../../store/liveStore";
+import { useVisibleStyles } from "../../store/selectors";
+import { setUi, useUi } from "../../store/uiStore";
+import { Button } from "../ui/Button";
+import { classNames } from "../ui/classNames";
+import { SegmentedControl } from "../ui/SegmentedControl";
+import { Panel } from "../widget/Panel";
+import { READY } from "../widget/panelState";
+import { queryState } from "../widget/queryState";
 import { WhatIfPending } from "./WhatIfPending";
 import { change, MEASURES, type Measure, WhatIfResults } from "./WhatIfResults";
 import { WhatIfSliders } from "./WhatIfSliders";
-import { changed, inWords, present, requestOf, type Settings } from "./whatIfSettings";
+import { changed, formatSettings, inWords, parseSettings, present, requestOf } from "./whatIfSettings";
 
 /** Value that has not changed for `ms`; a slider sends many values while it is dragged. */
 function useSettled<T>(value: T, ms = 350): T {
@@ -32,7 +33,8 @@ export function WhatIf() {
   const load = useLive((s) => s.status?.load ?? 0.1);
   const styles = useVisibleStyles();
   const now = useMemo(() => present(gpus, load), [gpus, load]);
-  const [own, setOwn] = useState<Partial<Settings>>({});
+  const text = useUi((s) => s.whatif);
+  const own = useMemo(() => parseSettings(text), [text]);
   const settings = useMemo(() => ({ ...now, ...own }), [now, own]);
   const [measure, setMeasure] = useState<Measure>("latency");
   const settled = useSettled(own);
@@ -63,7 +65,7 @@ export function WhatIf() {
           variant="quiet"
           icon={<RotateCcw size={14} aria-hidden="true" />}
           disabled={changed(settings, now).length === 0}
-          onClick={() => setOwn({})}
+          onClick={() => setUi({ whatif: null })}
         >
           Reset
         </Button>
@@ -99,7 +101,11 @@ export function WhatIf() {
       }
     >
       <div className="grid min-h-0 flex-1 gap-6 lg:grid-cols-[minmax(220px,1fr)_2.4fr]">
-        <WhatIfSliders settings={settings} now={now} onChange={setOwn} />
+        <WhatIfSliders
+          settings={settings}
+          now={now}
+          onChange={(next) => setUi({ whatif: formatSettings(next, now) })}
+        />
         <div className="flex min-w-0 flex-col gap-3" aria-live="polite" aria-busy={busy}>
           <div className="flex flex-wrap items-center justify-between gap-2">
             <div>

@@ -1,8 +1,8 @@
-import type { WhatIfAnswer } from "../../../client/models";
-import { classNames } from "../../../components/ui/classNames";
-import { SchedulerName } from "../../../components/ui/SchedulerGlyph";
-import { type Quantity, quantity, significant } from "../../../lib/format";
-import type { SchedulerStyle } from "../../../lib/schedulerStyle";
+import type { WhatIfAnswer } from "../../client/models";
+import { type Quantity, quantity, significant } from "../../lib/format";
+import type { SchedulerStyle } from "../../lib/schedulerStyle";
+import { classNames } from "../ui/classNames";
+import { SchedulerName } from "../ui/SchedulerGlyph";
 
 type Row = WhatIfAnswer["schedulers"][number];
 export type Measure = "latency" | "energy" | "cost";

@@ -1,7 +1,7 @@
 /** Model versions as marks of the timeline. */
-import type { VersionMark } from "../../charts/ModelVersionTimeline";
-import type { ModelVersion } from "../../client/models";
-import { count, significant, time } from "../../lib/format";
+import type { VersionMark } from "../charts/ModelVersionTimeline";
+import type { ModelVersion } from "../client/models";
+import { count, significant, time } from "../lib/format";
 
 /** Evenly thinned versions that always include the first, the newest and those after drift. */
 export function thinVersions(versions: readonly ModelVersion[], most: number): ModelVersion[] {

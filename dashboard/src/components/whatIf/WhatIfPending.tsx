@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
-import { SchedulerName } from "../../../components/ui/SchedulerGlyph";
-import type { SchedulerStyle } from "../../../lib/schedulerStyle";
+import type { SchedulerStyle } from "../../lib/schedulerStyle";
+import { SchedulerName } from "../ui/SchedulerGlyph";
 
 /** Placeholder of the first what-if result; after 1.5 s it explains why the first one takes longer. */
 export function WhatIfPending({ styles }: { styles: readonly SchedulerStyle[] }) {
