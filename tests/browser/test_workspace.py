@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from page_checks import THEMES, Open, seconds, set_theme, violations, wait_until_settled
+from page_checks import NO_VIOLATIONS, THEMES, Open, seconds, violations_by_theme, wait_until_settled
 from playwright.sync_api import Locator, Page, expect
 from process import Served
 
@@ -26,9 +26,8 @@ def handle(page: Page, axis: str, end: str) -> Locator:
     return page.get_by_role("slider", name=f"{axis}, {end} kept")
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_workspace_overlays_runs_and_a_sweep(server: Served, two_runs: Runs, open_page: Open, theme: str) -> None:
-    page = open_page(server.url, "/workspace", theme=theme)
+def test_workspace_overlays_runs_and_a_sweep(server: Served, two_runs: Runs, open_page: Open) -> None:
+    page = open_page(server.url, "/workspace")
     wait_until_settled(page)
     sources = panel(page, "Runs and sweeps")
     for name in (*(run_id[-8:] for run_id in two_runs), "demo"):
@@ -50,7 +49,7 @@ def test_workspace_overlays_runs_and_a_sweep(server: Served, two_runs: Runs, ope
     wait_until_settled(page)
     expect(panel(page, "Runs and sweeps")).to_contain_text("3 chosen")
     expect(panel(page, "Curves").get_by_role("img", name=re.compile("3 curves over load"))).to_be_visible()
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
 
 
 def test_table_of_the_workspace_equals_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
@@ -126,9 +125,8 @@ def test_axes_are_moved_added_and_removed(server: Served, open_page: Open) -> No
     assert "load" not in order()
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_views_are_saved_restored_and_imported(server: Served, open_page: Open, theme: str) -> None:
-    page = open_page(server.url, "/workspace?sweeps=demo&keep=load:0.1~0.3&whatif=num_gpus:8", theme=theme)
+def test_views_are_saved_restored_and_imported(server: Served, open_page: Open) -> None:
+    page = open_page(server.url, "/workspace?sweeps=demo&keep=load:0.1~0.3&whatif=num_gpus:8")
     wait_until_settled(page)
     expect(page.get_by_role("slider", name="GPU count")).to_have_value("8")
     table = page.locator("#table")
@@ -140,10 +138,10 @@ def test_views_are_saved_restored_and_imported(server: Served, open_page: Open, 
     dialog.get_by_label("Name of the view").fill("Low loads")
     dialog.get_by_role("button", name="Save this view").click()
     expect(dialog.get_by_role("list", name="Saved views")).to_contain_text("Low loads")
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
     page.keyboard.press("Escape")
     # Another page, another layout: the saved view brings back runs, filter, what-if and layout.
-    page.goto(f"{server.url}/compare?theme={theme}")
+    page.goto(f"{server.url}/compare")
     page.get_by_role("button", name="Saved views").click()
     page.get_by_role("dialog").get_by_role("button", name=re.compile("^Low loads")).click()
     wait_until_settled(page)
@@ -194,16 +192,15 @@ def test_workspace_fits_the_screen(server: Served, two_runs: Runs, open_page: Op
     page = open_page(server.url, f"/workspace?runs={','.join(two_runs)}&sweeps=demo", width=width)
     wait_until_settled(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
 
 
 # ---------------------------------------------------------------- the page of a learned scheduler
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_learning_page_equals_the_api(server: Served, two_runs: Runs, open_page: Open, theme: str) -> None:
+def test_learning_page_equals_the_api(server: Served, two_runs: Runs, open_page: Open) -> None:
     _, ended = two_runs
-    page = open_page(server.url, f"/run/{ended}", theme=theme)
+    page = open_page(server.url, f"/run/{ended}")
     wait_until_settled(page)
     page.get_by_role("table", name="Comparison of the run").get_by_role("link", name="Hybrid ML").click()
     expect(page).to_have_url(re.compile(f"/run/{ended}/learning/hybrid_ml"))
@@ -222,10 +219,9 @@ def test_learning_page_equals_the_api(server: Served, two_runs: Runs, open_page:
     curve.get_by_role("radio", name="regret").check(force=True)
     expect(curve.get_by_role("img", name=re.compile("mean regret"))).to_be_visible()
     expect(panel(page, "Importance")).to_contain_text("Of the live run only")
-    assert violations(page) == []
+    assert violations_by_theme(page) == NO_VIOLATIONS
     page.get_by_role("navigation", name="Learners of the run").get_by_role("link", name="RL agent").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("RL agent")
-    set_theme(page, theme)
 
 
 def test_learning_page_of_the_live_run_shows_importances(server: Served, two_runs: Runs, open_page: Open) -> None:

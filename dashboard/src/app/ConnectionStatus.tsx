@@ -95,7 +95,7 @@ export function ConnectionStatus() {
       <span className="font-medium" aria-live="polite">
         {word}
       </span>
-      <span className="truncate text-muted max-sm:max-w-24 max-[400px]:hidden">{detail}</span>
+      <span className="truncate text-muted max-[400px]:hidden max-sm:max-w-24 md:max-lg:hidden">{detail}</span>
     </button>
   );
 }

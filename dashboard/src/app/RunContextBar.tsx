@@ -94,7 +94,7 @@ function Chips() {
     <div
       role="group"
       aria-label={choosing ? "Choose a scheduler" : "Visible schedulers"}
-      className="thin-scroll flex gap-2 max-md:overflow-x-auto max-md:pb-1 md:flex-wrap"
+      className="thin-scroll flex gap-2 [--panel:var(--bg)] md:bg-none! max-md:overflow-x-auto max-md:pb-1 md:flex-wrap"
     >
       {styles.map((style) => {
         const on = choosing ? chosen === style.name : visible === null || visible.includes(style.name);

@@ -43,7 +43,7 @@ function Views() {
             to={route}
             aria-current={active ? "page" : undefined}
             className={classNames(
-              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0.5 max-md:text-12 md:h-14 md:max-lg:px-2 xl:px-4",
+              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0.5 max-md:text-12 md:h-14 md:max-lg:px-1.5 md:max-lg:text-12 xl:px-4",
               active ? "text-ink max-md:bg-raised md:shadow-[inset_0_-2px_0_var(--accent)]" : "text-muted",
             )}
           >
@@ -80,7 +80,7 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
             title="Start a run from a scenario, a trace or an earlier run (N)"
             icon={<Plus size={15} aria-hidden="true" />}
             onClick={() => openStudio()}
-            className="max-xl:w-10 max-xl:px-0 md:max-xl:w-8"
+            className="shrink-0 max-xl:w-10 max-xl:px-0 md:max-xl:w-8"
           >
             <span className="max-xl:sr-only">New run</span>
           </Button>
@@ -95,7 +95,7 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
             hint="Space"
             onClick={toggleFreeze}
             className={classNames(
-              "max-xl:w-10 max-xl:px-0 md:max-xl:w-8",
+              "shrink-0 max-xl:w-10 max-xl:px-0 md:max-xl:w-8",
               frozen && "border-accent bg-raised text-accent",
             )}
           >
@@ -108,7 +108,7 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
             }
             hint="P"
             onClick={() => void togglePause()}
-            className="max-xl:w-10 max-xl:px-0 md:max-xl:w-8"
+            className="shrink-0 max-xl:w-10 max-xl:px-0 md:max-xl:w-8"
           >
             <span className="max-xl:sr-only">{stopped ? "Restart" : paused ? "Resume" : "Pause"}</span>
           </Button>

@@ -247,10 +247,12 @@ function Model({ name, live }: { name: string; live: boolean }) {
     >
       <ShareBars shares={shares} />
       {agent ? (
-        <dl className="mt-3 grid grid-cols-3 gap-2 text-12">
+        <dl className="mt-3 grid grid-cols-2 gap-2 text-12 md:grid-cols-3">
           <Figure label="Exploration ε" value={significant(agent.epsilon)} sub="share of random trials" />
           <Figure label="Updates" value={count(agent.updates)} sub="steps of the network" />
-          <Figure label="Loss" value={significant(agent.loss)} sub="of the last step" />
+          {agent.loss === null ? null : (
+            <Figure label="Loss" value={significant(agent.loss)} sub="of the last step" />
+          )}
         </dl>
       ) : null}
     </Panel>
