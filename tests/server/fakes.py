@@ -64,6 +64,7 @@ def comparison_row(name: str, tasks: int) -> dict[str, Any]:
         "load_balance": 0.9,
         "state": "learned" if name == "hybrid_ml" else "ready",
         "model_version": 3 if name == "hybrid_ml" else None,
+        "waiting": 0,
     }
 
 
@@ -239,6 +240,7 @@ class FakeRepository:
             "load_balance",
             "state",
             "model_version",
+            "waiting",
         )
         table = [comparison_row(name, len(rows)) for name in names]
         ids = [row["task_id"] for row in rows]
@@ -486,7 +488,8 @@ class FakeControl:
 
     async def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
         predictions = [{"devices": ["cpu"], "seconds": 0.05, "spread": 0.04}]
-        return {"hybrid_ml": {"policy": "price_index", "predictions": predictions, "records": {}, "options": []}}
+        values = {"policy": "price_index", "predictions": predictions, "records": {}, "options": [], "queued": None}
+        return {"hybrid_ml": values}
 
 
 class FakeCache:
