@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { RotateCcw } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
 import { api } from "../../client/api";
-import { significant } from "../../lib/format";
+import { time } from "../../lib/format";
 import { useLive } from "../../store/liveStore";
 import { useVisibleStyles } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
@@ -116,7 +116,7 @@ export function WhatIf() {
                   : lead && verdict && changed(asked, now).length
                     ? `${byName.get(lead.name)?.label ?? lead.name}: ${measure} ${verdict.text}`
                     : "Move a slider to change it."}
-                {query.data && !busy ? ` · answered in ${significant(query.data.seconds)} s` : ""}
+                {query.data && !busy ? ` · answered in ${time(query.data.seconds)}` : ""}
               </p>
             </div>
             <SegmentedControl label="Measure" choices={MEASURES} value={measure} onChange={setMeasure} />

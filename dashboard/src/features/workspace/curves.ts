@@ -1,7 +1,7 @@
 /** Curves of the workspace: over the tasks or the time of a run, or over the load of runs and sweeps. */
 import type { TrendSeries } from "../../charts/trendScale";
 import type { Quantity } from "../../lib/format";
-import type { SchedulerStyle } from "../../lib/schedulerStyle";
+import { type SchedulerStyle, shortLabel } from "../../lib/schedulerStyle";
 import { deviation, mean, tQuantile } from "../../lib/statistics";
 import { numberOf, type Row, type Source } from "./workspaceData";
 import type { WorkspaceState } from "./workspaceState";
@@ -60,7 +60,7 @@ export function curvesOf(
       const own = styles.get(scheduler);
       const style: SchedulerStyle = {
         name: `${source.key} ${scheduler}`,
-        label: `${source.label}, ${own?.label ?? scheduler}`,
+        label: several ? `${own ? shortLabel(own) : scheduler}, ${source.label}` : source.label,
         color: source.color,
         glyph: own?.glyph ?? "●",
         dash: several ? (own?.dash ?? []) : source.dash,
