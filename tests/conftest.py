@@ -51,22 +51,22 @@ def _cache_of_the_test(_cache_of_the_session: Path) -> Iterator[None]:
 #: Parts that take long, with their seconds on two cores. Each worker begins with its share of them. The short tests
 #: at the end are what an idle worker takes over from another (xdist's work stealing takes from the end).
 LONG_PARTS = {
-    "tests/browser/": 140,
-    "tests/faults/": 60,
+    "tests/browser/": 250,
+    "tests/deploy/": 100,
+    "tests/faults/": 70,
     "tests/server/test_schemathesis.py": 50,
-    "tests/runtime/test_kernel_policy.py": 60,
-    "tests/runtime/test_ray_executor.py": 50,
-    "tests/deploy/": 80,
-    "tests/notebooks/": 65,
-    "tests/docs/test_readme.py": 35,
-    "tests/study_programs/": 35,
-    "tests/cluster/test_fuzz_against_reference.py": 35,
-    "tests/schedulers/test_rl_agent.py": 30,
-    "tests/learning/test_forest.py": 25,
-    "tests/experiments/test_worst_case_search.py": 20,
-    "tests/cli/test_pipeline.py": 25,
+    "tests/notebooks/": 45,
+    "tests/runtime/test_ray_executor.py": 30,
+    "tests/docs/test_readme.py": 25,
     "tests/server/test_live.py": 25,
+    "tests/learning/test_forest.py": 20,
+    "tests/cli/test_pipeline.py": 20,
     "tests/experiments/test_sweep.py": 20,
+    "tests/study_programs/": 15,
+    "tests/experiments/test_worst_case_search.py": 15,
+    "tests/runtime/test_kernel_policy.py": 10,
+    "tests/cluster/test_fuzz_against_reference.py": 10,
+    "tests/schedulers/test_rl_agent.py": 10,
 }
 
 
