@@ -30,6 +30,9 @@ def test_figures_equal_those_of_compare():
         assert row.energy.changed == pytest.approx(np.mean([b.energy / tasks for b in after]), rel=1e-12)
         assert row.cost.changed == pytest.approx(np.mean([b.cost / tasks for b in after]), rel=1e-12)
         assert row.n == 4
+        ratios = [b.latency.mean / b.latency_over_bound for b in after]
+        assert row.latency_bound.changed == pytest.approx(np.mean(ratios), rel=1e-12)
+        assert row.latency_bound.changed < row.latency.changed
 
 
 def test_every_seed_draws_its_own_noise():

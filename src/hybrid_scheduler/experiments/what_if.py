@@ -106,6 +106,8 @@ class WhatIfResult:
     energy: PairedDifference
     cost: PairedDifference
     n: int
+    #: Lower bound on the mean latency of any scheduler; None where tasks can fail.
+    latency_bound: PairedDifference | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -170,6 +172,7 @@ def what_if(
     changed_load = load if change.utilisation is None else change.utilisation
     seed_range = range(first_seed, first_seed + seeds)
     after = _by_seed(changed, present, changed_load, known_scenario, names, tasks, seed_range)
+    bounded = not (np.isnan(baseline[:, :, 3]).any() or np.isnan(after[:, :, 3]).any())
     return [
         WhatIfResult(
             name,
@@ -177,6 +180,7 @@ def what_if(
             energy=PairedDifference.of(baseline[:, index, 1], after[:, index, 1]),
             cost=PairedDifference.of(baseline[:, index, 2], after[:, index, 2]),
             n=seeds,
+            latency_bound=PairedDifference.of(baseline[:, index, 3], after[:, index, 3]) if bounded else None,
         )
         for index, name in enumerate(names)
     ]
@@ -191,7 +195,7 @@ def baseline_figures(
     seeds: int,
     first_seed: int,
 ) -> Floats:
-    """Return the figures of the present machine, which every change is compared with: (seeds, schedulers, 3)."""
+    """Return the figures of the present machine, which every change is compared with: (seeds, schedulers, 4)."""
     plain = replace(machine, objective=Objective())
     return _by_seed(plain, plain, load, scenario, schedulers, tasks, range(first_seed, first_seed + seeds))
 
@@ -205,17 +209,18 @@ def _by_seed(
     tasks: int,
     seeds: range,
 ) -> Floats:
-    """Return mean latency, joules and dollars per task: (seeds, schedulers, 3)."""
+    """Return mean latency, joules and dollars per task, and the bound on the former: (seeds, schedulers, 4)."""
     names = tuple(_not_learning(name) for name in schedulers)
-    found = np.empty((len(seeds), len(names), 3))
+    found = np.empty((len(seeds), len(names), 4))
     for row, seed in enumerate(seeds):
         # Arrivals are those of the present machine, also on the changed one.
         workload = generate(
             scenario, tasks, seed, platform=present.platform, physics=present.physics, utilisation=load
         )
         # Each seed draws its own noise: with one draw for all, the interval would leave its variation out.
-        summaries = compare(workload, names, machine=machine.with_noise_seed(seed), seed=seed).summaries
-        found[row] = [(s.latency.mean, s.energy / tasks, s.cost / tasks) for s in summaries.values()]
+        runs = compare(workload, names, machine=machine.with_noise_seed(seed), seed=seed)
+        found[row, :, :3] = [(s.latency.mean, s.energy / tasks, s.cost / tasks) for s in runs.summaries.values()]
+        found[row, :, 3] = np.nan if runs.latency_bound is None else runs.latency_bound
     return found
 
 

@@ -290,6 +290,10 @@ class WhatIfRow(ResponseModel):
     energy: Paired = Field(description="Joules per task.")
     cost: Paired = Field(description="Dollars per task.")
     n: int = Field(description="Pairs: one per seed.")
+    latency_bound: Paired | None = Field(
+        None,
+        description="Lower bound on the mean latency, the same for all schedulers; null where tasks can fail.",
+    )
 
 
 class WhatIfAnswer(ResponseModel):
