@@ -8,7 +8,9 @@ import pytest
 gymnasium = pytest.importorskip("gymnasium")
 
 import hybrid_scheduler.gym  # noqa: E402, F401  registers the environment
-from hybrid_scheduler import InvalidInputError  # noqa: E402
+from hybrid_scheduler import AnalyticPhysics, Cluster, InvalidInputError, create, workstation  # noqa: E402
+from hybrid_scheduler.cluster import isolated_optimum  # noqa: E402
+from hybrid_scheduler.workload import generate, scenario_named  # noqa: E402
 
 QUICK = {"episode_tasks": 30}
 
@@ -73,3 +75,57 @@ def test_the_vectorised_environment_steps_like_single_ones():
         np.testing.assert_array_equal(many, np.stack([one] * 3))
         assert info["action_mask"].shape == (3, 5)
         assert not terminated.any()
+
+
+# ------------------------------------------------------------------------------------------ order of a queue
+
+
+@pytest.mark.parametrize("options", [{"loads": [0.95]}, {"scenarios": ["oom"], "candidates": 3}])
+def test_check_env_reports_nothing_about_the_queue(options):
+    from gymnasium.utils.env_checker import check_env
+
+    env = gymnasium.make("HybridScheduler-Queue-v0", episode_tasks=60, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped, skip_render_check=True)
+
+
+@pytest.mark.parametrize("scenario", ["mixed", "transfer"])
+def test_first_candidate_at_every_step_is_late_binding(scenario):
+    options = {"scenarios": [scenario], "loads": [0.95], "workload_seeds": range(7, 8), "episode_tasks": 400}
+    env = gymnasium.make("HybridScheduler-Queue-v0", **options).unwrapped
+    env.reset(seed=1)
+    over, total, steps = False, 0.0, 0
+    while not over:
+        _, reward, _, over, _ = env.step(0)
+        total, steps = total + reward, steps + 1
+    tasks = generate(scenario_named(scenario), 400, 7, utilisation=0.95)
+    expected = Cluster().run(tasks, create("late_binding")).outcomes.latency
+    np.testing.assert_array_equal(env.latencies(), expected)
+    typical = isolated_optimum(tasks, workstation(), AnalyticPhysics()).mean()
+    assert total == pytest.approx(-expected.sum() / typical)
+    assert steps > 100
+
+
+def test_other_orders_also_run_every_task_and_the_mask_marks_the_candidates():
+    env = gymnasium.make("HybridScheduler-Queue-v0", loads=[0.95], episode_tasks=100, candidates=4)
+    observation, info = env.reset(seed=2)
+    rng, over = np.random.default_rng(0), False
+    while not over:
+        assert info["action_mask"].sum() >= 2
+        assert observation in env.observation_space
+        action = rng.choice(np.flatnonzero(info["action_mask"]))
+        observation, _, terminated, over, info = env.step(action)
+        assert not terminated
+    assert np.isfinite(env.unwrapped.latencies()).all()
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.unwrapped.step(0)
+    env.reset()
+    with pytest.raises(InvalidInputError, match="from 0 to 3"):
+        env.unwrapped.step(4)
+
+
+def test_loads_without_a_queue_are_refused():
+    env = gymnasium.make("HybridScheduler-Queue-v0", scenarios=["small"], loads=[1e-6], episode_tasks=2)
+    with pytest.raises(InvalidInputError, match="such that tasks wait"):
+        env.reset(seed=1)

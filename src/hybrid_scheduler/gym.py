@@ -1,7 +1,7 @@
-"""Gymnasium environment of the scheduling problem, for any reinforcement-learning library.
+"""Gymnasium environments of the scheduling problem, for any reinforcement-learning library.
 
     import gymnasium
-    import hybrid_scheduler.gym                                   # registers the environment
+    import hybrid_scheduler.gym                                   # registers the environments
 
     env = gymnasium.make("HybridScheduler-v0", scenarios=["mixed"], loads=[0.7])
     envs = gymnasium.make_vec("HybridScheduler-v0", num_envs=64)  # one array program, not 64 objects
@@ -11,19 +11,30 @@ Actions: five ways to place it. Reward: minus its latency in typical task times,
 ``info["action_mask"]`` marks what fits into memory; an action that does not fit runs on the CPU instead. An episode
 is `episode_tasks` tasks long and ends by truncation: the stream of tasks itself never ends. Options are those of
 `QueueEnv`.
+
+    env = gymnasium.make("HybridScheduler-Queue-v0", loads=[0.9])
+
+Here tasks wait in one queue, and one step chooses the task that is planned next; see `QueueOrderEnv`.
 """
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .core import Floats, Ints, InvalidInputError, MissingExtraError
+from .cluster import Cluster, isolated_optimum
+from .compiled.late_binding import LOOK_AHEAD, WaitingTask
+from .core import Floats, Ints, InvalidInputError, MissingExtraError, Outcomes, Platform, workstation
 from .learning.dqn.decision_options import ACTIONS
 from .learning.dqn.q_network import Floats32
-from .learning.dqn.queue_env import Bools, QueueEnv
+from .learning.dqn.queue_env import LOADS, SCENARIOS, Bools, QueueEnv
+from .physics import AnalyticPhysics, Physics
+from .schedulers import LateBinding
+from .workload.scenarios import Scenario, generate, scenario_named
 
 try:
     import gymnasium
@@ -34,6 +45,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("gymnasium", "hybrid_scheduler.gym") from error
 
 ENVIRONMENT = "HybridScheduler-v0"
+_QUEUE_ENVIRONMENT = "HybridScheduler-Queue-v0"
 #: Bound of the observations: features are shares and logarithms far below it.
 _BOUND = 100.0
 #: Tasks that an episode places, unless the option says otherwise.
@@ -148,14 +160,215 @@ class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
         return {"action_mask": _mask(self._env), "_action_mask": np.ones(self.num_envs, np.bool_)}
 
 
+# ------------------------------------------------------------------------------------------ order of a queue
+
+#: Features of one waiting task, and of the queue with the devices.
+_TASK_FEATURES, _QUEUE_FEATURES = 6, 9
+#: Episodes that are drawn until one has a choice between tasks.
+_MOST_DRAWS = 100
+
+
+class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
+    """Environment with a common queue: a step chooses the waiting task that is planned next.
+
+    Tasks wait as under `late_binding`, which also says where a chosen task runs and how it is split. It starts if
+    it can start now; else it keeps its planned place, and the agent chooses among the others while a device is
+    idle. Candidates are the first waiting tasks in the order of `late_binding`, so that action 0 at every step is
+    that scheduler. Choices without an alternative are made by the environment.
+
+    Observation: for each candidate its age, its priced work, its seconds on a CPU and on an accelerator, whether it
+    fits into an accelerator's memory and whether it can be split; then the length and the work of the queue, and
+    idle share and backlogs of CPUs and accelerators. Times are logarithms in typical task times of the machine.
+    Reward: minus the seconds by which the total latency has grown, in typical task times. ``info["action_mask"]``
+    marks the candidates; any other action takes the first. An episode ends by truncation when all tasks have
+    started; its last reward includes the time until they end.
+
+    Parameters
+    ----------
+    render_mode
+        Unused; there is no rendering.
+    candidates
+        Number of waiting tasks to choose from.
+    platform, physics
+        The machine; the workstation with analytic physics if left out.
+    scenarios, loads, workload_seeds
+        Each episode draws one of each.
+    episode_tasks
+        Tasks of an episode.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own form
+
+    def __init__(
+        self,
+        render_mode: str | None = None,
+        *,
+        candidates: int = 8,
+        platform: Platform | None = None,
+        physics: Physics | None = None,
+        scenarios: Sequence[str | Scenario] = SCENARIOS,
+        loads: Sequence[float] = LOADS,
+        workload_seeds: range = range(1000),
+        episode_tasks: int = 500,
+    ) -> None:
+        if candidates < 2:
+            raise InvalidInputError("candidates", ">= 2", candidates)
+        if episode_tasks < 2:
+            raise InvalidInputError("episode_tasks", ">= 2", episode_tasks)
+        self.render_mode, self.candidates, self.episode_tasks = render_mode, candidates, episode_tasks
+        self._platform, self._physics = platform or workstation(), physics or AnalyticPhysics()
+        self._cluster = Cluster(self._platform, self._physics)
+        self._scenarios = [scenario_named(s) if isinstance(s, str) else s for s in scenarios]
+        self._loads, self._seeds = list(loads), workload_seeds
+        length = candidates * _TASK_FEATURES + _QUEUE_FEATURES
+        self.observation_space = spaces.Box(-_BOUND, _BOUND, (length,), np.float32)
+        self.action_space = spaces.Discrete(candidates)
+        self._over = True
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Floats32, Info]:
+        """Start a new episode; see `gymnasium.Env.reset`.
+
+        Raises
+        ------
+        InvalidInputError
+            If the loads are so low that two tasks hardly ever wait at the same time.
+        """
+        super().reset(seed=seed)
+        for _ in range(_MOST_DRAWS):
+            self._over = self._begin()
+            if not self._over:
+                return self._observation()
+        raise InvalidInputError("loads", "such that tasks wait", self._loads)
+
+    def _begin(self) -> bool:
+        """Draw an episode and go on to its first choice; return True if it has none."""
+        draw = self.np_random.integers
+        platform, physics = self._platform, self._physics
+        tasks = generate(
+            self._scenarios[draw(len(self._scenarios))], self.episode_tasks, self._seeds[draw(len(self._seeds))],
+            platform=platform, physics=physics, utilisation=self._loads[draw(len(self._loads))],
+        )  # fmt: skip
+        self._cluster.reset()
+        self._rule = LateBinding()
+        known = self._cluster.start_scheduler(self._rule, tasks)
+        assert known is not None
+        self._tasks, self._known = tasks, known.table(tasks)
+        self._table = physics.times(tasks, platform)
+        self._outcomes = Outcomes.empty(tasks)
+        self._finish = np.full(len(tasks), np.inf)
+        self._typical = float(isolated_optimum(tasks, platform, physics).mean())
+        seconds = self._known.sum(axis=2)[:, known.columns] / self._typical
+        on_cpu = seconds[:, platform.is_cpu].min(axis=1)
+        other = seconds[:, ~platform.is_cpu].min(axis=1) if len(platform.accelerators) else on_cpu
+        memory = max((platform.devices[d].memory for d in platform.accelerators.tolist()), default=0.0)
+        self._about = np.column_stack(
+            [np.log(on_cpu), np.log(other), tasks.memory_required <= memory, tasks.divisible]
+        )
+        self._now, self._arrived, self._counted = -np.inf, 0, 0.0
+        #: All waiting tasks by key, and those that can be chosen now.
+        self._waiting: list[tuple[float, int]] = []
+        self._open: list[tuple[float, int]] = []
+        self._entries: dict[int, WaitingTask] = {}
+        return self._advance()
+
+    def step(self, action: np.int64) -> tuple[Floats32, float, bool, bool, Info]:
+        """Plan the chosen task; see `gymnasium.Env.step`."""
+        if self._over:
+            raise gymnasium.error.ResetNeeded("the episode is over: call reset() before the next step()")
+        if not 0 <= action < self.candidates:
+            raise InvalidInputError("action", f"from 0 to {self.candidates - 1}", int(action))
+        self._plan(int(action) if action < len(self._open) else 0)
+        over = self._over = self._advance()
+        features, info = self._observation()
+        arrival, now = self._tasks.arrival_time[: self._arrived], np.inf if over else self._now
+        total = float((np.minimum(now, self._finish[: self._arrived]) - arrival).sum())
+        reward, self._counted = (self._counted - total) / self._typical, total
+        return features, reward, False, over, info
+
+    def latencies(self) -> Floats:
+        """Return the latency of each task of an episode that is over, in seconds."""
+        return self._finish - self._tasks.arrival_time
+
+    def _advance(self) -> bool:
+        """Go on to the next choice between several tasks, or to the end; return whether it is the end."""
+        while True:
+            while self._open and self._skipped < LOOK_AHEAD and (self._planned <= self._now).any():
+                if len(self._open) > 1:
+                    return False
+                self._plan(0)
+            self._open = []
+            if not self._waiting:
+                self._rule.rule.waiting[0] = 0.0
+                if self._arrived == len(self._tasks):
+                    return True
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Go on to the next arrival or end of a device, and open the queue."""
+        free_at, arrival = self._cluster.free_at_view, self._tasks.arrival_time
+        events = free_at[free_at > self._now].tolist() if self._waiting else []
+        if self._arrived < len(arrival):
+            events.append(arrival[self._arrived])
+        self._now = float(min(events))
+        while self._arrived < len(arrival) and arrival[self._arrived] <= self._now:
+            row = self._arrived
+            task, times = self._tasks[row], self._known[row]
+            entry = WaitingTask(task, times, self._now, *self._rule.admit(task, times, self._now))
+            self._entries[row] = entry
+            insort(self._waiting, (entry.key, row))
+            self._arrived += 1
+        self._planned, self._skipped = free_at.copy(), 0
+        self._behind = float(self._rule.rule.waiting[0])
+        self._open = self._waiting.copy()
+
+    def _plan(self, choice: int) -> None:
+        """Plan one of the tasks that can be chosen, and place it if it starts now."""
+        key, row = self._open.pop(choice)
+        device, share, begins, work = self._rule.plan(self._entries[row], self._now, self._planned, self._behind)
+        self._behind -= work
+        if not begins:
+            self._skipped += 1
+            return
+        self._waiting.remove((key, row))
+        self._rule.rule.waiting[0] -= work
+        self._cluster.place_row(row, device, share, self._now, self._tasks, self._table[row], self._outcomes)
+        self._finish[row] = self._outcomes[row].finish
+        np.maximum(self._planned, self._cluster.free_at_view, out=self._planned)
+
+    def _observation(self) -> tuple[Floats32, Info]:
+        chosen = [row for _, row in self._open[: self.candidates]]
+        features = np.zeros((self.candidates, _TASK_FEATURES))
+        mask = np.zeros(self.candidates, np.int8)
+        if chosen:
+            mask[: len(chosen)] = 1
+            age = self._now - self._tasks.arrival_time[chosen]
+            work = np.array([self._entries[row].work for row in chosen])
+            features[: len(chosen), 0] = np.log1p(age / self._typical)
+            features[: len(chosen), 1] = np.log(work / self._typical)
+            features[: len(chosen), 2:] = self._about[chosen]
+        backlog = np.zeros(len(self._platform)) if self._over else np.maximum(self._planned - self._now, 0.0)
+        backlog = np.log1p(backlog / self._typical)
+        cpus, others = backlog[self._platform.is_cpu], backlog[~self._platform.is_cpu]
+        rest = others if len(others) else cpus
+        waiting = max(0.0, float(self._rule.rule.waiting[0]))
+        queue = [
+            np.log1p(len(self._waiting)), np.log1p(waiting / self._typical), np.log1p(len(self._open)),
+            (cpus == 0.0).mean(), cpus.mean(), (rest == 0.0).mean(), rest.min(), rest.mean(), rest.max(),
+        ]  # fmt: skip
+        found = np.clip(np.concatenate([features.ravel(), queue]), -_BOUND, _BOUND)
+        return found.astype(np.float32), {"action_mask": mask}
+
+
 def register() -> None:
-    """Register the environment with Gymnasium, if it is not registered yet."""
+    """Register the environments with Gymnasium, if they are not registered yet."""
     if ENVIRONMENT not in gymnasium.registry:
         gymnasium.register(
             ENVIRONMENT,
             entry_point=f"{__name__}:{HybridSchedulerEnv.__name__}",
             vector_entry_point=f"{__name__}:{HybridSchedulerVectorEnv.__name__}",
         )
+    if _QUEUE_ENVIRONMENT not in gymnasium.registry:
+        gymnasium.register(_QUEUE_ENVIRONMENT, entry_point=f"{__name__}:{QueueOrderEnv.__name__}")
 
 
 register()
