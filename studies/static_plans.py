@@ -1,9 +1,12 @@
 """Makespan of static plans over the lower bound: batches of 10 and 100 tasks, and task graphs.
 
     python -m studies.static_plans             20 seeds from 3000 on, about two minutes on one core
+    python -m studies.static_plans --noise     the same with durations that differ from the known ones by 30 %
 
-Result: docs/results/static_plans.txt and .json. The machine has one CPU and four GPUs. Cholesky, LU and QR are
-fixed graphs of 8 tiles and have one value. `list` is `split_search` without its search.
+Result: docs/results/static_plans.txt and .json, with noise static_plans_noise.txt and .json. The machine has one
+CPU and four GPUs. Cholesky, LU and QR are fixed graphs of 8 tiles and have one value. `list` is `split_search`
+without its search. With noise the bound knows the durations as they will be, which no planner does; `replan` plans
+the tasks that have not started again.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid_scheduler.cluster import Cluster, makespan_bound
+from hybrid_scheduler.cluster import Cluster, Noise, makespan_bound
 from hybrid_scheduler.core import Workload
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.metrics.statistics import t_half_width
@@ -41,16 +44,24 @@ PLANNERS = {
     "list": "split_search(iterations=0)",
     **{name: name for name in ("fluid_plan", "heft", "peft", "lpt", "min_min", "max_min")},
 }
+#: With noise: standard deviation of the log seconds, cases and planners.
+_SIGMA = 0.3
+_NOISY_CASES = ("batch of 100", "fork-join, 5 stages of 8", "layers, 100 tasks")
+_NOISY_PLANNERS = {
+    "fixed plan": "split_search",
+    "replan above 1.2": "split_search(replan=1.2)",
+    "late_binding": "late_binding",
+}
 
 
-def measure(case: str, seeds: int) -> dict[str, Any]:
+def measure(case: str, seeds: int, planners: dict[str, str], sigma: float) -> dict[str, Any]:
     """Return mean, half width and worst of makespan over bound for every planner."""
     make, drawn = CASES[case]
-    ratios: dict[str, list[float]] = {name: [] for name in PLANNERS}
+    ratios: dict[str, list[float]] = {name: [] for name in planners}
     for seed in range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + (seeds if drawn else 1)):
-        workload, cluster = make(seed), Cluster()
-        bound = makespan_bound(workload, cluster.platform, cluster.physics)
-        for name, spec in PLANNERS.items():
+        workload, cluster = make(seed), Cluster(noise=Noise(sigma, seed))
+        bound = makespan_bound(workload, cluster.platform, cluster.physics, cluster.noise)
+        for name, spec in planners.items():
             ratios[name].append(float(cluster.run(workload, create(spec)).outcomes.finish.max() / bound))
     return {
         name: {
@@ -64,7 +75,8 @@ def measure(case: str, seeds: int) -> dict[str, Any]:
 
 def table(found: dict[str, dict[str, Any]]) -> str:
     """Return the cases as text, the worst seed of the search in brackets."""
-    lines = [f"{'makespan / bound':<26}" + "".join(f"{name:>22}" for name in PLANNERS)]
+    names = next(iter(found.values()))
+    lines = [f"{'makespan / bound':<26}" + "".join(f"{name:>22}" for name in names)]
     for case, row in found.items():
         cells = []
         for one in row.values():
@@ -77,16 +89,19 @@ def table(found: dict[str, dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--noise", action="store_true", help="durations differ from the known ones")
+    options = parser.parse_args()
+    seeds, noisy = options.seeds, options.noise
     found: dict[str, dict[str, Any]] = {}
-    for case in CASES:
-        found[case] = measure(case, seeds)
+    for case in _NOISY_CASES if noisy else CASES:
+        found[case] = measure(case, seeds, _NOISY_PLANNERS if noisy else PLANNERS, _SIGMA if noisy else 0.0)
         print(table({case: found[case]}), flush=True)
-    _OUT.with_suffix(".json").write_text(json.dumps({"seeds": seeds, "cases": found}, indent=1) + "\n")
+    out = _OUT.with_name(f"{_OUT.name}_noise") if noisy else _OUT
+    out.with_suffix(".json").write_text(json.dumps({"seeds": seeds, "cases": found}, indent=1) + "\n")
     title = (
         f"Makespan over the lower bound, mean ± 95 % (worst) over {seeds} seeds from {FIRST_REPORTED_SEED} on\n\n"
     )
-    _OUT.with_suffix(".txt").write_text(title + table(found), encoding="utf-8")
+    out.with_suffix(".txt").write_text(title + table(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

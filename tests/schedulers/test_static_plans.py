@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hybrid_scheduler.cluster import Cluster, makespan_bound
+from hybrid_scheduler.cluster import Cluster, Noise, makespan_bound
 from hybrid_scheduler.core import InvalidInputError, Static, Task, Workload, platform_named, workstation
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers import create
@@ -55,10 +55,46 @@ def test_time_limit_replaces_the_number_of_moves() -> None:
     assert makespan(workload, "split_search(seconds=0.01)") <= plain * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("parameter", "value"), [("iterations", -1), ("seconds", 0.0)])
+@pytest.mark.parametrize(("parameter", "value"), [("iterations", -1), ("seconds", 0.0), ("replan", 1.0)])
 def test_parameter_out_of_range_is_refused(parameter: str, value: float) -> None:
     with pytest.raises(InvalidInputError, match=parameter):
         create(f"split_search({parameter}={value})")
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_plan_that_is_never_revised_runs_as_a_fixed_one(graph: bool) -> None:
+    workload = fork_join(3, 6, 1000) if graph else batch(30, 1000)
+    runs = [
+        Cluster(noise=Noise(0.3, 1)).run(workload, create(f"split_search(iterations=200{more})")).outcomes
+        for more in ("", ",replan=1000")
+    ]
+    for name in ("device", "fraction", "finish"):
+        np.testing.assert_array_equal(getattr(runs[0], name), getattr(runs[1], name))
+
+
+def test_planning_again_shortens_the_makespan_when_durations_differ() -> None:
+    ratios = []
+    for seed in range(1000, 1006):
+        fixed, revised = (
+            Cluster(noise=Noise(0.3, seed)).run(batch(60, seed), create(f"split_search(iterations=500{more})"))
+            for more in ("", ",replan=1.2")
+        )
+        assert revised.outcomes.completed.all()
+        ratios.append(revised.outcomes.finish.max() / fixed.outcomes.finish.max())
+    assert np.mean(ratios) < 0.95
+
+
+def test_revised_plan_of_a_graph_keeps_its_dependencies() -> None:
+    graph = fork_join(4, 6, 1000)
+    outcomes = Cluster(noise=Noise(0.3, 2)).run(graph, create("split_search(iterations=100,replan=1.1)")).outcomes
+    assert outcomes.completed.all()
+    for row in range(len(graph)):
+        assert (outcomes.start[row] >= outcomes.finish[graph.parents(row)] - 1e-12).all()
+
+
+def test_without_noise_nothing_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybrid_scheduler.schedulers.static_plans.SplitSearch.replan", None)
+    assert makespan(batch(20, 1000), "split_search(iterations=100,replan=1.01)") > 0
 
 
 def test_indivisible_tasks_stay_whole_and_large_ones_fit() -> None:

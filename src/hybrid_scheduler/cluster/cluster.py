@@ -50,7 +50,7 @@ from .arrival_loop import (
     place_one,
     whole_share,
 )
-from .event_loop import EventRun, place_released
+from .event_loop import EventRun, PlannedRun, place_released, plan_order
 from .noise import Noise
 from .physics_times import PhysicsTimes
 
@@ -351,8 +351,10 @@ class Cluster:
         links = self.physics.links(self.platform)
         rank = np.empty(len(workload), np.int64)
         rank[workload.topological_order] = np.arange(len(workload))
-        finish = plan.start if plan.finish is None else plan.finish
-        for row in np.lexsort((rank, finish, plan.start)).tolist():
+        if scheduler.replan_above is not None:
+            PlannedRun(self, workload, scheduler, outcomes, table, rank).run(plan)
+            return
+        for row in plan_order(plan, rank).tolist():
             decision = self.check_decision(Decision(int(plan.device[row]), float(plan.fraction[row])), scheduler)
             released = float(workload.arrival_time[row])
             place_released(

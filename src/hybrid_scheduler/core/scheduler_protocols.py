@@ -268,6 +268,28 @@ class Plan:
     finish: Floats | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PlanProgress:
+    """State of a run that follows a static plan, from which the rest can be planned again.
+
+    Parameters
+    ----------
+    now
+        Current time in seconds.
+    rows
+        Rows of the workload that have not started, increasing.
+    ready
+        For each of them the time at which its started parents are expected to have ended.
+    free_at
+        For each device the time at which it is expected to have finished the started tasks.
+    """
+
+    now: float
+    rows: Ints
+    ready: Floats
+    free_at: Floats
+
+
 class Prediction(NamedTuple):
     """Durations of one task that a scheduler has learned to predict, by class of device.
 
@@ -533,6 +555,9 @@ class Static(Scheduler):
     [0, 0, 0]
     """
 
+    #: Factor between measured and planned seconds of a task above which the rest is planned again; None for never.
+    replan_above: float | None = None
+
     @abstractmethod
     def plan(self, workload: Workload, platform: Platform) -> Plan:
         """Return the schedule of the whole workload.
@@ -544,3 +569,7 @@ class Static(Scheduler):
         platform
             Devices.
         """
+
+    def replan(self, workload: Workload, platform: Platform, progress: PlanProgress) -> Plan:
+        """Return another schedule for the tasks that have not started, aligned with `progress.rows`."""
+        raise NotImplementedError(f"{type(self).__name__} must override replan")

@@ -12,6 +12,7 @@ Split search: list scheduling with splits, improved by simulated annealing over 
 
 from __future__ import annotations
 
+import math
 import time
 from typing import NamedTuple
 
@@ -20,7 +21,18 @@ from numba import types
 from numpy.typing import NDArray
 
 from ..compiled import compiled, entry, inner
-from ..core import Floats, Ints, Knowledge, Plan, Platform, Static, TimeModel, Workload
+from ..core import (
+    Floats,
+    Ints,
+    InvalidInputError,
+    Knowledge,
+    Plan,
+    PlanProgress,
+    Platform,
+    Static,
+    TimeModel,
+    Workload,
+)
 from ..physics import best_prices, fluid_tasks
 from ..workload.argument_checks import positive_number, whole_number
 from .registry import Look, register
@@ -107,6 +119,8 @@ _EARLY_DEVICES = 0.05
 _MOST_LOOKS = 20_000_000
 #: Share of a task that stands for "so that both parts end together".
 _BALANCED = -1.0
+#: Share of the moves that a plan for the rest gets: it starts from the plan before.
+_REPLAN_SHARE = 10
 #: Moves by which the speed of the search is measured.
 _TRIAL_MOVES = 200
 
@@ -128,6 +142,7 @@ class _Costs(NamedTuple):
     network: Floats  # seconds per MB between nodes, start-up seconds
     pairs: Floats  # seconds per MB from each device to each other one; empty where links say it all
     startup: Floats
+    free_at: Floats  # when each device is free of earlier tasks
 
 
 @register("split_search", label="Split search (knows durations)", look=Look("#A3E635", "#3F6212", "◈", "solid"))
@@ -140,6 +155,9 @@ class SplitSearch(Static):
         Moves of the local search; 0 gives the list schedule. Workloads above about 1,000 tasks get fewer.
     seconds
         Time for the search instead; the result then depends on the machine.
+    replan
+        Factor above 1 between measured and planned seconds of a task above which the tasks that have not started
+        are planned again; None for never.
 
     Raises
     ------
@@ -163,39 +181,78 @@ class SplitSearch(Static):
 
     knows = Knowledge.TOLD
 
-    def __init__(self, iterations: int = 10_000, seconds: float | None = None) -> None:
+    def __init__(self, iterations: int = 10_000, seconds: float | None = None, replan: float | None = None) -> None:
         self.iterations = whole_number("iterations", iterations, 0)
         self.seconds = None if seconds is None else positive_number("seconds", seconds)
+        if replan is not None and not 1.0 < replan < math.inf:
+            raise InvalidInputError("replan", "a number above 1, or None", replan)
+        self.replan_above = replan
 
     def plan(self, workload: Workload, platform: Platform) -> Plan:
         """Return the schedule of the whole workload."""
         assert self.setting.times is not None
         costs = _search_costs(workload, platform, self.setting.times)
-        order = _rank_order(workload, costs)
-        n = len(workload)
-        starts = []
-        for splits in (True, False):
-            device, share = np.zeros(n, np.int64), np.zeros(n)
-            makespan = compiled(_list_schedule, _LIST_SIGNATURE)(order, device, share, splits, costs)
-            starts.append((makespan, order, device, share))
+        other = None
         if not workload.has_dependencies:
             device, share, start = _fluid_placement(workload, platform, self.setting.times)
-            first = np.argsort(start, kind="stable")
-            makespan = compiled(_decode, _DECODE_SIGNATURE)(
-                first, device, share, costs, np.empty(n), np.empty(n), np.zeros(n)
-            )
-            starts.append((makespan, first, device, share))
-        _, order, device, share = min(starts, key=lambda one: one[0])
-        search = compiled(_search, _SEARCH_SIGNATURE)
-        moves = min(self.iterations, _MOST_LOOKS // (n + len(costs.parent_rows)))
+            other = np.argsort(start, kind="stable"), device, share
+        order, device, share = _best_start(workload, costs, other)
+        moves = min(self.iterations, _MOST_LOOKS // (len(workload) + len(costs.parent_rows)))
         if self.seconds is not None:
             began = time.perf_counter()
-            search(order.copy(), device.copy(), share.copy(), _TRIAL_MOVES, costs)
+            compiled(_search, _SEARCH_SIGNATURE)(order.copy(), device.copy(), share.copy(), _TRIAL_MOVES, costs)
             moves = int(_TRIAL_MOVES * self.seconds / (time.perf_counter() - began))
-        order, device, share = search(order.copy(), device.copy(), share.copy(), moves, costs)
-        used, begin, finish = np.empty(n), np.empty(n), np.zeros(n)
-        compiled(_decode, _DECODE_SIGNATURE)(order, device, share, costs, used, begin, finish)
-        return Plan(device, used, _increasing(order, begin), finish)
+        self._last = _searched(order, device, share, moves, costs)
+        return _as_plan(*self._last, costs)
+
+    def replan(self, workload: Workload, platform: Platform, progress: PlanProgress) -> Plan:
+        """Return another schedule for the tasks that have not started; see `Static.replan`."""
+        assert self.setting.times is not None
+        rows, rest = progress.rows, workload.subset(progress.rows)
+        costs = _search_costs(rest, platform, self.setting.times)
+        costs = costs._replace(
+            arrival=np.maximum(rest.arrival_time, np.maximum(progress.ready, progress.now)),
+            free_at=progress.free_at.copy(),
+        )
+        order, device, share = self._last
+        place = np.full(len(workload), -1)
+        place[rows] = np.arange(len(rows))
+        kept = place[order[place[order] >= 0]].astype(np.int64)
+        start = _best_start(rest, costs, (kept, device[rows], share[rows]))
+        moves = min(self.iterations // _REPLAN_SHARE, _MOST_LOOKS // (len(rows) + len(costs.parent_rows)))
+        new_order, new_device, new_share = _searched(*start, moves, costs)
+        device[rows], share[rows] = new_device, new_share
+        self._last = np.concatenate([order[place[order] < 0], rows[new_order]]), device, share
+        return _as_plan(new_order, new_device, new_share, costs)
+
+
+_Solution = tuple[Ints, Ints, Floats]  # order, device, share
+
+
+def _best_start(workload: Workload, costs: _Costs, other: _Solution | None) -> _Solution:
+    """Return the best of the list schedules, with and without splits, and another plan."""
+    order, n = _rank_order(workload, costs), len(workload)
+    starts = []
+    for splits in (True, False):
+        device, share = np.zeros(n, np.int64), np.zeros(n)
+        makespan = compiled(_list_schedule, _LIST_SIGNATURE)(order, device, share, splits, costs)
+        starts.append((makespan, (order, device, share)))
+    if other is not None:
+        makespan = compiled(_decode, _DECODE_SIGNATURE)(*other, costs, np.empty(n), np.empty(n), np.zeros(n))
+        starts.append((makespan, other))
+    return min(starts, key=lambda one: one[0])[1]
+
+
+def _searched(order: Ints, device: Ints, share: Floats, moves: int, costs: _Costs) -> _Solution:
+    found: _Solution = compiled(_search, _SEARCH_SIGNATURE)(order.copy(), device.copy(), share.copy(), moves, costs)
+    return found
+
+
+def _as_plan(order: Ints, device: Ints, share: Floats, costs: _Costs) -> Plan:
+    n = len(order)
+    used, begin, finish = np.empty(n), np.empty(n), np.zeros(n)
+    compiled(_decode, _DECODE_SIGNATURE)(order, device, share, costs, used, begin, finish)
+    return Plan(device.copy(), used, _increasing(order, begin), finish)
 
 
 def _search_costs(workload: Workload, platform: Platform, times: TimeModel) -> _Costs:
@@ -220,6 +277,7 @@ def _search_costs(workload: Workload, platform: Platform, times: TimeModel) -> _
         np.array([links.network, links.latency]),
         np.ascontiguousarray(links.seconds_per_mb(platform.node)) if has_pairs else np.empty((0, 0)),
         np.ascontiguousarray(links.startup_seconds(platform.node)) if has_pairs else np.empty((0, 0)),
+        np.zeros(len(platform)),
     )
 
 
@@ -251,7 +309,7 @@ _COSTS_TYPE = types.NamedTuple(
     (
         *(types.float64[:, ::1],) * 3, types.boolean[::1], types.float64[::1],
         types.int64[::1], types.int64[::1], types.float64[::1], types.int64[::1], types.int64[::1],
-        types.float64[::1], types.float64[::1], types.float64[:, ::1], types.float64[:, ::1],
+        types.float64[::1], types.float64[::1], types.float64[:, ::1], types.float64[:, ::1], types.float64[::1],
     ),
     _Costs,
 )  # fmt: skip
@@ -326,7 +384,7 @@ def _ends(row, d, share, costs, device, used, finish, free):  # type: ignore[no-
 @inner
 def _decoded(order, device, share, costs, used, finish, begin, free, limit):  # type: ignore[no-untyped-def]
     """Place all tasks in order; return the last end, or infinity as soon as it exceeds `limit`."""
-    free[:] = 0.0
+    free[:] = costs.free_at
     last = 0.0
     for row in order:
         d = device[row]
@@ -352,7 +410,7 @@ def _decode(order, device, share, costs, used, begin, finish):  # type: ignore[n
 def _list_schedule(order, device, share, splits, costs):  # type: ignore[no-untyped-def]
     """Write, task by task, the placement with the earliest end; return the makespan."""
     n, devices = costs.whole.shape
-    used, finish, free = np.zeros(n), np.zeros(n), np.zeros(devices)
+    used, finish, free = np.zeros(n), np.zeros(n), costs.free_at.copy()
     for row in order:
         best_end, best_device, best_share = np.inf, 0, 0.0
         for d in range(devices):
