@@ -8,6 +8,7 @@ between tasks that were placed before. Devices without enough memory are not con
 from __future__ import annotations
 
 import heapq
+from typing import ClassVar
 
 import numpy as np
 from numba import types
@@ -272,26 +273,22 @@ class MinMin(Static):
     """
 
     knows = Knowledge.TOLD
+    _largest: ClassVar[bool] = False
 
     def plan(self, workload: Workload, platform: Platform) -> Plan:
         """Return the schedule of the whole workload."""
         assert self.setting.times is not None
-        return _by_completion(GraphCosts(workload, platform, self.setting.times), largest=False)
+        return _by_completion(GraphCosts(workload, platform, self.setting.times), largest=self._largest)
 
 
 @register("max_min", label="Max-min (knows durations)", look=Look("#FDA4AF", "#9F1239", "◩", "dotted"))
-class MaxMin(Static):
+class MaxMin(MinMin):
     """Static plan for whole tasks: next is always the task whose earliest finish is latest.
 
     Max-min (Ibarra, Kim 1977). Of a graph, released tasks are considered.
     """
 
-    knows = Knowledge.TOLD
-
-    def plan(self, workload: Workload, platform: Platform) -> Plan:
-        """Return the schedule of the whole workload."""
-        assert self.setting.times is not None
-        return _by_completion(GraphCosts(workload, platform, self.setting.times), largest=True)
+    _largest = True
 
 
 def _by_completion(costs: GraphCosts, *, largest: bool) -> Plan:
