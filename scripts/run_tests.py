@@ -30,9 +30,11 @@ COVERAGE = ["--cov", "--cov-report=term:skip-covered"]
 
 #: Whole workloads, tasks one by one as in a live run, an objective, and training: each has loops of its own. The
 #: compiler allocates much that lives long, and looking through it again and again took a fifth of the time.
+#: The libraries of the server are compiled to bytecode, because images in the tests do not write theirs.
 COMPILE = """
 import gc
 gc.set_threshold(200_000, 50, 50)
+import hybrid_scheduler.server.server_process
 from hybrid_scheduler import LiveConfig, Objective, compare
 from hybrid_scheduler.learning.dqn.training import train_agent
 from hybrid_scheduler.live.live_run import compile_live_code
