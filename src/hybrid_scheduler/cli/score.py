@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +52,7 @@ def score(
       hybrid-scheduler score mine.py yours.py --sealed seeds.json
       hybrid-scheduler score mine.py --json --out worst
     """
+    began = time.process_time()
     command: CommandContext = context.obj
     command.settings()
     from ..experiments.policy_sandbox import PolicyLimits, PolicySandbox, read_policy
@@ -73,7 +75,9 @@ def score(
                 nonlocal done
                 done += 1
                 if done == 1:
-                    printer.note(f"first verdict: {path.name} has {run.score:.3f} on {run.case.name}")
+                    seconds = time.process_time() - began
+                    verdict = f"{path.name} has {run.score:.3f} on {run.case.name}"
+                    printer.note(f"first verdict: {verdict}, after {seconds:.1f} s of CPU time")
                 update(path.name, done)
 
             found.append(
