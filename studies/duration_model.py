@@ -6,6 +6,7 @@
     python -m studies.duration_model --first 7000 --out PATH    another block of seeds
     python -m studies.duration_model --seeds 2 --draws 5        a quick look
     python -m studies.duration_model --ablations --jobs 16      some cases, with parts of the scheduler left out
+    python -m studies.duration_model --hard                     every kind has a speed of its own on every device
 
 Result: docs/results/learning/duration_model.txt and .json. Every case runs on paired seeds, 2,000 tasks each; the
 learner sees executed parts only. A ratio is its mean (or 99th percentile) latency over that
@@ -30,7 +31,7 @@ from hybrid_scheduler.core import Floats, Scheduler
 from hybrid_scheduler.metrics.statistics import t_half_width
 from hybrid_scheduler.schedulers import HybridML, create
 
-from .learning_cases import RANDOM_PLATFORMS, Case, cases
+from .learning_cases import RANDOM_PLATFORMS, Case, cases, hard_cases
 
 #: Variants of the scheduler. "own machine" has run other tasks of the same case before.
 LEARNERS = {
@@ -50,6 +51,8 @@ ABLATED = (
     "cliff at 0.9", "noise 30 % at 0.9", "GPUs 3x slower at 0.5", "h200 at 0.7, real features",
     "starpu_sirocco at 0.7, real features",
 )  # fmt: skip
+#: Variants on the hard cases.
+_ON_HARD_CASES = ("nothing", "prior", "late from nothing", "late")
 #: Added to a seed for the tasks that a learner has seen before, on its own machine.
 _EARLIER = 100_000
 REFERENCES = ("price_index", "min_completion")
@@ -90,7 +93,7 @@ def measure(name: str, first: int, seeds: int, variant: str = "nothing") -> dict
     variant
         Key of `LEARNERS`.
     """
-    case = next(case for case in cases() if case.name == name)
+    case = next(case for case in (*cases(), *hard_cases()) if case.name == name)
     references: dict[str, list[dict[str, float]]] = {reference: [] for reference in REFERENCES}
     learned: list[dict[str, float]] = []
     cpu_seconds, tasks = 0.0, 0
@@ -165,6 +168,8 @@ def _all_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     chosen += [(name, first, 1, options.learner) for name in draws[: options.draws]]
     if options.ablations:
         chosen = [(name, first, seeds, variant) for name in ABLATED for variant in LEARNERS]
+    if options.hard:
+        chosen = [(case.name, first, seeds, variant) for case in hard_cases() for variant in _ON_HARD_CASES]
     if options.jobs == 1:
         yield from (measure(*one) for one in chosen)
         return
@@ -181,6 +186,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=50, help="random platforms, one seed each")
     parser.add_argument("--learner", choices=LEARNERS, default="nothing", help="variant of the scheduler")
     parser.add_argument("--ablations", action="store_true", help="all variants, on some cases")
+    parser.add_argument("--hard", action="store_true", help="some variants, where nothing carries over")
     parser.add_argument("--jobs", type=int, default=1, help="cases that run at once")
     parser.add_argument("--out", type=Path, help="where .txt and .json go")
     options = parser.parse_args()
@@ -189,9 +195,12 @@ def main() -> None:
         rows.append(row)
         print(row["case"], row["learner"], _cell(row["mean"]), flush=True)
     command = f"python -m studies.duration_model --seeds {options.seeds} --first {options.first}"
-    suffix = "_ablations" if options.ablations else "" if options.learner == "nothing" else f"_{options.learner}"
-    command += " --ablations" if options.ablations else f" --draws {options.draws} --learner {options.learner!r}"
-    text = ablation_table(rows) if options.ablations else table(rows)
+    suffix = "" if options.learner == "nothing" else f"_{options.learner}"
+    more, text = f" --draws {options.draws} --learner {options.learner!r}", table(rows)
+    for special in ("ablations", "hard"):
+        if getattr(options, special):
+            suffix, more, text = f"_{special}", f" --{special}", ablation_table(rows)
+    command += more
     options.out = options.out or _OUT.with_name(_OUT.name + suffix.replace(" ", "_"))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.with_suffix(".txt").write_text(f"{command}\n\n{text}\n", encoding="utf-8")

@@ -173,14 +173,15 @@ def _costly_case(load: float, overhead: float) -> Case:
     return Case(f"parts cost {overhead:.0%} at {load}", "costly parts", make)
 
 
-def unequal_gpus(seed: int = 1) -> Platform:
-    """Return one CPU and eight GPUs, each with its own speed-up law and link."""
-    rng = np.random.default_rng(seed)
+def unequal_gpus(count: int = 8) -> Platform:
+    """Return one CPU and GPUs that each have their own speed-up law and link."""
+    rng = np.random.default_rng(1)
+    slopes, links = np.linspace(0.5, 6.0, count), rng.uniform(4e3, 64e3, count)
     gpus = [
         Device(f"gpu_{i}", speedup_base=1.0, speedup_slope=float(s), bandwidth=float(b))
-        for i, (s, b) in enumerate(zip(np.linspace(0.5, 6.0, 8), rng.uniform(4e3, 64e3, 8), strict=True))
+        for i, (s, b) in enumerate(zip(slopes, links, strict=True))
     ]
-    return Platform("1+8", (cpu(), *gpus))
+    return Platform(f"1+{count}", (cpu(), *gpus))
 
 
 def random_platform(draw: int) -> Platform:
@@ -277,3 +278,20 @@ def cases() -> list[Case]:
     rows += [_costly_case(load, 0.4) for load in (0.5, 0.9)]
     rows += [_random_case(draw) for draw in range(50)]
     return rows
+
+
+def hard_cases() -> list[Case]:
+    """Return cases in which every kind of task has a speed of its own on each of five classes of device.
+
+    Nothing that was seen on one class says much about another: there are as many unknown factors as pairs of kind and
+    class. Factors are log-normal with the given spread.
+    """
+    platform = unequal_gpus(4)
+    return [
+        _modified_case(
+            f"{kinds} kinds, 1+4 unequal, spread {spread} at {load}", "hard", platform, load,
+            partial(_kinds_by_class, kinds, spread=spread), kinds=kinds,
+        )
+        for kinds, spread in ((4, 0.5), (4, 1.0), (16, 0.5))
+        for load in (0.5, 0.9)
+    ]  # fmt: skip
