@@ -283,8 +283,8 @@ def cases() -> list[Case]:
 def hard_cases() -> list[Case]:
     """Return cases in which every kind of task has a speed of its own on each of five classes of device.
 
-    Nothing that was seen on one class says much about another: there are as many unknown factors as pairs of kind and
-    class. Factors are log-normal with the given spread.
+    Nothing that was seen on one class says much about another: there are as many unknown factors as pairs of kind
+    and class. Factors are log-normal with the given spread.
     """
     platform = unequal_gpus(4)
     return [
