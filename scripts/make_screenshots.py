@@ -1,4 +1,4 @@
-"""Take the pictures of the dashboard in docs/images/dashboard: every view, both themes, three widths, and a film.
+"""Take the pictures of the dashboard in docs/images/dashboard: each view in both themes and several widths, a film.
 
     .venv/bin/python scripts/make_screenshots.py                       starts a server of its own for some minutes
     .venv/bin/python scripts/make_screenshots.py --url http://127.0.0.1:8000    one that has two runs or more
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 TARGET = ROOT / "docs" / "images" / "dashboard"
-VIEWS = ("compare", "studio", "scheduler", "history", "run", "diff")
+VIEWS = ("compare", "studio", "scheduler", "history", "run", "diff", "learning", "workspace")
 #: Widgets that the guide shows on their own, and where they are.
 WIDGETS = {"gantt": "/compare", "what-if": "/compare", "decision": "/compare"}
 CLOSE, FILM = "widgets", "film"
 ALL = (*VIEWS, CLOSE, FILM)
 WIDTHS = (360, 768, 1440)
+#: Views that are also taken on a wide screen.
+WIDE, WIDE_VIEWS = 2560, ("compare", "workspace")
 THEMES = ("dark", "light")
 #: Enough tasks for intervals and a picture of the queues.
 _TASKS = 1200
@@ -53,10 +55,13 @@ def call(url: str, path: str, body: dict[str, Any] | None = None) -> Any:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Two runs with something to see: mixed tasks at a load that round robin barely survives."""
-    command = [sys.executable, "-m", "hybrid_scheduler", "serve", "--port", "0", "--scenario", "mixed"]
-    command += ["--utilisation", "0.12", "--speed", "15"]
+    """The default run with two seeds, and a small sweep."""
+    program = [sys.executable, "-m", "hybrid_scheduler"]
+    command = [*program, "serve", "--port", "0", "--speed", "8"]
+    sweep = ["sweep", "--schedulers", "greedy,earliest_finish,price_index", "--scenarios", "mixed", "--seeds", "3"]
+    sweep += ["--loads", "0.1,0.3,0.5,0.7", "--tasks", "300", "--out", "data/results/loads"]
     with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([*program, *sweep], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
@@ -66,7 +71,7 @@ def server() -> Iterator[str]:
             url = f"http://127.0.0.1:{found[1]}"
             wait_for_tasks(url)
             call(url, "/api/simulation/stop", {})
-            call(url, "/api/simulation/start", {"seed": 7, "load": 0.14, "speed": 15})
+            call(url, "/api/simulation/start", {"seed": 7, "speed": 8})
             wait_for_tasks(url)
             yield url
         finally:
@@ -89,6 +94,8 @@ def paths(url: str) -> dict[str, str]:
         "history": "/history",
         "run": f"/run/{before}",
         "diff": f"/diff?a={before}&b={newest}",
+        "learning": f"/run/{newest}/learning/hybrid_ml",
+        "workspace": f"/workspace?runs={newest},{before}&sweeps=loads&keep=load:0.1~0.5",
     }
 
 
@@ -152,7 +159,7 @@ def save(picture: "Image", name: str, looks: bytes) -> None:
 
 def shoot(browser: "Browser", url: str, view: str) -> None:
     for theme in THEMES:
-        for width in WIDTHS:
+        for width in (*WIDTHS, *([WIDE] if view in WIDE_VIEWS else [])):
             page = open_page(browser, url + paths(url)[view], theme, (width, 1000))
             prepare(page, view)
             # A window as tall as the page, and not a full-page picture: that one lays the page out anew.
@@ -171,7 +178,7 @@ def shoot_widgets(browser: "Browser", url: str) -> None:
         if name == "decision":
             page.locator("#ledger tbody tr").filter(has_text="Hybrid ML").first.click()
             widget = page.get_by_role("dialog")
-            widget.get_by_role("table").wait_for()
+            widget.get_by_role("table").first.wait_for()
         else:
             widget = page.locator(f"#{name}")
         save(picture_of(widget), f"widget-{name}", looks_of(url))

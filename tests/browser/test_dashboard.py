@@ -302,7 +302,7 @@ def test_keyboard_switches_views_sorts_moves_and_exports(server: Served, open_pa
     with page.expect_download() as waiting:
         page.locator("#ledger").focus()
         page.keyboard.press("e")
-    assert waiting.value.suggested_filename.endswith(".csv")
+    assert re.fullmatch(r"waves-\w{6}-[\w-]+-\d{4}-\d\d-\d\d\.csv", waiting.value.suggested_filename)
     page.locator("#race").focus()
     page.keyboard.press("v")
     expect(page.locator("#race table")).to_contain_text("Round Robin")  # as a table with labels

@@ -87,7 +87,8 @@ export function TrendChart({
   const high = axis ? axis.high : Math.max(1.05, ...points.map((p) => p.y + (p.half ?? 0)));
   const logarithmic = axis ? axis.log : isLogarithmic(high);
   const floor = axis && !axis.log ? Number.NEGATIVE_INFINITY : unit ? low : 0.01;
-  const named = width >= 560 && series.length > 1;
+  // Names beside the chart have 17 px each; where they do not fit, the tooltip has them.
+  const named = width >= 560 && series.length > 1 && series.length * 17 <= height - TOP - BOTTOM;
   const right = named ? 148 : 24;
   const left = unit ? 64 : 48;
   const bottom = height - BOTTOM;

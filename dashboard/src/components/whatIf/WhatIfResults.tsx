@@ -20,7 +20,11 @@ export function change(row: Row, measure: Measure): { text: string; sure: boolea
   const half = (100 * (high - low)) / 2 / baseline;
   const sure = low > 0 || high < 0;
   if (!sure) return { text: low === 0 && high === 0 ? "no change" : "too close to call", sure, better: false };
-  const text = `${share > 0 ? "+" : ""}${significant(share)} ± ${significant(half, 2)} %`;
+  // From twice the value on a factor is plainer: "26.4 × ± 1.9".
+  const text =
+    share >= 100
+      ? `${significant(1 + share / 100)} × ± ${significant(half / 100, 2)}`
+      : `${share > 0 ? "+" : ""}${significant(share)} ± ${significant(half, 2)} %`;
   return { text, sure, better: difference < 0 };
 }
 

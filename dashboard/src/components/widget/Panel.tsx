@@ -2,6 +2,7 @@ import { Component, type KeyboardEvent, type ReactNode, useId, useRef, useState 
 import { download } from "../../lib/downloadFile";
 import { savePng } from "../../lib/savePng";
 import { type Cell, type Column, type TableData, toCsv } from "../../lib/tableData";
+import { fileNameOf } from "../../store/fileNames";
 import { setMoving, useLayouts } from "../../store/layoutStore";
 import { useLive } from "../../store/liveStore";
 import { announce } from "../ui/announce";
@@ -89,7 +90,7 @@ export function Panel({
     NAMES.has(column.key) ? schedulers.find((one) => one.name === value)?.label : undefined;
 
   const saveCsv =
-    csv ?? (table ? () => download(`${slug}.csv`, toCsv(table()), "text/csv;charset=utf-8") : undefined);
+    csv ?? (table ? () => download(fileNameOf(slug, "csv"), toCsv(table()), "text/csv;charset=utf-8") : undefined);
   const copyLink = () => {
     const url = `${window.location.href.split("#")[0]}#${slug}`;
     void navigator.clipboard?.writeText(url).then(() => announce("Link copied"));
@@ -173,7 +174,7 @@ export function Panel({
               table: table && ready ? () => setAsTable((on) => !on) : undefined,
               tableOn: asTable,
               csv: ready ? saveCsv : undefined,
-              png: () => root.current && void savePng(root.current, `${slug}.png`),
+              png: () => root.current && void savePng(root.current, fileNameOf(slug, "png")),
               link: copyLink,
               move: startMove,
             }}

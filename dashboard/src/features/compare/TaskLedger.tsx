@@ -13,6 +13,7 @@ import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { download } from "../../lib/downloadFile";
 import { count } from "../../lib/format";
 import { type Column, type TableData, toCsv } from "../../lib/tableData";
+import { fileNameOf } from "../../store/fileNames";
 import { useVisibleStyles } from "../../store/selectors";
 import { useShortcutHandler } from "../../store/shortcutHandlers";
 import { setUi } from "../../store/uiStore";
@@ -79,7 +80,10 @@ export function TaskLedger() {
     (): TableData => ({ name: "ledger", columns: LEDGER_COLUMNS, rows: rows.map((row) => [...row]) }),
     [rows],
   );
-  const csv = useCallback(() => download("ledger.csv", toCsv(table()), "text/csv;charset=utf-8"), [table]);
+  const csv = useCallback(
+    () => download(fileNameOf("ledger", "csv"), toCsv(table()), "text/csv;charset=utf-8"),
+    [table],
+  );
   useShortcutHandler("exportData", csv);
 
   const cell = (column: Column, row: LedgerRow, at: number) => {

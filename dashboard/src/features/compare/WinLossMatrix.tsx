@@ -10,7 +10,7 @@ import { queryState } from "../../components/widget/queryState";
 import { useElementSize } from "../../hooks/useElementSize";
 import { mix } from "../../lib/color";
 import { TOKENS } from "../../lib/designTokens";
-import { count, significant } from "../../lib/format";
+import { count, significant, tick } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { holm, signTest } from "../../lib/statistics";
 import type { Cell, TableData } from "../../lib/tableData";
@@ -85,8 +85,8 @@ export function WinLossMatrix() {
         : queryState(query, "Could not load wins and losses", "matrix");
   const duels = useMemo(() => (data ? duelsOf(styles, data) : new Map<string, Duel>()), [styles, data]);
 
-  // Two lines per cell need 48 px; in smaller cells n is in the tooltip only.
-  const compact = width / (styles.length + 2) < 48;
+  // Two lines per cell need 48 px, and not more than six rows; elsewhere n is in the tooltip only.
+  const compact = styles.length > 6 || width / (styles.length + 2) < 48;
   const rows = styles.map((row) => ({
     key: row.name,
     head: <SchedulerName style={row} />,
@@ -101,7 +101,7 @@ export function WinLossMatrix() {
       return {
         content: (
           <span className="relative block">
-            {significant(share * 100, compact ? 2 : 3)}
+            {compact ? tick(Math.round(share * 1000) / 10, 2) : significant(share * 100)}
             {clear ? (
               <i aria-hidden="true" className="absolute -top-0.5 right-[12%] size-1 rounded-full bg-current" />
             ) : null}

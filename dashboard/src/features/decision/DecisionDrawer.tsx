@@ -17,6 +17,7 @@ import { download } from "../../lib/downloadFile";
 import { cost, count, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { type TableData, toCsv } from "../../lib/tableData";
+import { fileNameOf } from "../../store/fileNames";
 import { useSchedulerStyles } from "../../store/schedulerStyles";
 import { useFocus } from "../../store/selectors";
 import { useShortcutHandler } from "../../store/shortcutHandlers";
@@ -218,7 +219,7 @@ function Body({ task }: { task: TaskRecord }) {
       <div className="flex flex-wrap gap-2">
         <Button
           icon={<Download size={14} aria-hidden="true" />}
-          onClick={() => download(`${table.name}.csv`, toCsv(table), "text/csv;charset=utf-8")}
+          onClick={() => download(fileNameOf(table.name, "csv"), toCsv(table), "text/csv;charset=utf-8")}
         >
           CSV
         </Button>

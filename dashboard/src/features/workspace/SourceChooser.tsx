@@ -76,7 +76,14 @@ export function SourceChooser() {
       note={failed.length ? `Could not be loaded: ${failed.map(shortRunId).join(", ")}` : undefined}
       bodyClass="flex flex-col text-12"
     >
-      <SearchBox label="Search" placeholder="Search runs and sweeps" value={text} onChange={setText} shortcut />
+      <SearchBox
+        label="Search"
+        placeholder="Search runs and sweeps"
+        value={text}
+        onChange={setText}
+        shortcut
+        className="shrink-0"
+      />
       <ScrollRegion label="Runs and sweeps" className="mt-2 min-h-40 flex-1 max-md:max-h-72">
         {foundSweeps.length ? <h3 className="px-1 py-1 text-faint">Sweeps</h3> : null}
         <ul>

@@ -48,7 +48,7 @@ const WIDGETS: readonly WidgetDef[] = [
     id: "what-if",
     title: "What-if",
     lg: gridPlace(0, 39, 12, 22),
-    md: gridPlace(0, 60, 6, 36),
+    md: gridPlace(0, 60, 6, 38),
     sm: 40,
     element: <WhatIf />,
   },
