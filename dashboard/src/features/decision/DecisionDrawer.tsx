@@ -183,7 +183,12 @@ function Body({ task }: { task: TaskRecord }) {
         <h3 className="mb-1 font-semibold text-14">
           What <SchedulerName style={style} className="align-middle" /> chose
         </h3>
-        <p className="mb-2 text-12 text-muted">{choiceWords(result)}</p>
+        <p className="mb-2 text-12 text-muted">
+          {choiceWords(result)}
+          {explanation?.queued == null
+            ? ""
+            : ` It waited ${time(explanation.queued)} in the common queue, and was placed when a device was free.`}
+        </p>
         <GpuShareCurve times={partTimes(marks.map((m) => m.result))} marks={marks} focus={style.name} />
         <p className="text-12 text-faint">
           Bold: the later of the two parts. Amber: the CPU's part. Cyan: the GPU's. Marks: every scheduler's choice.

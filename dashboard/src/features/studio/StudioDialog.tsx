@@ -27,7 +27,7 @@ import {
   type Form,
   formOf,
   labelledRequest,
-  onlineSchedulers,
+  liveSchedulers,
   otherError,
   requestOf,
   type Source,
@@ -80,7 +80,7 @@ export default function StudioDialog() {
   const from = useStudio((s) => s.from);
   const status = useLive((s) => s.status);
   const all = useLive((s) => s.schedulers);
-  const schedulers = onlineSchedulers(all);
+  const schedulers = liveSchedulers(all);
   const [form, setForm] = useState<Form>(() =>
     formOf(from, {
       schedulers: status?.schedulers ?? all.filter((one) => one.published).map((one) => one.name),

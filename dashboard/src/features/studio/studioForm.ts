@@ -31,9 +31,9 @@ devices:
   - {name: gpu, count: 2, memory: 24000}
 `;
 
-/** Schedulers that can take part in a live run: they decide for each task as it comes. */
-export const onlineSchedulers = (schedulers: readonly Scheduler[]): Scheduler[] =>
-  schedulers.filter((scheduler) => scheduler.protocol === "online");
+/** Schedulers that can take part in a live run: they decide when a task comes, or when a device is free. */
+export const liveSchedulers = (schedulers: readonly Scheduler[]): Scheduler[] =>
+  schedulers.filter((scheduler) => scheduler.protocol === "online" || scheduler.protocol === "central");
 
 function parseSpec(spec: string): [string, Record<string, ParameterValue>] {
   const match = /^(\w+)\((.*)\)$/.exec(spec);
