@@ -94,7 +94,11 @@ def shared_context(browser: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture(scope="package")
 def shared_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """All six schedulers, one server for all files: a test that stores a run deletes it."""
-    settings = {"HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS, "HYBRID_LIVE__UPDATE_INTERVAL": "1"}
+    settings = {
+        "HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS,
+        "HYBRID_LIVE__UPDATE_INTERVAL": "1",
+        "HYBRID_SERVER__WRITE_RATE_LIMIT": "6000/minute",  # quick tests of one file write more than a person does
+    }
     folder = tmp_path_factory.mktemp("live")
     write_sweep(folder / "data" / "results" / "demo")
     with served(folder, "--speed", str(SPEED), environment=settings) as process:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -121,18 +120,20 @@ async def current_run(context: AppContext) -> str | None:
     return rows[0]["run_id"] if rows else None
 
 
-#: Seconds for which a request waits for the row of a run that has just begun, and between two looks.
-_STORED_WITHIN_S, _LOOK_S = 2.0, 0.05
+#: How often a request looks for the row of a run that has just begun, and seconds between two looks. A limit of
+#: time alone would pass without a look while the processor is busy.
+_LOOKS, _LOOK_S = 40, 0.05
 
 
 async def stored_run(context: AppContext, run_id: str) -> dict[str, Any] | None:
     """Return a run, or None; a live run that has just begun is waited for, because the page asks for it at once."""
     found = await context.repository.run(run_id)
     if found is None and run_id == await current_run(context):
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STORED_WITHIN_S):
-                while (found := await context.repository.run(run_id)) is None:
-                    await asyncio.sleep(_LOOK_S)
+        for _ in range(_LOOKS):
+            await asyncio.sleep(_LOOK_S)
+            found = await context.repository.run(run_id)
+            if found is not None:
+                break
     return found
 
 
