@@ -6,6 +6,7 @@ They are computed in Python, because sums of SQLite and PostgreSQL differ in the
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -188,6 +189,8 @@ def _total(values: Floats) -> float:
 
 _TREND_METRICS = ("mean_latency", "mean_time", "mean_energy", "mean_cost", "mean_regret")
 _ROWS_PER_FETCH = 10_000
+#: Largest logarithm of a finite number.
+_LARGEST_LOG = 700.0
 
 
 async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict[str, Any]:
@@ -335,21 +338,28 @@ async def learning(connection: AsyncConnection, run_id: str, scheduler: str) -> 
 def _accuracy(rows: Sequence[Sequence[float | None]]) -> dict[str, Any]:
     predicted, actual, deviation, latency, regret = np.array(rows, dtype=np.float64).T
     known = (predicted > 0) & (actual > 0)  # False for NaN
-    logs = np.log(predicted[known] / actual[known])
+    errors = np.full(len(rows), np.nan)
+    errors[known] = np.log(predicted[known]) - np.log(actual[known])
     stated = known & (deviation > 0)
-    inside = np.abs(np.log(predicted[stated] / actual[stated])) <= _TWO_SIDED_95 * deviation[stated]
+    inside = np.abs(errors[stated]) <= _TWO_SIDED_95 * deviation[stated]
     return {
         "n": len(rows),
         "predictions": int(known.sum()),
-        "error": float(np.expm1(np.median(np.abs(logs)))) if len(logs) else None,
-        "bias": float(np.expm1(np.median(logs))) if len(logs) else None,
-        "uncertainty": float(np.expm1(np.median(deviation[stated]))) if stated.any() else None,
+        "error": _median_share(np.abs(errors[known])),
+        "bias": _median_share(errors[known]),
+        "uncertainty": _median_share(deviation[stated]),
         "coverage": float(inside.mean()) if stated.any() else None,
         "mean_predicted": _mean(predicted[known]),
         "mean_actual": _mean(actual[known]),
         "mean_latency": _mean(latency),
         "mean_regret": _mean(regret),
     }
+
+
+def _median_share(logs: Floats) -> float | None:
+    """Return the median of log ratios as a share; None without any, and beyond what a number can hold."""
+    median = float(np.median(logs)) if len(logs) else math.inf
+    return math.expm1(median) if median < _LARGEST_LOG else None
 
 
 # ------------------------------------------------------------------------------------------ Gantt
