@@ -3,6 +3,7 @@
 import asyncio
 import json
 from itertools import pairwise
+from socket import IPPROTO_TCP, TCP_NODELAY
 
 import httpx
 import pytest
@@ -83,3 +84,17 @@ async def watched(socket, client):
     (model,) = (await client.get("/api/models")).json()
     assert model["current_version"] >= retrained["version"]
     assert retrained["version"] in [version["version"] for version in model["versions"]]
+
+
+async def test_responses_leave_at_once():
+    """With Nagle's algorithm the second half of a response waits 40 ms for the acknowledgement of the first."""
+    accepted = asyncio.get_running_loop().create_future()
+    with bound_socket("127.0.0.1", 0) as listener:
+        server = await asyncio.start_server(lambda _, writer: accepted.set_result(writer), sock=listener)
+        _, client = await asyncio.open_connection(*listener.getsockname())
+        writer = await accepted
+        assert writer.get_extra_info("socket").getsockopt(IPPROTO_TCP, TCP_NODELAY)
+        writer.close()
+        client.close()
+        server.close()
+        await server.wait_closed()
