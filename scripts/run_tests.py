@@ -7,8 +7,9 @@
     python3 scripts/run_tests.py tests/golden -k x    pytest alone, with these arguments
 
 The dashboard is built while packages are installed, the simulator compiled while the quick linters run; a failure
-of these ends the script. mypy and the dashboard's checks run beside the tests, at low priority, because tests of
-servers and browsers leave the cores idle while they wait. The exit code is that of the first step that failed.
+of these ends the script. mypy, the dashboard's checks and tests that only compute run beside the other tests, at
+low priority, because tests of servers and browsers leave the cores idle while they wait. The exit code is that of
+the first step that failed.
 Coverage is measured only on request: tracing makes the tests about a quarter slower.
 `.venv/bin/python -m pytest --help` lists the options of pytest.
 """
@@ -48,6 +49,16 @@ compare(tasks, ("oracle", late), objective=Objective(0.5, 0.5))
 compare(tasks, ("hybrid_ml(durations=forest)", "rl_agent(durations=forest)"))
 train_agent(1, 1, num_envs=2, episode_tasks=20, scenarios=["mixed"], loads=[0.7])
 """
+
+#: Tests that start no server and await no event, so that low priority does not disturb them. Those that need no
+#: compiled code come first: the simulator is still being compiled when they begin.
+COMPUTING = [
+    f"tests/{name}"
+    for name in (
+        "workload", "core", "profiling", "scripts", "test_language.py", "test_public_api.py", "test_docs.py",
+        "reports", "metrics", "cluster", "schedulers", "learning", "cli",
+    )
+]  # fmt: skip
 
 Steps = dict[str, list[str]]
 
@@ -98,6 +109,12 @@ def tests(python: Path, arguments: list[str]) -> Steps:
     return {"pytest": [str(python), "-m", "pytest", *spread, *arguments]}
 
 
+def tests_in_two_parts(python: Path) -> tuple[Steps, Steps]:
+    """Return the commands of the tests with servers and browsers, and of those that only compute."""
+    computing = {"pytest, computing": [str(python), "-m", "pytest", "-q", "--no-header", *COMPUTING]}
+    return tests(python, [f"--ignore={part}" for part in COMPUTING]), computing
+
+
 def workers() -> int:
     """Return one worker per core that this process may use; with more, browsers and servers wait too long."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
@@ -127,10 +144,11 @@ def run_everything() -> int:
         first = run(quick_linters(python))
         if first:
             return first
+        serving, computing = tests_in_two_parts(python)
         checks = {name: background.submit(_quietly, polite + line) for name, line in type_checks(python).items()}
-        for name, line in of_dashboard.result().items():
+        for name, line in (of_dashboard.result() | computing).items():
             checks[name] = background.submit(_quietly, polite + line)
-        first = _result("compilation", compiling) or run(tests(python, []))
+        first = _result("compilation", compiling) or run(serving)
         for name, check in checks.items():
             code = _result(name, check)
             first = first or code
@@ -149,7 +167,9 @@ def _result(name: str, check: Done) -> int:
     if done.returncode:
         print(done.stdout, flush=True)
         return _failed(name, done.returncode)
-    print(f"==> {name} passed", flush=True)
+    # The last line of pytest counts its tests.
+    count = f": {done.stdout.splitlines()[-1]}" if name.startswith("pytest") else ""
+    print(f"==> {name} passed{count}", flush=True)
     return 0
 
 
