@@ -1,6 +1,7 @@
 """Traces: all or nothing, and never a path from a client."""
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -154,6 +155,61 @@ async def test_small_file_that_decodes_to_much_is_413(client, context, make):
     assert list(context.options.traces.iterdir()) == []
 
 
+def table_of(rows, **columns):
+    """A Parquet table with columns of its own, beside arrivals."""
+    sink = io.BytesIO()
+    begin = pa.array(np.zeros(rows)) if rows else pa.array([], pa.float64())
+    pq.write_table(pa.table({"begin": begin, **columns}), sink, compression="zstd")
+    return sink.getvalue()
+
+
+MAPPING = json.dumps({"size": {"column": "work"}, "arrival_time": {"column": "begin"}})
+
+
+async def test_metadata_of_a_parquet_file_is_read_once(client, monkeypatch):
+    calls = []
+    run = subprocess.run
+
+    def counted(*given, **named):
+        calls.append(given)
+        return run(*given, **named)
+
+    monkeypatch.setattr(subprocess, "run", counted)
+    body = table_of(3, work=pa.array([1.0, 2.0, 3.0]))
+    answer = await client.post(f"/api/traces/inspect?mapping={MAPPING}", headers=PARQUET, content=body)
+    assert (answer.status_code, answer.json()["rows_kept"]) == (200, 3)
+    assert len(calls) == 1
+    assert (await client.post("/api/traces?name=own", headers=PARQUET, content=parquet_of(5))).status_code == 201
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("path", ["/api/traces/inspect", "/api/traces"])
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        (PARQUET, lambda: table_of(800_000, work=pa.array(np.ones(800_000)))),
+        (CSV, lambda: b"work,begin\n" + b"1,1\n" * 600_000),
+        (CSV, lambda: b"a," * 3_000_000 + b"b\n"),
+        ({"Content-Type": "application/json"}, lambda: b"[" + b"{}," * 1_000_000 + b"{}]"),
+    ],
+    ids=["parquet", "csv", "header", "json"],
+)
+async def test_foreign_file_that_decodes_to_much_is_413(client, context, path, kind, make):
+    query = {"name": "bomb"} | ({} if kind["Content-Type"] == "application/json" else {"mapping": MAPPING})
+    answer = await client.post(path, params=query, headers=kind, content=make())
+    assert answer.status_code == 413, answer.text
+    assert list(context.options.traces.iterdir()) == []
+
+
+async def test_long_cells_of_a_table_are_cut(client):
+    body = table_of(2_000, work=repeated_text(2_000, 1_000_000), more=equal_lists(2_000, 10))
+    answer = await client.post(f"/api/traces/inspect?mapping={MAPPING}", headers=PARQUET, content=body)
+    found = answer.json()
+    assert (answer.status_code, found["error"]["field"]) == (200, "work")
+    first = {column["name"]: column["first"][0] for column in found["columns"]}
+    assert first == {"begin": "0.0", "work": "x" * 120, "more": ""}
+
+
 async def test_csv_with_too_many_rows_is_413(client, context):
     header = b"task_id,size,compute_intensity,memory_required,arrival_time\n"
     body = header + b"".join(b"%d,1,1,1,1\n" % row for row in range(800_000))
@@ -172,16 +228,23 @@ _MEMORY_PROGRAM = """
 import pathlib, sys
 import pyarrow.compute, pyarrow.parquet
 from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.server.errors import ApiError
+from hybrid_scheduler.server.trace_uploads import ImportOptions, _read, parse_mapping
 from hybrid_scheduler.workload.trace_files import load_with_report
 
 def peak():
     return int(pathlib.Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
 
+file = pathlib.Path(sys.argv[1])
 before = peak()
 try:
-    load_with_report(sys.argv[1], max_bytes=200 * 2**20)
-except InvalidInputError:
-    pass
+    if len(sys.argv) == 2:
+        load_with_report(file, max_bytes=200 * 2**20)
+    else:
+        mapping = None if sys.argv[2] == "none" else parse_mapping(sys.argv[2])
+        _read(file, file.suffix[1:], ImportOptions(mapping, skip_bad=True))
+except (InvalidInputError, ApiError) as error:
+    print(error, file=sys.stderr)
 print(peak() - before)
 """
 
@@ -203,6 +266,29 @@ def test_reading_takes_at_most_64_mib_more_than_the_limit(tmp_path, make):
     command = [sys.executable, "-c", _MEMORY_PROGRAM, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert float(done.stdout) <= 264
+
+
+SWF_JOB = b"%d 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+@pytest.mark.parametrize(
+    ("suffix", "mapping", "make"),
+    [
+        ("parquet", MAPPING, lambda: table_of(20_000, work=repeated_text(20_000, 1_000_000))),
+        ("parquet", MAPPING, lambda: table_of(500_000, work=pa.array(np.ones(500_000)))),
+        ("csv", MAPPING, lambda: b"work,begin\n" + b"1,1\n" * 570_000),
+        ("txt", "none", lambda: b"".join(SWF_JOB % number for number in range(570_000))),
+        ("json", "none", lambda: b"[" + b'{"a":[]},' * 400_000 + b"{}]"),
+    ],
+    ids=["text", "parquet rows", "csv rows", "swf rows", "json"],
+)
+def test_importing_takes_at_most_64_mib_more_than_the_limit(tmp_path, suffix, mapping, make):
+    file = tmp_path / f"trace.{suffix}"
+    file.write_bytes(make())
+    command = [sys.executable, "-c", _MEMORY_PROGRAM, str(file), mapping]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
+    assert float(done.stdout) <= 264, done.stderr
 
 
 def test_leftovers_of_killed_uploads_are_swept(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 from ..cluster import Machine
 from ..core import InvalidInputError, Workload
 from ..workload import REQUIRED, ReadReport, load_with_report, offered_load, save_workload, stretch_arrivals
-from ..workload.trace_columns import DecodedTooLarge
+from ..workload.trace_columns import DecodedSize, DecodedTooLarge
 from ..workload.trace_formats import FORMATS as TRACE_FORMATS
 from ..workload.trace_formats import ColumnSource, detect_format, first_rows, import_table, import_trace
 from .app_context import MIB, ServerOptions
@@ -34,6 +34,10 @@ _MAX_UNCOMPRESSED = 200 * MIB
 _MAX_RATIO = 100
 #: The ratio is taken to at least this size, because tiny files compress better.
 _MIN_SIZE_FOR_RATIO = 64 * 1024
+#: Longest line of a table with columns of its own, in bytes.
+_LONGEST_LINE = 4 * MIB
+#: Memory of a JSON document once it is read: an object, a list, and each further value.
+_JSON_BYTES = {b"{": 240, b"[": 72, b",": 40, b":": 40}
 #: Bad rows that an inspection lists.
 _LISTED = 100
 _TITLES = {name: one.title for name, one in TRACE_FORMATS.items()} | {"parquet": "trace of this program, Parquet"}
@@ -137,7 +141,10 @@ def _inspect(file: Path, suffix: str, how: ImportOptions, machine: Machine) -> d
         if name is not None:
             found |= {"format": name, "title": _TITLES[name]}
         if suffix in ("csv", "parquet"):
-            found["columns"] = [{"name": key, "first": cells} for key, cells in first_rows(file).items()]
+            found["columns"] = [
+                {"name": key, "first": [_excerpt(cell) for cell in cells]}
+                for key, cells in first_rows(file).items()
+            ]
         if name is None and how.mapping is None:
             return found
         tasks, report = _read(file, suffix, replace(how, skip_bad=True))
@@ -180,8 +187,8 @@ def _format_of(file: Path, suffix: str) -> str | None:
     InvalidInputError
         If a file that is no table has none of the known formats.
     """
+    _check_size(file, suffix)
     if suffix == "parquet":
-        _check_uncompressed_size(file)
         return "parquet" if set(REQUIRED) <= first_rows(file, 1).keys() else None
     name = detect_format(file)
     if name is None and suffix != "csv":
@@ -193,13 +200,24 @@ def _read(file: Path, suffix: str, how: ImportOptions) -> tuple[Workload, ReadRe
     """Return the tasks of a file in any known format."""
     try:
         if how.mapping is not None:
+            _check_size(file, suffix)
+            _check_rows(file, suffix)
             return import_table(file, how.mapping, skip_bad=how.skip_bad)
         name = _format_of(file, suffix)
         if name in ("csv", "parquet"):
             return load_with_report(file, how.skip_bad, max_bytes=_MAX_UNCOMPRESSED)
+        _check_rows(file, suffix)
         return import_trace(file, name, skip_bad=how.skip_bad)
     except DecodedTooLarge:
-        raise ApiError(413, f"the trace needs more than {_MAX_UNCOMPRESSED // MIB} MiB once it is read") from None
+        raise _too_large() from None
+
+
+def _too_large() -> ApiError:
+    return ApiError(
+        413,
+        f"the trace needs more than {_MAX_UNCOMPRESSED // MIB} MiB once it is read",
+        hint="hybrid-scheduler import FILE reads larger ones",
+    )
 
 
 async def store_trace(
@@ -302,19 +320,61 @@ def _validate(file: Path, suffix: str, public_name: str) -> tuple[int, list[str]
             _check_uncompressed_size(file)
         workload, report = load_with_report(file, max_bytes=_MAX_UNCOMPRESSED)
     except DecodedTooLarge:
-        raise ApiError(413, f"the trace needs more than {_MAX_UNCOMPRESSED // MIB} MiB once it is read") from None
+        raise _too_large() from None
     except InvalidInputError as error:
         raise _with_public_name(error, file, public_name) from None
     return len(workload), list(report.ignored_columns)
 
 
+def _check_size(file: Path, suffix: str) -> None:
+    """Raise if only looking at the beginning of a file would take too much memory."""
+    if suffix == "parquet":
+        _check_uncompressed_size(file)
+    elif suffix != "json" and _longest_line(file) > _LONGEST_LINE:
+        raise ApiError(413, f"a line of the trace is longer than {_LONGEST_LINE // MIB} MiB")
+
+
+def _longest_line(file: Path) -> int:
+    """Return the bytes of the longest line, roughly: lines of less than a block count as none."""
+    longest = current = 0
+    with file.open("rb") as source:
+        while block := source.read(_LONGEST_LINE // 4):
+            current = 0 if b"\n" in block else current + len(block)
+            longest = max(longest, current)
+    return longest
+
+
+def _check_rows(file: Path, suffix: str) -> None:
+    """Count the rows of a foreign trace, or the values of a JSON document, before any of them is read.
+
+    Raises
+    ------
+    DecodedTooLarge
+        If they would take more memory than a trace may.
+    """
+    size = DecodedSize(_MAX_UNCOMPRESSED, file.name)
+    if suffix == "parquet":
+        from ..workload.parquet_file import announced_columns
+
+        rows = max((values for values, _ in announced_columns(file).values()), default=0)
+        size.add(rows=rows, texts=rows)
+        return
+    with file.open("rb") as source:
+        while block := source.read(MIB):
+            if suffix == "json":
+                size.add(characters=len(block) + sum(block.count(mark) * n for mark, n in _JSON_BYTES.items()))
+            else:
+                lines = block.count(b"\n")
+                size.add(rows=lines, texts=lines)
+
+
 def _check_uncompressed_size(file: Path) -> None:
     """Raise if the file's metadata announces too much data; nothing is decompressed for that."""
-    from ..workload.parquet_file import announced_chunks
+    from ..workload.parquet_file import announced_columns
 
-    chunks = announced_chunks(file)
+    columns = announced_columns(file).values()
     # A column of equal values is small however many rows it has, so values are also counted by memory size.
-    uncompressed = max(sum(stored for _, _, stored in chunks), sum(values for _, values, _ in chunks) * 8)
+    uncompressed = max(sum(stored for _, stored in columns), sum(values for values, _ in columns) * 8)
     if uncompressed > _MAX_UNCOMPRESSED or uncompressed > _MAX_RATIO * max(
         file.stat().st_size, _MIN_SIZE_FOR_RATIO
     ):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,19 +22,28 @@ from .trace_columns import RULES, Bools, DecodedSize, Rejections, Rows, allowed_
 
 _ROWS_PER_BYTE = 20
 _ROWS_AT_ONCE = 4096
+#: Characters of a cell in a table with columns of its own. Longer ones are cut: they are no numbers, and a small
+#: file can repeat them millions of times.
+_LONGEST_CELL = 1000
 _TEXTS = ("kind", "external_id")
 _LISTS = ("dependencies", "dependency_data")
-#: Program that prints column, values and bytes of every column chunk. pyarrow ends the whole process when it looks
-#: at some damaged metadata, so this happens in a process of its own.
-_PRINT_CHUNKS = """
+#: Program that prints values and bytes of every column. pyarrow ends the whole process when it looks at some
+#: damaged metadata, so this happens in a process of its own.
+_PRINT_COLUMNS = """
 import json, sys
 import pyarrow.parquet as pq
 metadata = pq.ParquetFile(sys.argv[1]).metadata
-groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-chunks = [group.column(index) for group in groups for index in range(metadata.num_columns)]
-print(json.dumps([(one.path_in_schema, one.num_values, one.total_uncompressed_size) for one in chunks]))
+found = {}
+for index in range(metadata.num_row_groups):
+    group = metadata.row_group(index)
+    for number in range(metadata.num_columns):
+        chunk = group.column(number)
+        column = found.setdefault(chunk.path_in_schema.partition(".")[0], [0, 0])
+        column[0] += chunk.num_values
+        column[1] += chunk.total_uncompressed_size
+print(json.dumps(found))
 """
-_CHUNKS_S = 60.0
+_METADATA_S = 60.0
 
 
 def write_parquet(workload: Workload, file: BinaryIO) -> None:
@@ -91,45 +101,74 @@ def _read(file: BinaryIO, path: Path, max_bytes: int | None) -> Rows:
 def text_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield number and cells of each row of any table, the cells as text; an empty cell is an empty text.
 
+    Cells of lists and other nested columns are empty texts as well: a small file can hold gigabytes of them.
+
     Raises
     ------
     InvalidInputError
         If the file is not a Parquet table.
     """
     try:
-        with path.open("rb") as file, pq.ParquetFile(file) as parquet:
-            line = 0
-            for batch in parquet.iter_batches(batch_size=_ROWS_AT_ONCE):
-                for row in batch.to_pylist():
-                    line += 1
-                    yield line, {str(name): "" if cell is None else str(cell) for name, cell in row.items()}
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            with pq.ParquetFile(file) as parquet:
+                schema = parquet.schema_arrow
+            read = [field for field in schema if not _is_unbounded(field.type)]
+            blank = dict.fromkeys((str(name) for name in schema.names), "")
+            # Texts stay in their dictionaries, and equal cells are one object.
+            texts = [field.name for field in read if _is_text(field.type) or _is_binary(field.type)]
+            with pq.ParquetFile(file, read_dictionary=texts) as parquet:
+                line = 0
+                for batch in parquet.iter_batches(batch_size=_ROWS_AT_ONCE, columns=[field.name for field in read]):
+                    columns = {str(name): _cells(batch.column(name)) for name in batch.schema.names}
+                    for cells in zip(*columns.values(), strict=True):
+                        line += 1
+                        yield line, blank | dict(zip(columns, cells, strict=True))
+    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInputError("file", "a readable Parquet table", reason, where=path.name) from None
 
 
-def announced_chunks(path: Path) -> list[tuple[str, int, int]]:
-    """Return column, number of values and uncompressed bytes of every column chunk, by the file's metadata.
+def _cells(values: Any) -> list[str]:
+    if not pa.types.is_dictionary(values.type):
+        return [_cell(value) for value in values.to_pylist()]
+    known = [_cell(value) for value in values.dictionary.to_pylist()]
+    return ["" if code is None else known[code] for code in values.indices.to_pylist()]
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+
+
+def announced_columns(path: Path) -> dict[str, tuple[int, int]]:
+    """Return number of values and uncompressed bytes of every column, by the file's metadata.
+
+    A file that has not changed since is not looked at again: that takes another process.
 
     Raises
     ------
     InvalidInputError
         If the metadata cannot be read.
     """
-    command = [sys.executable, "-I", "-c", _PRINT_CHUNKS, str(path.absolute())]
+    facts = path.stat()
+    return _announced_columns(path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _announced_columns(path: Path, *_: int) -> dict[str, tuple[int, int]]:
+    command = [sys.executable, "-I", "-c", _PRINT_COLUMNS, str(path)]
     try:
-        printed = subprocess.run(command, capture_output=True, timeout=_CHUNKS_S, check=True).stdout
+        printed = subprocess.run(command, capture_output=True, timeout=_METADATA_S, check=True).stdout
     except subprocess.SubprocessError:
         raise InvalidInputError(
             "file", "a readable Parquet table", "damaged metadata of a column", where=path.name
         ) from None
-    return [(str(column), int(values), int(stored)) for column, values, stored in json.loads(printed)]
+    return {str(name): (int(values), int(stored)) for name, (values, stored) in json.loads(printed).items()}
 
 
 def _count_announced(path: Path, position: dict[str, int], size: DecodedSize) -> None:
     """Count list items and stored text by the file's metadata, before anything is decompressed."""
-    for chunk, values, stored in announced_chunks(path):
-        column = chunk.partition(".")[0]
+    for column, (values, stored) in announced_columns(path).items():
         if column in _LISTS and column in position:
             size.add(items=values)
         elif column in _TEXTS and column in position:
@@ -157,6 +196,16 @@ def _texts(values: Any) -> list[str | None]:
 
 def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_binary(kind: Any) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_unbounded(kind: Any) -> bool:
+    """Return True for a column whose values can be far larger than the file, and not be kept in a dictionary."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_nested(inner) or pa.types.is_fixed_size_binary(inner))
 
 
 def _check_plausible(rows: int, size: int, name: str) -> None:

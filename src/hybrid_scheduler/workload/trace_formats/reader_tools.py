@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -39,11 +40,13 @@ class TaskCollector:
     def __init__(self, scale: float, totals: Sequence[str] = ()) -> None:
         self.scale = scale
         self._totals = tuple(totals)
-        self._amounts: list[Sequence[float]] = []
         self.rejections = Rejections()
-        self._line: list[int] = []
-        self._values: list[tuple[float, float, float, float]] = []  # size, intensity, memory, arrival
-        self._names: list[tuple[str, str]] = []
+        # Numbers in arrays take a tenth of the memory of Python's.
+        self._amounts = array("d")  # as many as there are totals, for each task
+        self._line = array("q")
+        self._values = array("d")  # size, intensity, memory and arrival of each task
+        self._names: list[str] = []
+        self._kinds: list[str] = []
         self._parents: list[Sequence[tuple[str, float]]] = []
 
     def reject(self, line: int, field: str, allowed: str, got: object) -> None:
@@ -74,9 +77,10 @@ class TaskCollector:
                 self.reject(line, column, f"at most {LARGEST_VALUE:g}", value)
                 return
         self._line.append(line)
-        self._values.append((size, intensity, memory, arrival))
-        self._amounts.append(amounts)
-        self._names.append((name, kind))
+        self._values.extend((size, intensity, memory, arrival))
+        self._amounts.extend(amounts)
+        self._names.append(name)
+        self._kinds.append(kind)
         self._parents.append(parents)
 
     def size_of(self, seconds: float, intensity: float) -> float:
@@ -95,29 +99,30 @@ class TaskCollector:
         values = values[order]
         if len(values):
             values[:, 3] -= values[0, 3]
-        ids = {self._names[row][0]: number for number, row in enumerate(order.tolist())}
-        parents = [self._parents[row] for row in order.tolist()]
+        in_order = order.tolist()
+        names = [self._names[row] for row in in_order]
         columns = {
             "task_id": np.arange(len(values), dtype=np.int64),
             "size": values[:, 0],
             "compute_intensity": values[:, 1],
             "memory_required": values[:, 2],
             "arrival_time": values[:, 3],
-            "kind": [self._names[row][1] for row in order.tolist()],
-            "external_id": [self._names[row][0] for row in order.tolist()],
+            "kind": [self._kinds[row] for row in in_order],
+            "external_id": names,
         }
         absent: dict[int, str] = {}
-        if any(parents):
+        if any(self._parents):
+            parents = [self._parents[row] for row in in_order]
+            ids = {name: number for number, name in enumerate(names)}
             # A parent that was rejected gets an id that no task has, so that its children are rejected too.
             for name in sorted({name for one in parents for name, _ in one} - ids.keys()):
                 absent[-1 - len(absent)] = name
             id_of = ids | {name: number for number, name in absent.items()}
             columns["dependencies"] = [tuple(id_of[name] for name, _ in one) for one in parents]
             columns["dependency_data"] = [[megabytes * self.scale for _, megabytes in one] for one in parents]
-        lines = np.array([self._line[row] for row in order.tolist()], dtype=np.int64)
+        lines = np.array(self._line, dtype=np.int64)[order]
         read = len(values) + self.rejections.count
-        table = np.array([self._amounts[row] for row in order.tolist()], dtype=np.float64)
-        sums = table.reshape(len(values), len(self._totals))
+        sums = np.array(self._amounts, dtype=np.float64).reshape(len(values), len(self._totals))[order]
         amounts = {name: sums[:, number] for number, name in enumerate(self._totals)}
         return Rows(lines, columns, read, self.rejections, tuple(ignored), absent, amounts)
 
