@@ -3,18 +3,23 @@
 import asyncio
 import os
 import threading
+import time
 from concurrent.futures import BrokenExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
-from fakes import RUN
+from fakes import RUN, client_of
+from numba.core.event import trigger_event
 
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.experiments.replay import replay, unpack_evidence
 from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.live import LiveConfig
+from hybrid_scheduler.server import whatif_worker
+from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.routes import whatif
 from hybrid_scheduler.server.whatif_worker import (
     EvidenceQuestion,
@@ -146,6 +151,39 @@ async def test_dead_worker_is_replaced_and_errors_are_passed_on(tmp_path):
         assert (caught.value.field, caught.value.hint) == ("num_gpus", "leave it out")
     finally:
         whatif_worker.close()
+
+
+def _compiles_until(file):
+    with trigger_event("numba:compile"):
+        pass
+    with trigger_event("numba:compile"):
+        while not file.exists():
+            time.sleep(0.02)
+
+
+async def test_request_while_the_worker_compiles_is_503_with_its_progress(context, tmp_path, monkeypatch):
+    monkeypatch.setattr(whatif_worker, "_SHORT_COMPILING_S", 0.0)
+    compiled = tmp_path / "compiled"
+    worker = ProcessWhatIfWorker(_answers_nothing, partial(_compiles_until, compiled))
+    try:
+        async with client_of(create_app(replace(context, whatif_worker=worker))) as client:
+            for ask in (client.post("/api/whatif", json=QUESTION), client.get(f"/api/runs/{RUN}/report")):
+                answer = await ask
+                assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+                error = answer.json()["error"]
+                assert "the what-if worker is compiling: 1 functions in " in error["message"]
+                assert error["hint"] == "this takes up to two minutes, once per installation"
+            compiled.touch()
+            async with asyncio.timeout(60):
+                while (answer := await client.post("/api/whatif", json=QUESTION)).status_code == 503:
+                    await asyncio.sleep(0.02)
+            assert (answer.status_code, answer.json()["schedulers"]) == (200, [])
+    finally:
+        worker.close()
+
+
+def _answers_nothing(question):
+    return []
 
 
 def _never_ends(question):

@@ -7,17 +7,23 @@ interpreter and take several times as long. The first one would also wait until 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from loguru import logger
+from numba.core.event import Event, Listener, install_listener
 
 from ..cluster import Machine
-from ..core import Floats, InvalidInputError, Workload
+from ..core import Floats, HybridSchedulerError, InvalidInputError, Workload
 from ..core.worker_process import WorkerProcess
 from ..experiments import FIRST_REPORTED_SEED
 from ..experiments.report_builder import evidence_of, make_report
@@ -98,6 +104,9 @@ _Question = TypeVar("_Question")
 _Answer = TypeVar("_Answer")
 #: Seconds without a request after which a process that is not kept ends and gives its memory back.
 _IDLE_S = 120.0
+#: Seconds between two looks at a process that prepares itself, and of compiling for which a request waits: code
+#: that cannot be cached takes less.
+_LOOK_S, _SHORT_COMPILING_S = 0.05, 2.0
 #: A slider sends many changes of the same machine: its unchanged figures are computed once.
 _cached_baseline = lru_cache(maxsize=16)(baseline_figures)
 
@@ -143,6 +152,24 @@ def _compute_with_cache(question: WhatIfQuestion) -> list[WhatIfResult]:
     return compute(question, baseline)
 
 
+class WhatIfCompiling(HybridSchedulerError):
+    """The worker compiles its code, which takes a minute or two and happens once per installation.
+
+    Parameters
+    ----------
+    seconds
+        Time since the worker was started.
+    functions
+        Number of functions compiled so far.
+    """
+
+    def __init__(self, seconds: float, functions: int) -> None:
+        super().__init__(
+            f"the what-if worker is compiling: {functions} functions in {seconds:.0f} s so far",
+            hint="this takes up to two minutes, once per installation",
+        )
+
+
 class WhatIfWorker(Protocol):
     """Protocol of a worker that computes what-if comparisons."""
 
@@ -156,6 +183,8 @@ class WhatIfWorker(Protocol):
         ------
         BrokenExecutor
             If the worker is not running.
+        WhatIfCompiling
+            If it compiles its code first.
         """
 
     async def evidence(self, question: EvidenceQuestion) -> bytes:
@@ -209,11 +238,12 @@ class ProcessWhatIfWorker:
         self._work, self._prepare = work, prepare or load_libraries
         self._process = WorkerProcess("what-if process", idle_s=None if keep else _IDLE_S)
         self._closed = False
+        self._preparation: _Preparation | None = None
 
     def warm_up(self) -> None:
         """Start the process and load its libraries, unless it is running."""
         if not self._process.started and not self._closed:
-            self._process.submit(self._prepare)
+            self._preparation = _Preparation(self._process, self._prepare)
 
     async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
         """Compute a comparison; if the process dies, a second one tries once more."""
@@ -226,9 +256,11 @@ class ProcessWhatIfWorker:
     async def _submit(self, work: Callable[[_Question], _Answer], question: _Question) -> _Answer:
         for _ in range(2):
             self.warm_up()
-            if self._closed:
-                break
             try:
+                if self._preparation is not None:
+                    await self._preparation.wait()
+                if self._closed:
+                    break
                 return await asyncio.wrap_future(self._process.submit(work, question))
             except BrokenExecutor as error:
                 logger.warning(f"the what-if process died: {error}")
@@ -239,6 +271,63 @@ class ProcessWhatIfWorker:
         """End the process at once, without waiting for a comparison."""
         self._closed = True
         self._process.stop()
+
+
+class _Preparation:
+    """First work of a new process, which reports through a file how much it has compiled."""
+
+    def __init__(self, process: WorkerProcess, prepare: Callable[[], None]) -> None:
+        folder = tempfile.mkdtemp(prefix="hybrid-scheduler-")
+        self._file = Path(folder) / "compiled"
+        self._began = time.monotonic()
+        self._compiling_since: float | None = None
+        self._done = process.submit(_prepare_and_report, prepare, self._file)
+        self._done.add_done_callback(lambda _: shutil.rmtree(folder, ignore_errors=True))
+
+    async def wait(self) -> None:
+        """Wait until the libraries are loaded, or have failed to load.
+
+        Raises
+        ------
+        WhatIfCompiling
+            If code is being compiled.
+        """
+        while not self._done.done():
+            now, functions = time.monotonic(), self._compiled()
+            if functions is not None:
+                self._compiling_since = self._compiling_since or now
+                if now - self._compiling_since > _SHORT_COMPILING_S:
+                    raise WhatIfCompiling(now - self._began, functions)
+            await asyncio.sleep(_LOOK_S)
+
+    def _compiled(self) -> int | None:
+        """Return the number of compiled functions; None before the first one."""
+        try:
+            return self._file.stat().st_size
+        except OSError:
+            return None
+
+
+class _ReportCompiled(Listener):  # type: ignore[misc]
+    """Listener that appends a byte to a file for each compiled function; the first one creates the file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def on_start(self, event: Event) -> None:
+        self._append(b"")
+
+    def on_end(self, event: Event) -> None:
+        self._append(b".")
+
+    def _append(self, data: bytes) -> None:
+        with contextlib.suppress(OSError), self._file.open("ab") as file:
+            file.write(data)
+
+
+def _prepare_and_report(prepare: Callable[[], None], progress: Path) -> None:
+    with install_listener("numba:compile", _ReportCompiled(progress)):
+        prepare()
 
 
 def load_libraries() -> None:

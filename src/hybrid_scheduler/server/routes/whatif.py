@@ -21,13 +21,15 @@ from ..app_context import AppContext, RequestContext
 from ..errors import ApiError
 from ..json_response import StrictJSONResponse
 from ..schemas import WhatIfAnswer, WhatIfRequest, problems
-from ..whatif_worker import WhatIfQuestion
+from ..whatif_worker import WhatIfCompiling, WhatIfQuestion
 from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
 
 #: Longest wait for a place in the queue. A client that gets none should hear so soon and try again.
 _QUEUE_TIMEOUT_S = 1.0
+#: Seconds after which a client should ask a worker again that compiles its code.
+_RETRY_COMPILING_S = 5
 
 
 @router.post(
@@ -86,7 +88,7 @@ async def whatif_slot(context: AppContext) -> AsyncIterator[None]:
     Raises
     ------
     ApiError
-        With status 503, if no place is free within a second or the worker ends meanwhile.
+        With status 503, if no place is free within a second, or the worker compiles its code or ends meanwhile.
     """
     slots = context.state.whatif_slots
     try:
@@ -97,6 +99,8 @@ async def whatif_slot(context: AppContext) -> AsyncIterator[None]:
         yield
     except BrokenExecutor:
         raise ApiError(503, "the what-if worker is not running", retry_after=2) from None
+    except WhatIfCompiling as error:
+        raise ApiError(503, str(error), hint=error.hint, retry_after=_RETRY_COMPILING_S) from None
     finally:
         slots.release()
 
