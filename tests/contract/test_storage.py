@@ -206,6 +206,11 @@ async def test_pages_of_tasks_go_from_the_newest_to_the_oldest(journal, reposito
     assert [row["task_id"] for page in [p async for p in repository.iterate_history(page=19)] for row in page] == [
         *range(1, 20)
     ]
+    for newest, first in ((4, 12), (15, 1), (99, 1)):
+        pages = [page async for page in repository.iterate_history(RUN, page=3, newest=newest)]
+        assert [row["task_id"] for page in pages for row in page] == list(range(first, 16))
+    pages = [page async for page in repository.iterate_history(page=2, newest=5)]
+    assert [row["task_id"] for page in pages for row in page] == list(range(15, 20))
 
 
 async def test_runs_are_listed_newest_first_with_their_settings(journal, repository):

@@ -204,8 +204,8 @@ class FakeRepository:
     async def history(self, limit: int, run_id: str | None = None) -> list[dict[str, Any]]:
         return self._details(run_id)[-limit:]
 
-    async def iterate_history(self, run_id: str | None = None, page: int = 7) -> Any:
-        rows = self._details(run_id)
+    async def iterate_history(self, run_id: str | None = None, page: int = 7, newest: int | None = None) -> Any:
+        rows = self._details(run_id)[-(newest or 0) :]
         for first in range(0, len(rows), page):
             self._check()
             yield rows[first : first + page]

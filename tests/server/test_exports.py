@@ -12,6 +12,7 @@ from fakes import RUN
 from hybrid_scheduler.reports.table_files import escape_formula
 from hybrid_scheduler.server.engine_control import NewTask
 from hybrid_scheduler.server.file_exports import RESULT_COLUMNS, TASK_COLUMNS
+from hybrid_scheduler.server.routes import history
 
 TODAY = datetime.now(UTC).date().isoformat()
 
@@ -53,6 +54,14 @@ async def test_parquet_equals_csv(client):
     for got, expected in zip(table, rows, strict=True):
         for name, value in got.items():
             assert ("" if value is None else str(value)) == expected[name]
+
+
+async def test_long_history_is_streamed_and_equal(client, monkeypatch):
+    at_once = (await client.get("/api/full_history?limit=12")).content
+    monkeypatch.setattr(history, "_MOST_AT_ONCE", 5)
+    streamed = await client.get("/api/full_history?limit=12")
+    assert "content-length" not in streamed.headers
+    assert streamed.content == at_once
 
 
 async def test_an_empty_database_gives_whole_files(client, context):

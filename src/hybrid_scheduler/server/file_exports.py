@@ -10,6 +10,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Iterable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..reports.table_files import escape_formula
@@ -53,9 +54,7 @@ async def history_pages(repository: Repository, run_id: str | None, limit: int |
     AsyncIterator
         Pages of tasks.
     """
-    if limit != "all":
-        return _single_page(await repository.history(int(limit), run_id=run_id))
-    source = repository.iterate_history(run_id=run_id)
+    source = repository.iterate_history(run_id=run_id, newest=None if limit == "all" else int(limit))
     first = await anext(source, None)
 
     async def all_pages() -> Pages:
@@ -65,10 +64,6 @@ async def history_pages(repository: Repository, run_id: str | None, limit: int |
             yield page
 
     return all_pages()
-
-
-async def _single_page(page: list[Row]) -> Pages:
-    yield page
 
 
 def _results(page: list[Row], scheduler: str | None) -> Iterable[Row]:
@@ -89,20 +84,21 @@ async def tasks_csv(source: Pages) -> AsyncIterator[bytes]:
     yield _csv([TASK_COLUMNS])
     async for page in source:
         rows = ({**task, "dependencies": " ".join(map(str, task["dependencies"]))} for task in page)
-        yield _csv([row[column] for column in TASK_COLUMNS] for row in rows)
+        yield await asyncio.to_thread(_csv, ([row[column] for column in TASK_COLUMNS] for row in rows))
 
 
 async def results_csv(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]:
     """Yield a CSV file of results, of one scheduler or of all."""
     yield _csv([RESULT_COLUMNS])
     async for page in source:
-        yield _csv([row[column] for column in RESULT_COLUMNS] for row in _results(page, scheduler))
+        rows = ([row[column] for column in RESULT_COLUMNS] for row in _results(page, scheduler))
+        yield await asyncio.to_thread(_csv, rows)
 
 
 async def results_parquet(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]:
     """Yield a Parquet file of results, one row group per page, each as soon as it is written."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    # The first import takes most of a second: in a thread, so that other requests do not wait for it.
+    pa, pq = await asyncio.to_thread(lambda: (import_module("pyarrow"), import_module("pyarrow.parquet")))
 
     def column_type(column: str) -> Any:
         return (
@@ -183,9 +179,10 @@ async def perfetto_trace(source: Pages, scheduler: str | None, hosts: dict[str, 
                     processes[name] = len(processes) + 1
                     events.append(_name_event("process_name", processes[name], 0, name))
                 for device, start, seconds in _busy_intervals(result, hosts):
-                    thread = threads.setdefault((name, device), len(threads) + 1)
-                    if thread == len(threads) and not any(e.get("tid") == thread for e in events[-8:]):
-                        events.append(_name_event("thread_name", processes[name], thread, device))
+                    if (name, device) not in threads:
+                        threads[name, device] = len(threads) + 1
+                        events.append(_name_event("thread_name", processes[name], threads[name, device], device))
+                    thread = threads[name, device]
                     events.append(_interval_event(task, result, processes[name], thread, start, seconds))
         if events:
             yield comma + dumps(events)[1:-1]

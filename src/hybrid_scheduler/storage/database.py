@@ -10,7 +10,7 @@ import logging
 import os
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 import orjson
-from sqlalchemy import URL, event, make_url, text
+from sqlalchemy import URL, Select, event, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -122,6 +122,32 @@ class Database:
 def open_database(address: DatabaseAddress) -> Database:
     """Return the database at an address. It connects on first use, and again after a lost connection."""
     return Database(address)
+
+
+async def plain_rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Sequence[Any]]:
+    """Return all rows of a query as the driver makes them, which takes a fraction of SQLAlchemy's time.
+
+    Parameters
+    ----------
+    connection
+        A connection on which another query came first, so that its transaction has begun.
+    query
+        Selects numbers and texts alone: values are not converted.
+
+    Returns
+    -------
+    sequence
+        The rows.
+    """
+    compiled = query.compile(dialect=connection.dialect)
+    values = [compiled.params[name] for name in compiled.positiontup or ()]
+    raw = await connection.get_raw_connection()
+    driver: Any = raw.driver_connection
+    if connection.dialect.name == "sqlite":
+        rows: Sequence[Sequence[Any]] = await driver.execute_fetchall(str(compiled), values)
+    else:
+        rows = await driver.fetch(str(compiled), *values)
+    return rows
 
 
 def _stored_json(text: str | bytes) -> Any:

@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..core import Floats, Ints
 from . import tables
+from .database import plain_rows
 from .history_analysis import gantt, hosts_of, ordinal_range, task_range, task_window
 
 #: Most tasks that are looked through for a window.
@@ -26,7 +27,7 @@ _MOST_SCANNED = 6_000
 #: Buckets of a timeline, their width at first, and the number of timelines that are kept.
 _BUCKETS, _FIRST_WIDTH_S, _MOST_TIMELINES = 16_384, 1 / 64, 24
 #: Rows of one query and most rows of one request; a longer run is completed by the next requests.
-_PAGE, _ROWS_PER_REQUEST = 5_000, 15_000
+_PAGE, _ROWS_PER_REQUEST = 5_000, 10_000
 #: Number of a run's first tasks among whose results the first one is.
 _FIRST_TASKS = 100
 #: Most parts of tasks that are returned one by one.
@@ -266,7 +267,7 @@ async def _catch_up(
             .order_by(results.c.id)
             .limit(_PAGE)
         )
-        rows = (await connection.execute(query)).all()
+        rows = await plain_rows(connection, query)
         if not rows:
             return
         device, start, end = _intervals(rows, devices, hosts)
@@ -300,20 +301,20 @@ async def _rows(
         results.c.finish_time > start,
         results.c.start_time < end,
     )
-    return (await connection.execute(query)).all()
+    return await plain_rows(connection, query)
 
 
 def _intervals(rows: Sequence[Any], devices: list[str], hosts: dict[str, str]) -> tuple[Ints, Floats, Floats]:
     """Return the parts of tasks as columns (device, start, end)."""
+    if not rows:
+        return np.empty(0, np.int64), np.empty(0), np.empty(0)
+    device, cpu_start, cpu_time, gpu_start, gpu_time, *_ = zip(*rows, strict=True)
+    # Rows of another program may name unknown devices: they are left out.
     place = {name: index for index, name in enumerate(devices)}
-    parts = [
-        (place[name], begin, begin + seconds)
-        for device, cpu_start, cpu_time, gpu_start, gpu_time, *_ in rows
-        for name, begin, seconds in (
-            (hosts.get(device, device), cpu_start, cpu_time),
-            (device, gpu_start, gpu_time),
-        )
-        if begin is not None and seconds
-    ]
-    columns = np.array(parts, dtype=np.float64).reshape(-1, 3)
-    return columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2]
+    own = {name: place.get(name, -1) for name in set(device)}
+    host = {name: place.get(hosts.get(name, name), -1) for name in own}
+    where = np.array([*(host[name] for name in device), *(own[name] for name in device)], dtype=np.int64)
+    start = np.array([*cpu_start, *gpu_start], dtype=np.float64)  # None becomes NaN
+    seconds = np.nan_to_num(np.array([*cpu_time, *gpu_time], dtype=np.float64))
+    known = np.isfinite(start) & (seconds != 0) & (where >= 0)
+    return where[known], start[known], (start + seconds)[known]

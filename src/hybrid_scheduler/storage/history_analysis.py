@@ -5,19 +5,20 @@ They are computed in Python, because sums of SQLite and PostgreSQL differ in the
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import CTE, BigInteger, Connection, FromClause, Select, and_, func, literal, select
+from sqlalchemy import CTE, BigInteger, Connection, FromClause, and_, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ..core import Floats
+from ..core import Floats, Ints
 from . import tables
-from .database import DatabaseAddress
+from .database import DatabaseAddress, plain_rows
 from .schema_version import with_connection
 
 MAX_COMPARED_TASKS = 10_000
@@ -89,7 +90,6 @@ _COMPARED = (
     results.c.task_id,
     results.c.actual_time,
     results.c.latency,
-    results.c.latency - results.c.actual_time,  # the wait
     results.c.energy_consumption,
     results.c.execution_cost,
     results.c.gpu_fraction,
@@ -117,7 +117,7 @@ async def comparative(connection: AsyncConnection, ids: Sequence[int], run_id: s
     dict
         The body of `/api/history/comparative`.
     """
-    columns: dict[str, list[Any]] = {}
+    rows: Sequence[Sequence[Any]] = ()
     if ids:
         query = (
             select(*_COMPARED)
@@ -126,33 +126,53 @@ async def comparative(connection: AsyncConnection, ids: Sequence[int], run_id: s
         )
         if run_id is not None:
             query = query.where(results.c.run_id == run_id)
-        rows_of: dict[str, list[Any]] = {}
-        for row in await connection.execute(query):
-            rows_of.setdefault(row[0], []).append(row[1:])
-        columns = {name: list(zip(*rows, strict=True)) for name, rows in rows_of.items()}
+        rows = await plain_rows(connection, query)
     return {
         "run_id": run_id,
         "tasks": len(ids),
         "first_task_id": ids[0] if ids else None,
         "last_task_id": ids[-1] if ids else None,
-        "schedulers": [_summary(name, found) for name, found in columns.items()],
-        "wins": _wins(columns),
+        **await asyncio.to_thread(_compared, rows),
     }
 
 
-def _summary(name: str, columns: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    _, time, latency, wait, energy, cost, fraction, regret = (
-        np.array(column, dtype=np.float64) for column in columns[:8]
-    )
+def _compared(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return a summary per scheduler, and for each pair how many tasks the first finished sooner."""
+    if not rows:
+        return {"schedulers": [], "wins": {}}
+    name, task, *numbers, status = zip(*rows, strict=True)
+    values = np.array(numbers, dtype=np.float64)  # None becomes NaN
+    failed = np.array([each == "failed" for each in status])
+    ids, place = np.unique(np.array(task), return_inverse=True)
+    own_rows = _rows_of(name)
+    latencies = {}
+    for each, own in own_rows.items():
+        latencies[each] = np.full(len(ids), np.nan)
+        latencies[each][place[own]] = values[1, own]
+    return {
+        "schedulers": [_summary(each, values[:, own], int(failed[own].sum())) for each, own in own_rows.items()],
+        "wins": {a: {b: int(np.sum(latencies[a] < latencies[b])) for b in latencies if b != a} for a in latencies},
+    }
+
+
+def _rows_of(names: Sequence[str]) -> dict[str, Ints]:
+    """Return the positions of each name, by name in the order of their first appearance."""
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    codes = np.array([code_of[name] for name in names])
+    return {name: np.flatnonzero(codes == code) for name, code in code_of.items()}
+
+
+def _summary(name: str, values: Floats, failed: int) -> dict[str, Any]:
+    time, latency, energy, cost, fraction, regret = values
     known = latency[np.isfinite(latency)]
     p50, p95, p99 = np.quantile(known, [0.5, 0.95, 0.99]).tolist() if len(known) else (None, None, None)
     return {
         "name": name,
         "tasks": len(latency),
-        "failed": sum(status == "failed" for status in columns[8]),
+        "failed": failed,
         "mean_time": _mean(time),
         "mean_latency": _mean(latency),
-        "mean_wait": _mean(wait),
+        "mean_wait": _mean(latency - time),
         "mean_energy": _mean(energy),
         "mean_cost": _mean(cost),
         "total_energy": _total(energy),
@@ -163,17 +183,6 @@ def _summary(name: str, columns: Sequence[Sequence[Any]]) -> dict[str, Any]:
         "p95_latency": p95,
         "p99_latency": p99,
     }
-
-
-def _wins(columns: dict[str, list[Any]]) -> dict[str, dict[str, int]]:
-    """Return for each pair the number of tasks that the first finished sooner than the second."""
-    ids = sorted({task_id for found in columns.values() for task_id in found[0]})
-    row_of = {task_id: row for row, task_id in enumerate(ids)}
-    latencies = {}
-    for name, found in columns.items():
-        latencies[name] = np.full(len(ids), np.nan)
-        latencies[name][[row_of[task_id] for task_id in found[0]]] = np.array(found[2], dtype=np.float64)
-    return {a: {b: int(np.sum(latencies[a] < latencies[b])) for b in latencies if b != a} for a in latencies}
 
 
 def _mean(values: Floats) -> float | None:
@@ -187,8 +196,15 @@ def _total(values: Floats) -> float:
 
 # ------------------------------------------------------------------------------------------ trends
 
-_TREND_METRICS = ("mean_latency", "mean_time", "mean_energy", "mean_cost", "mean_regret")
-_ROWS_PER_FETCH = 10_000
+_TREND_METRICS = {
+    "mean_latency": results.c.latency,
+    "mean_time": results.c.actual_time,
+    "mean_energy": results.c.energy_consumption,
+    "mean_cost": results.c.execution_cost,
+    "mean_regret": results.c.regret,
+}
+#: Significant digits of a mean. The databases add in their own way, so that further digits could differ.
+_DIGITS = 9
 #: Largest logarithm of a finite number.
 _LARGEST_LOG = 700.0
 
@@ -199,40 +215,43 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
     if sample is None:
         return {"run_id": run_id, "sampled": False, "buckets": []}
     low, high, width = sample.low, sample.high, sample.width
+    number, metrics = sample.bucket.c.number, _TREND_METRICS.values()
+    # The database adds: tens of thousands of rows would take several times as long to get here.
     query = (
         select(
-            sample.bucket.c.number,
-            results.c.task_id,
-            tasks.c.arrival_time,
+            number,
             results.c.scheduler_name,
-            results.c.latency,
-            results.c.actual_time,
-            results.c.energy_consumption,
-            results.c.execution_cost,
-            results.c.regret,
+            func.min(results.c.task_id),
+            func.min(tasks.c.arrival_time),
+            func.count(),
+            *(func.count(metric) for metric in metrics),
+            *(func.sum(metric) for metric in metrics),
         )
         .select_from(sample.rows)
-        .order_by(results.c.task_id, results.c.id)
+        .group_by(number, results.c.scheduler_name)
+        .order_by(number, func.min(results.c.id))
     )
-    found: dict[int, dict[str, list[Sequence[float | None]]]] = {}
-    first_of: dict[int, tuple[int, float]] = {}
-    async for row in _each(connection, query):
-        first_of.setdefault(row[0], (row[1], row[2]))
-        found.setdefault(row[0], {}).setdefault(row[3], []).append(row[4:])
-    return {
-        "run_id": run_id,
-        "sampled": sample.take < width,
-        "buckets": [
+    found: dict[int, dict[str, Any]] = {}
+    for bucket, name, first_task, first_arrival, n, *sums in await plain_rows(connection, query):
+        known = found.setdefault(
+            bucket,
             {
-                "first_ordinal": low + number * width,
-                "last_ordinal": min(high, low + (number + 1) * width - 1),
-                "first_task_id": first_of[number][0],
-                "first_arrival": first_of[number][1],
-                "schedulers": {name: _trend_means(rows) for name, rows in by_name.items()},
-            }
-            for number, by_name in sorted(found.items())
-        ],
-    }
+                "first_ordinal": low + bucket * width,
+                "last_ordinal": min(high, low + (bucket + 1) * width - 1),
+                "first_task_id": first_task,
+                "first_arrival": first_arrival,
+                "schedulers": {},
+            },
+        )
+        if first_task < known["first_task_id"]:
+            known |= {"first_task_id": first_task, "first_arrival": first_arrival}
+        means = map(_rounded_mean, sums[len(metrics) :], sums[: len(metrics)])
+        known["schedulers"][name] = {"n": n, **dict(zip(_TREND_METRICS, means, strict=True))}
+    return {"run_id": run_id, "sampled": sample.take < width, "buckets": list(found.values())}
+
+
+def _rounded_mean(total: float | None, count: int) -> float | None:
+    return None if total is None or not count else float(f"{total / count:.{_DIGITS}g}")
 
 
 @dataclass(frozen=True)
@@ -264,31 +283,12 @@ async def _sample(connection: AsyncConnection, run_id: str, buckets: int) -> _Sa
     return _Sample(low, high, width, take, bucket, rows)
 
 
-async def _each(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Any]:
-    """Yield the rows of a query. They are fetched in parts, so that other requests get their turn."""
-    async with connection.stream(query.execution_options(yield_per=_ROWS_PER_FETCH)) as rows:
-        async for partition in rows.partitions():
-            for row in partition:
-                yield row
-
-
 async def ordinal_range(connection: AsyncConnection, run_id: str) -> tuple[int | None, int | None]:
     """Return the positions of a run's first and last stored task; None without tasks."""
     in_run = tasks.c.run_id == run_id
     low = await connection.scalar(select(func.min(tasks.c.ordinal)).where(in_run))
     high = await connection.scalar(select(func.max(tasks.c.ordinal)).where(in_run))
     return low, high
-
-
-def _trend_means(rows: Sequence[Sequence[float | None]]) -> dict[str, Any]:
-    """Return the number of rows, and the means of the values that are known and finite."""
-    values = np.array(rows, dtype=np.float64)  # None becomes NaN
-    known = np.isfinite(values)
-    counts = known.sum(axis=0).tolist()
-    # A running sum adds in the order of the rows, so that both databases give the same digits.
-    totals = np.cumsum(np.where(known, values, 0.0), axis=0)[-1].tolist()
-    means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
-    return {"n": len(rows), **dict(zip(_TREND_METRICS, means, strict=True))}
 
 
 # ------------------------------------------------------------------------------------------ learning
@@ -318,7 +318,7 @@ async def learning(connection: AsyncConnection, run_id: str, scheduler: str) -> 
             .where(results.c.scheduler_name == scheduler)
             .order_by(results.c.task_id)
         )  # fmt: skip
-        async for version, kind, ordinal, arrival, *values in _each(connection, query):
+        for version, kind, ordinal, arrival, *values in await plain_rows(connection, query):
             first_of.setdefault(version, (ordinal, arrival))
             versions.setdefault(version, []).append(values)
             kinds.setdefault(kind, []).append(values)
@@ -405,8 +405,7 @@ async def gantt(
         return None
     devices, longest, config = run
     window = await task_window(connection, run_id, start, end, float(longest.get(scheduler, 0.0)))
-    parts: list[tuple[Any, ...]] = []
-    found: Sequence[Any] = ()
+    found: Sequence[Sequence[Any]] = ()
     if window is not None:
         query = (
             select(*_GANTT_COLUMNS)
@@ -422,28 +421,51 @@ async def gantt(
             query = query.where(results.c.finish_time > start)
         if end is not None:
             query = query.where(results.c.start_time < end)
-        cpu_of = hosts_of(devices, config)
-        found = (await connection.execute(query.limit(limit + 1))).all()
-        for task_id, ordinal, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity in found[:limit]:
-            for part, name, begin, seconds in (
-                ("cpu", cpu_of.get(device, device), cpu_start, cpu_time),
-                ("gpu", device, gpu_start, gpu_time),
-            ):
-                if begin is None or not seconds:
-                    continue
-                if (start is None or begin + seconds > start) and (end is None or begin < end):
-                    parts.append((task_id, ordinal, name, part, begin, begin + seconds, intensity))
-    parts.sort(key=lambda each: (each[4], each[0], each[3]))
-    names = ("task_id", "ordinal", "device", "part", "start", "end", "intensity")
-    limited = parts[-limit:]
-    columns = [list(column) for column in zip(*limited, strict=True)] if limited else [[] for _ in names]
+        found = await plain_rows(connection, query.limit(limit + 1))
+    cpu_of = hosts_of(devices, config)
+    parts, columns = await asyncio.to_thread(_gantt_parts, found[:limit], cpu_of, start, end, limit)
     return {
         "run_id": run_id,
         "scheduler": scheduler,
         "devices": devices,
-        **dict(zip(names, columns, strict=True)),
-        "truncated": max(len(parts), len(found)) > limit,
+        **columns,
+        "truncated": max(parts, len(found)) > limit,
     }
+
+
+def _gantt_parts(
+    rows: Sequence[Sequence[Any]], cpu_of: dict[str, str], start: float | None, end: float | None, limit: int
+) -> tuple[int, dict[str, list[Any]]]:
+    """Return the number of parts in the window, and the last of them as columns, ordered by start and task."""
+    names = ("task_id", "ordinal", "device", "part", "start", "end", "intensity")
+    if not rows:
+        return 0, {name: [] for name in names}
+    task, ordinal, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity = zip(*rows, strict=True)
+    begin = np.array([*cpu_start, *gpu_start], dtype=np.float64)  # None becomes NaN
+    seconds = np.nan_to_num(np.array([*cpu_time, *gpu_time], dtype=np.float64))
+    finish = begin + seconds
+    with np.errstate(invalid="ignore"):
+        inside = np.isfinite(begin) & (seconds != 0)
+        inside &= True if start is None else finish > start
+        inside &= True if end is None else begin < end
+    chosen = np.flatnonzero(inside)
+    row, is_gpu = chosen % len(rows), chosen >= len(rows)
+    order = np.lexsort((is_gpu, np.array(task)[row], begin[chosen]))[-limit:]
+    row_list, gpu_list = row[order].tolist(), is_gpu[order].tolist()
+    place = [
+        (device[at] if gpu else cpu_of.get(device[at], device[at]))
+        for at, gpu in zip(row_list, gpu_list, strict=True)
+    ]
+    columns = (
+        [task[at] for at in row_list],
+        [ordinal[at] for at in row_list],
+        place,
+        ["gpu" if gpu else "cpu" for gpu in gpu_list],
+        begin[chosen][order].tolist(),
+        finish[chosen][order].tolist(),
+        [intensity[at] for at in row_list],
+    )
+    return len(chosen), dict(zip(names, columns, strict=True))
 
 
 async def task_window(

@@ -21,6 +21,8 @@ from .device_load import LoadWindow, Timelines, device_load
 from .retention import DELETION_KEY, LABELS_KEY
 
 Row = dict[str, Any]
+#: Tasks that are read at once with their results; more would keep other requests waiting.
+_PAGE = 500
 
 _TASK = tuple(tables.tasks.c.keys())
 _RESULT = (
@@ -142,10 +144,26 @@ class Repository:
             rows.reverse()
             return await _with_results(connection, rows)
 
-    async def iterate_history(self, run_id: str | None = None, page: int = 1000) -> AsyncIterator[list[Row]]:
+    async def iterate_history(
+        self, run_id: str | None = None, page: int = _PAGE, newest: int | None = None
+    ) -> AsyncIterator[list[Row]]:
         """Yield all tasks that are stored now, with results, oldest first and page by page.
 
         Tasks that are stored meanwhile are left out: a fast engine would add them as fast as they are read.
+
+        Parameters
+        ----------
+        run_id
+            Only this run; None for all.
+        page
+            Tasks of a page.
+        newest
+            Number of newest tasks; None for all.
+
+        Yields
+        ------
+        list of dict
+            A page of tasks.
         """
         after: int | None = None
         last: int | None = None
@@ -153,6 +171,7 @@ class Repository:
             async with self.database.reading() as connection:
                 if last is None:
                     last = await connection.scalar(select(func.max(tasks.c.task_id))) or 0
+                    after = None if newest is None else await _before_newest(connection, run_id, newest)
                 rows = await _some_tasks(connection, run_id, newest=False, limit=page, after=after, last=last)
                 found = await _with_results(connection, rows)
             if found:
@@ -422,6 +441,17 @@ async def _some_tasks(
     order = tasks.c.ordinal if in_run else tasks.c.task_id
     query = query.order_by(order.desc() if newest else order).limit(limit)
     return _dicts(await connection.execute(query), columns)
+
+
+async def _before_newest(connection: AsyncConnection, run_id: str | None, newest: int) -> int | None:
+    """Return the id before the oldest of the newest tasks; None if there are not more of them."""
+    ids = select(tasks.c.task_id).offset(newest - 1).limit(1)
+    if run_id is None:
+        ids = ids.order_by(tasks.c.task_id.desc())
+    else:
+        ids = ids.where(tasks.c.run_id == run_id).order_by(tasks.c.ordinal.desc())
+    first = await connection.scalar(ids)
+    return None if first is None else first - 1
 
 
 async def _with_results(connection: AsyncConnection, rows: list[Row]) -> list[Row]:

@@ -34,6 +34,9 @@ router = APIRouter(prefix="/api", tags=["history"], route_class=StrictRoute)
 sweeps_router = APIRouter(prefix="/api", tags=["sweeps"], route_class=StrictRoute)
 events_router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
 
+#: Tasks with results that one response holds in memory; more are streamed page by page.
+_MOST_AT_ONCE = 1000
+
 
 @router.get(
     "/full_history",
@@ -46,18 +49,20 @@ async def full_history(
     context: RequestContext,
     limit: Annotated[
         Annotated[int, Field(ge=1, le=10_000)] | Literal["all"],
-        Query(description="Number of newest tasks, or `all`, which streams."),
+        Query(description="Number of newest tasks, or `all`; more than 1,000 are streamed."),
     ] = 1000,
     run_id: RunQuery = None,
 ) -> Response:
     """Return tasks with the results of every scheduler."""
     if limit == "all":
-        return await _stream_history(context, run_id)
+        return await _stream_history(context, run_id, None)
+    if limit > _MOST_AT_ONCE:
+        return await _stream_history(context, run_id, limit)
     return StrictJSONResponse(await context.repository.history(limit, run_id=run_id))
 
 
-async def _stream_history(context: AppContext, run_id: str | None) -> Response:
-    pages = context.repository.iterate_history(run_id=run_id)
+async def _stream_history(context: AppContext, run_id: str | None, newest: int | None) -> Response:
+    pages = context.repository.iterate_history(run_id=run_id, newest=newest)
     # The first page is read before the status line, so that an unavailable database gives a 503.
     first: list[dict[str, Any]] = await anext(pages, [])
 
