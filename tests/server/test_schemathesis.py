@@ -14,18 +14,57 @@ from fault_scale import FULL, amount
 from services import database_url, postgres_url  # noqa: F401
 from test_backends import settings_of
 
-from hybrid_scheduler.experiments.what_if import Change, what_if
+from hybrid_scheduler.cluster import Machine
+from hybrid_scheduler.experiments.what_if import Change
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server, options_of
 from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
+from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfCompiling, WhatIfQuestion, compute
 
 ALL_PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverage,fuzzing"
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
+def few_tasks(question):
+    return compute(replace(question, tasks=50, seeds=2))
+
+
+class SmallWorker(ProcessWhatIfWorker):
+    """Worker that computes a small part of each request; generated ones ask for up to 400,000 decisions."""
+
+    def __init__(self):
+        super().__init__(few_tasks, keep=True)
+
+    async def evidence(self, question):
+        return await super().evidence(replace(question, tasks=question.tasks[-20:]))
+
+
+async def prepared(worker) -> None:
+    """Wait until the worker has loaded and compiled everything: until then, requests get 503."""
+    while True:
+        try:
+            await worker.run(WhatIfQuestion(Change(), Machine(), None, "default", ("greedy",), 50, 2))
+            return
+        except WhatIfCompiling:
+            await asyncio.sleep(0.5)
+
+
+def slowest_routes(context) -> str:
+    """Return how many requests came, and the routes that took the most time."""
+    seconds, requests = {}, {}
+    for family in context.metrics.seconds.collect():
+        for sample in family.samples:
+            for ending, found in (("_sum", seconds), ("_count", requests)):
+                if sample.name.endswith(ending):
+                    found[sample.labels["route"]] = sample.value
+    first = sorted(seconds, key=seconds.get, reverse=True)[:5]
+    slow = ", ".join(f"{route} {seconds[route]:.0f} s in {requests[route]:.0f}" for route in first)
+    return f"{sum(requests.values()):.0f} requests in {sum(seconds.values()):.0f} s; most time: {slow}"
+
+
 async def fuzzed(context, folder: Path, phases: str, examples: int) -> None:
     """Serve these context, and let schemathesis look for trouble in these ways."""
-    what_if(Change(), tasks=50, seeds=2)  # brings the learning libraries, which take their time
+    await prepared(context.whatif_worker)
     ready = asyncio.Event()
     with bound_socket("127.0.0.1", 0) as listener:
         server = Server(uvicorn_config(create_app(context), context.options), context.hub, ready.set)
@@ -44,7 +83,7 @@ async def fuzzed(context, folder: Path, phases: str, examples: int) -> None:
         output, errors = (text.decode() for text in await process.communicate())
         server.should_exit = True
         await serving
-    assert process.returncode == 0, output[-6000:] + errors[-2000:]
+    assert process.returncode == 0, f"{slowest_routes(context)}\n{output[-6000:]}{errors[-2000:]}"
     documented = json.loads(DOCUMENTED.read_text(encoding="utf-8"))["paths"]
     assert f"Tested: {sum(map(len, documented.values()))}" in output
 
@@ -59,11 +98,14 @@ async def fuzzed(context, folder: Path, phases: str, examples: int) -> None:
     ],
     ids=["sqlite", "postgresql"],
 )
-async def test_no_generated_request_causes_a_server_error(kind, phases, examples, request, tmp_path, monkeypatch):
+async def test_no_generated_request_causes_a_server_error(
+    kind, phases, examples, request, tmp_path, monkeypatch, record_property
+):
     (tmp_path / "config.yaml").write_text("")
     monkeypatch.chdir(tmp_path)
     # A task is answered with the next update, so frequent updates shorten the wait for each of many requests.
     settings = settings_of(kind, request, tmp_path, **{"live.speed": "20", "live.update_interval": "0.05"})
     options = replace(options_of(settings), rate_limit="off", write_rate_limit="off", traces=tmp_path / "traces")
-    async with open_server(settings, options=options) as running:
+    async with open_server(settings, options=options, whatif_worker=SmallWorker()) as running:
         await fuzzed(running.context, tmp_path, phases, examples)
+        record_property("figure", f"{kind}: {slowest_routes(running.context)}")
