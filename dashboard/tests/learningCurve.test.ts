@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LearningCurve } from "../src/client/models";
-import { curveOf, driftMarks, summaryOf } from "../src/features/learning/learningCurve";
+import { curveOf, curvesOf, driftMarks, summaryOf } from "../src/features/learning/learningCurve";
 
 type Version = LearningCurve["versions"][number];
 const version = (number: number, change: Partial<Version> = {}): Version => ({
@@ -49,6 +49,18 @@ describe("learning curve", () => {
       [40, 0.25],
     ]);
     expect(curveOf(few, "reward").map((p) => p.y)).toEqual([-2, -2, -2, -2]);
+  });
+
+  it("has the loss of a network's versions, and none for models without a network", () => {
+    expect(curvesOf(few).map((one) => one.value)).toEqual(["error", "reward", "regret"]);
+    const losses = [null, 0.5, 0.25, 0.125];
+    const agent = { ...few, history: few.history.map((one, i) => ({ ...one, loss: losses[i] ?? null })) };
+    expect(curvesOf(agent).map((one) => one.value)).toContain("loss");
+    expect(curveOf(agent, "loss").map((p) => [p.x, p.y])).toEqual([
+      [20, 0.5],
+      [30, 0.25],
+      [40, 0.125],
+    ]);
   });
 
   it("leaves out versions without a value and joins many", () => {

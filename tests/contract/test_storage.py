@@ -20,9 +20,8 @@ from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.outcome import STATUS_NAMES
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live import ContinuousSimulation, LiveConfig
-from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, RunLabels, VersionRecord
+from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, RunLabels, VersionRecord, published_name
 from hybrid_scheduler.live.journal import EngineBusy, JournalFull, JournalUnavailable
-from hybrid_scheduler.live.published_names import published_name
 from hybrid_scheduler.storage import (
     DatabaseAddress,
     DatabaseUnusable,
@@ -273,7 +272,7 @@ async def test_unknown_ids_give_none_or_no_rows(journal, repository):
 
 
 async def test_keys_versions_and_heartbeat_are_stored(journal, repository):
-    version = VersionRecord(RUN, "hybrid_ml", 1, 500, 0.9, "interval", 50, 1234.5, 0.25)
+    version = VersionRecord(RUN, "hybrid_ml", 1, 500, 0.9, "interval", 50, 1234.5, 0.25, 0.05, 0.7)
     engine = Engine()
     stored(
         journal,
@@ -285,6 +284,7 @@ async def test_keys_versions_and_heartbeat_are_stored(journal, repository):
     found = await repository.models(RUN, ["hybrid_ml", "unknown"], 10)
     rows = found["hybrid_ml"].versions
     assert [(row["version"], row["r2"], row["seconds"]) for row in rows] == [(1, 0.8, 0.25), (2, None, None)]
+    assert [(row["error"], row["loss"]) for row in rows] == [(0.05, 0.7)] * 2
     assert found["hybrid_ml"][1:] == (2, rows[0])
     assert found["unknown"] == ([], 0, None)
     journal.write_heartbeat({"state": "running", "load": float("nan")})

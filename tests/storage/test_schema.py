@@ -85,6 +85,8 @@ def test_rows_from_before_the_newest_columns_are_kept(empty_database_url, tmp_pa
         def as_before(connection):
             connection.exec_driver_sql("ALTER TABLE scheduler_results DROP COLUMN confidence")
             connection.exec_driver_sql("ALTER TABLE tasks DROP COLUMN divisible")
+            connection.exec_driver_sql("ALTER TABLE model_versions DROP COLUMN error")
+            connection.exec_driver_sql("ALTER TABLE model_versions DROP COLUMN loss")
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
             connection.commit()
 

@@ -1,7 +1,7 @@
 /** Model versions as marks of the timeline. */
 import type { VersionMark } from "../charts/ModelVersionTimeline";
 import type { ModelVersion } from "../client/models";
-import { count, significant, time } from "../lib/format";
+import { count, percent, significant, time } from "../lib/format";
 
 /** Evenly thinned versions that always include the first, the newest and those after drift. */
 export function thinVersions(versions: readonly ModelVersion[], most: number): ModelVersion[] {
@@ -26,6 +26,8 @@ export function toMarks(versions: readonly ModelVersion[], position: (task: numb
       ["at task", count(position(one.at_task))],
       ["samples", count(one.samples)],
       ["R²", significant(one.r2, 5)],
+      ...(typeof one.error === "number" ? [["typical error", percent(Math.expm1(one.error))] as const] : []),
+      ...(typeof one.loss === "number" ? [["loss", significant(one.loss)] as const] : []),
       ["training took", time(one.seconds)],
     ],
   }));

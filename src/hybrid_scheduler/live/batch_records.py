@@ -147,6 +147,10 @@ class VersionRecord:
     created_at: float
     #: Duration of the training; None for a model that was loaded.
     seconds: float | None = None
+    #: Mean absolute error of the log seconds predicted since the version before.
+    error: float | None = None
+    #: Mean loss of the network's updates since the version before; None for models without a network.
+    loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +258,44 @@ def joined_tasks(parts: Sequence[Workload]) -> Workload:
     }
     divisible = np.concatenate([part.divisible for part in parts])
     return Workload(**columns, kind=kinds, external_id=external, divisible=divisible)
+
+
+# ------------------------------------------------------------------------------------------ published names
+
+#: Core name to published name, where the two differ.
+_RESULT_NAMES = {
+    "scheduler": "scheduler_name",
+    "fraction": "gpu_fraction",
+    "time": "actual_time",
+    "start": "start_time",
+    "finish": "finish_time",
+    "accelerator_start": "gpu_start",
+    "accelerator_time": "gpu_time",
+    "energy": "energy_consumption",
+    "cost": "execution_cost",
+}
+_CORE_NAMES = {published: core for core, published in _RESULT_NAMES.items()}
+
+#: Column of the offered load in the table `runs`; JSON bodies call it `load`.
+LOAD_COLUMN = "utilisation"
+
+
+def published_name(core: str) -> str:
+    """Return the published name of a result column.
+
+    Parameters
+    ----------
+    core : str
+        Name in Python and on the stream.
+
+    Returns
+    -------
+    str
+        Name in the database, in REST rows and in files.
+    """
+    return _RESULT_NAMES.get(core, core)
+
+
+def core_name(published: str) -> str:
+    """Return the core name of a published result column, the inverse of `published_name`."""
+    return _CORE_NAMES.get(published, published)

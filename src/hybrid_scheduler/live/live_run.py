@@ -71,6 +71,7 @@ class LaneEvent:
     version: int | None = None
     model: ModelVersion | None = None
     seconds: float | None = None
+    loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,8 +332,8 @@ class LiveRun:
             for number, model, seconds in lane.learner.new_versions():
                 kind = "loaded" if model.trigger in _LOADED else "retrained"
                 message = f"version {number} from {model.samples} outcomes"
-                lane.retrained_at = self.now
-                self.lane_events.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds))
+                lane.retrained_at, loss = self.now, lane.take_loss()
+                self.lane_events.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds, loss))
             lane.learner.start_training()
 
     def _add_learning_events(self, lane: SchedulerLane, events: Iterable[LearningEvent], at_task: int) -> None:

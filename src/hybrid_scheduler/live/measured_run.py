@@ -20,9 +20,17 @@ from ..core.canonical_json import content_hash
 from ..core.outcome import FAILED, STATUS_NAMES
 from ..core.ulid import ULID
 from ..workload.argument_checks import whole_number
-from .batch_records import RESULT_COLUMNS, Batch, Counters, Event, ResultColumns, RunRecord, check_text
+from .batch_records import (
+    RESULT_COLUMNS,
+    Batch,
+    Counters,
+    Event,
+    ResultColumns,
+    RunRecord,
+    check_text,
+    published_name,
+)
 from .lane_statistics import LaneStatistics
-from .published_names import published_name
 from .stream_messages import notification
 
 #: A larger run would keep the journal busy for too long.

@@ -145,6 +145,11 @@ class SchedulerLane:
             self.name, self.state, self.version, shares, numbers, accuracy() if accuracy is not None else None
         )
 
+    def take_loss(self) -> float | None:
+        """Return the mean loss of the network's updates since the last call; None without any."""
+        take = getattr(getattr(self.scheduler, "agent_", None), "take_mean_loss", None)
+        return None if take is None else take()
+
     # ---------------------------------------------------------------- running
 
     def run_rule(self, chunk: Workload) -> Outcomes:

@@ -85,6 +85,8 @@ def version_record(event: LaneEvent, run_id: str, now: float) -> VersionRecord |
         event.at_task,
         now,
         event.seconds,
+        model.error,
+        event.loss,
     )
 
 

@@ -29,10 +29,10 @@ _UPSERT_RUN = (
 )
 _UPSERT_VERSION = (
     "INSERT INTO model_versions "
-    "(run_id, scheduler_name, version, samples, r2, trigger, at_task, created_at, seconds) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, scheduler_name, version) DO UPDATE SET "
+    "(run_id, scheduler_name, version, samples, r2, trigger, at_task, created_at, seconds, error, loss) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, scheduler_name, version) DO UPDATE SET "
     "samples = excluded.samples, r2 = excluded.r2, trigger = excluded.trigger, at_task = excluded.at_task, "
-    "created_at = excluded.created_at, seconds = excluded.seconds"
+    "created_at = excluded.created_at, seconds = excluded.seconds, error = excluded.error, loss = excluded.loss"
 )
 _INSERT_KEY = (
     "INSERT INTO idempotency_keys (key, fingerprint, task_id, created_at) VALUES (?, ?, ?, ?) "
@@ -169,7 +169,7 @@ async def write_group(
             for v in pending.batch.versions:
                 await store.execute(
                     _UPSERT_VERSION, v.run_id, v.scheduler_name, int(v.version), int(v.samples), v.r2, v.trigger,
-                    int(v.at_task), v.created_at, v.seconds,
+                    int(v.at_task), v.created_at, v.seconds, v.error, v.loss,
                 )  # fmt: skip
             for key in pending.batch.idempotency:
                 await store.execute(_INSERT_KEY, key.key, key.fingerprint, int(key.task_id), pending.recorded_at)

@@ -11,8 +11,15 @@ import numpy as np
 
 from ..core import InvalidInputError, Workload
 from ..core.outcome import STATUS_NAMES
-from ..live.batch_records import IdempotencyKey, Recent, Recovered, ResultColumns, RunRecord, StartedTasks
-from ..live.published_names import published_name
+from ..live.batch_records import (
+    IdempotencyKey,
+    Recent,
+    Recovered,
+    ResultColumns,
+    RunRecord,
+    StartedTasks,
+    published_name,
+)
 from . import tables
 from .batch_rows import RESULT_FLOATS
 from .batch_transaction import Store, stored_counters

@@ -142,6 +142,8 @@ model_versions = Table(
     Column("at_task", _Integer64, nullable=False),
     Column("created_at", Double, nullable=False),
     Column("seconds", Double),
+    Column("error", Double),
+    Column("loss", Double),
     UniqueConstraint("run_id", "scheduler_name", "version"),
     sqlite_autoincrement=True,
 )

@@ -24,7 +24,7 @@ import { usePollInterval } from "../../store/queryClient";
 import { isRunId, isUnknownRun } from "../../store/runQueries";
 import { useStylesOf } from "../../store/schedulerStyles";
 import { useUi } from "../../store/uiStore";
-import { CURVES, type CurveKey, curveOf, driftMarks, summaryOf } from "./learningCurve";
+import { CURVES, type CurveKey, curveOf, curvesOf, driftMarks, summaryOf } from "./learningCurve";
 
 const MOST_VERSIONS = 120;
 
@@ -93,6 +93,7 @@ function Curves({ curve, style }: { curve: LearningCurve; style: SchedulerStyle 
   const chosen = CURVES.find((one) => one.value === key) ?? CURVES[0];
   const points = curveOf(curve, chosen.value);
   const marks = driftMarks(curve);
+  const history = new Map(curve.history.map((one) => [one.version, one]));
   return (
     <Panel
       title="Learning curve"
@@ -112,6 +113,7 @@ function Curves({ curve, style }: { curve: LearningCurve; style: SchedulerStyle 
           { key: "uncertainty", label: "uncertainty", numeric: true, show: (v) => percent(v as number) },
           { key: "mean_latency", label: "latency", numeric: true, show: (v) => time(v as number) },
           { key: "mean_regret", label: "regret", numeric: true, show: (v) => time(v as number) },
+          { key: "loss", label: "loss", numeric: true, show: (v) => significant(v as number | null) },
         ],
         rows: curve.versions.map((v) => [
           v.version,
@@ -121,9 +123,18 @@ function Curves({ curve, style }: { curve: LearningCurve; style: SchedulerStyle 
           v.uncertainty,
           v.mean_latency,
           v.mean_regret,
+          history.get(v.version ?? -1)?.loss ?? null,
         ]),
       })}
-      actions={<SegmentedControl label="Curve" choices={CURVES} value={key} onChange={setKey} className="md:h-7" />}
+      actions={
+        <SegmentedControl
+          label="Curve"
+          choices={curvesOf(curve)}
+          value={key}
+          onChange={setKey}
+          className="md:h-7"
+        />
+      }
       note={`Each point is the mean over the tasks that a model version decided; above 120 versions they are joined. Amber: drift was found (${count(marks.length)}).`}
       bodyClass="flex flex-col"
       className="min-h-80"

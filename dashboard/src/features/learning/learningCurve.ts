@@ -4,12 +4,13 @@ import type { Quantity } from "../../lib/format";
 
 type Point = { x: number; y: number; half: null };
 
-export type CurveKey = "error" | "reward" | "regret";
+export type CurveKey = "error" | "reward" | "regret" | "loss";
 
 export const CURVES: readonly [Curve, ...Curve[]] = [
   { value: "error", label: "error", long: "typical error of predicted durations", kind: "share" },
   { value: "reward", label: "reward", long: "mean reward: minus the latency of a task", kind: "time" },
   { value: "regret", label: "regret", long: "mean regret against the per-task best", kind: "time" },
+  { value: "loss", label: "loss", long: "mean loss of the network's updates", kind: "plain" },
 ];
 
 interface Curve {
@@ -22,8 +23,17 @@ interface Curve {
 /** Most points of a curve; more versions are joined in groups of equally many. */
 const MOST_POINTS = 120;
 
-function pointValue(one: LearningCurve["versions"][number], key: CurveKey): number | null {
+/** Curves that a scheduler has: only a network has a loss. */
+export const curvesOf = (curve: LearningCurve): Curve[] =>
+  CURVES.filter((one) => one.value !== "loss" || curve.history.some((version) => typeof version.loss === "number"));
+
+function pointValue(
+  one: LearningCurve["versions"][number],
+  key: CurveKey,
+  losses: ReadonlyMap<number, number | null | undefined>,
+): number | null {
   if (key === "error") return one.error;
+  if (key === "loss") return one.version === null ? null : (losses.get(one.version) ?? null);
   if (key === "regret") return one.mean_regret;
   return one.mean_latency === null ? null : -one.mean_latency;
 }
@@ -31,11 +41,12 @@ function pointValue(one: LearningCurve["versions"][number], key: CurveKey): numb
 /** One point per model version or group of versions, at the first task that it decided. */
 export function curveOf(curve: LearningCurve, key: CurveKey): Point[] {
   const size = Math.ceil(curve.versions.length / MOST_POINTS);
+  const losses = new Map(curve.history.map((one) => [one.version, one.loss]));
   const points: Point[] = [];
   for (let from = 0; from < curve.versions.length; from += size) {
     const group = curve.versions.slice(from, from + size);
     const known = group.flatMap((one) => {
-      const y = pointValue(one, key);
+      const y = pointValue(one, key, losses);
       return y === null ? [] : [{ y, n: one.n }];
     });
     const n = known.reduce((total, one) => total + one.n, 0);

@@ -158,6 +158,9 @@ class DQN:
         self._adam = Adam(self.weights)
         self.replay = ReplayBuffer(self.settings.replay, features, actions, width)
         self.updates = 0
+        #: Loss of the newest update.
+        self.loss: float | None = None
+        self._loss_sum, self._loss_count = 0.0, 0
         self.writer = writer
 
     # ---------------------------------------------------------------- acting
@@ -192,11 +195,19 @@ class DQN:
         rate = settings.learning_rate * (1.0 - progress * (1.0 - settings.final_rate))
         self._adam.step(self._gradient, length, rate, settings.gradient_clip)
         self.updates += 1
+        self.loss = float(loss)
+        self._loss_sum, self._loss_count = self._loss_sum + self.loss, self._loss_count + 1
         if self.updates % settings.target_every == 0:
             self._target[:] = self.weights
         if self.writer is not None:
             self.writer.add_scalar("dqn/loss", loss, self.updates)
-        return float(loss)
+        return self.loss
+
+    def take_mean_loss(self) -> float | None:
+        """Return the mean loss of the updates since the last call; None without any."""
+        mean = self._loss_sum / self._loss_count if self._loss_count else None
+        self._loss_sum, self._loss_count = 0.0, 0
+        return mean
 
 
 @fast

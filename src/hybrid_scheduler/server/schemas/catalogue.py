@@ -86,6 +86,8 @@ class ModelVersionResponse(ResponseModel):
         at_task=150,
         created_at=1763200000.0,
         seconds=0.4,
+        error=0.05,
+        loss=None,
     )
 
     run_id: str
@@ -97,6 +99,12 @@ class ModelVersionResponse(ResponseModel):
     at_task: int
     created_at: float
     seconds: float | None
+    error: float | None = Field(
+        None, description="Mean absolute error of the log seconds predicted since the version before."
+    )
+    loss: float | None = Field(
+        None, description="Mean loss of the network's updates since the version before; null without a network."
+    )
 
 
 class Agent(ResponseModel):
