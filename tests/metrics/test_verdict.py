@@ -106,6 +106,11 @@ IDLE = tuple(replace(d, busy=0.8 if d.kind == "cpu" else 0.1) for d in CALM)
             "rush",
             "sends 75 % of the work to the CPU, whose queue reached 29.7 s in a rush",
         ),
+        (
+            {"devices": loads(work=0.75, backlog=11.0, backlog_peak=31.0), "growing": True},
+            "rush",
+            "sends 75 % of the work to the CPU, whose queue reached 31.0 s in a rush",
+        ),
         ({"devices": IDLE}, "idle", "leaves all 4 GPUs idle 90 % of the time while tasks wait 5.00 s"),
         (
             {"devices": loads(backlog=20.0, backlog_before=2.0), "growing": True},
@@ -133,7 +138,7 @@ IDLE = tuple(replace(d, busy=0.8 if d.kind == "cpu" else 0.1) for d in CALM)
         (
             {"drift_at": 360.0, "retrained_at": 371.0},
             "drift",
-            "was wrong when the mix of tasks changed at 360 s, until it was trained again at 371 s",
+            "mispredicted durations after a change at 360 s, until it was trained again at 371 s",
         ),
         ({"swing": 14.0}, "unstable", "is unstable: its worst stretch takes 14 × as long as its usual one"),
         ({}, "waiting", "lets tasks wait 5.00 s instead of 20.0 ms"),

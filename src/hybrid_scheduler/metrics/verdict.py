@@ -25,8 +25,8 @@ _REFERENCE = "oracle"
 _BUSY, _IDLE = 0.95, 0.5
 #: Seconds of queued work of an overloaded device, at least, and as a multiple of the mean execution time.
 _QUEUE_S, _QUEUE_TASKS = 1.0, 3.0
-#: Growth of the queue within the window from which it counts as growing.
-_GROWTH = 1.2
+#: Growth of the queue within the window from which it counts as growing, and the share of its peak that it keeps.
+_GROWTH, _FALLEN = 1.2, 0.9
 #: Share of split tasks, and device time over the leader's, from which splitting wastes.
 _SPLIT_SHARE, _WASTE = 0.1, 1.15
 #: Share of accelerator time that is copying, and its seconds over the leader's.
@@ -495,7 +495,7 @@ def _overload(one: Evidence, leader: Evidence) -> Reason | None:
     worst = max(full, key=lambda d: d.backlog)
     same = [d for d in full if d.kind == worst.kind]
     work, busy = sum(d.work for d in same), min(d.busy for d in same)
-    grows = worst.backlog > _GROWTH * worst.backlog_before
+    grows = _grows(worst)
     whose = _devices_text([d.name for d in same], one.devices)
     which = "which is" if len(same) == 1 else "which are"
     text = (
@@ -524,12 +524,17 @@ def _swings(one: Evidence, leader: Evidence) -> Reason | None:
     return _reason("unstable", one, text, swing=one.swing)
 
 
+def _grows(device: DeviceLoad) -> bool:
+    """Return whether a queue grew within the window and is not falling again, as after a rush."""
+    return device.backlog > _GROWTH * device.backlog_before and device.backlog >= _FALLEN * device.backlog_peak
+
+
 def _queue(one: Evidence, leader: Evidence) -> Reason | None:
     worst = max(one.devices, key=lambda d: d.backlog, default=None)
     least = max(_QUEUE_S, _QUEUE_TASKS * (one.mean_time or 0.0))
     if worst is None:
         return None
-    if worst.backlog >= least and worst.backlog > _GROWTH * worst.backlog_before and one.growing:
+    if worst.backlog >= least and _grows(worst) and one.growing:
         text = f"gets further behind: its queue grew from {seconds_text(worst.backlog_before)} to "
         numbers = {"queue_s": worst.backlog, "queue_before_s": worst.backlog_before}
         return _reason("queue", one, text + seconds_text(worst.backlog), **numbers)
@@ -555,7 +560,7 @@ def _rush(one: Evidence, leader: Evidence) -> Reason | None:
 def _drift(one: Evidence, leader: Evidence) -> Reason | None:
     if one.drift_at is None:
         return None
-    text = f"was wrong when the mix of tasks changed at {seconds_text(one.drift_at)}"
+    text = f"mispredicted durations after a change at {seconds_text(one.drift_at)}"
     numbers = {"drift_at": one.drift_at}
     if one.retrained_at is not None and one.retrained_at >= one.drift_at:
         text += f", until it was trained again at {seconds_text(one.retrained_at)}"
