@@ -123,6 +123,7 @@ def test_every_key_can_be_set_by_a_variable() -> None:
         "workload.intensity_range": "[0, 0.5]",
         "workload.memory_range": "3, 4",
         "physics.name": "serial",
+        "physics.slowdown": "device=gpu,factor=2,start=1,until=3",
         "physics.count_rent": "no",
         "physics.count_electricity": "false",
         "live.repeat": "true",

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from .physics import Physics as Physics
     from .physics import ProfiledPhysics as ProfiledPhysics
     from .physics import SerialPhysics as SerialPhysics
+    from .physics import Slowdown as Slowdown
+    from .physics import SlowedPhysics as SlowedPhysics
     from .physics import TablePhysics as TablePhysics
     from .physics import Tariff as Tariff
     from .physics import capacity as capacity
@@ -190,6 +192,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Physics",
             "ProfiledPhysics",
             "SerialPhysics",
+            "Slowdown",
+            "SlowedPhysics",
             "TablePhysics",
             "Tariff",
             "capacity",

@@ -19,6 +19,7 @@ from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, LiveConfig
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
 from hybrid_scheduler.metrics.verdict import Evidence, judge
+from hybrid_scheduler.physics import Slowdown
 from hybrid_scheduler.server.app_context import AppContext, ServerOptions
 from hybrid_scheduler.server.engine_control import (
     NewTask,
@@ -335,6 +336,8 @@ class FakeRepository:
                 "at_task": 50 * version,
                 "created_at": 1.7e9,
                 "seconds": 0.3,
+                "error": 0.05,
+                "loss": None,
             }
             for version in (1, 2, 3)
         ]
@@ -409,6 +412,7 @@ class FakeControl:
             "latency_bound": 0.02,
             "makespan_bound": 1.0,
             "first_arrival": 0.1,
+            "slowdown": {"device": "gpu", "factor": 3.0, "start": 25.1, "until": 40.1, "every": 59.83},
             "comparison": [comparison_row(name, tasks) for name in SCHEDULERS],
             "verdict": plain_value(judge(_EVIDENCE, 0.02).as_dict()),
         }
@@ -426,7 +430,10 @@ class FakeControl:
 
     async def preview(self, options: StartOptions) -> dict[str, Any]:
         config = LiveConfig(schedulers=options.schedulers or SCHEDULERS)
-        return preview_of(replace(config, **machine_fields(chosen_machine(config.machine, options))))
+        config = replace(config, **machine_fields(chosen_machine(config.machine, options)))
+        if isinstance(options.slowdown, dict):
+            config = replace(config, slowdown=Slowdown.from_dict(options.slowdown))
+        return preview_of(config)
 
     async def describe_run(self, run_id: str, labels: RunLabels) -> None:
         self.orders.append(("describe_run", run_id, labels))

@@ -12,7 +12,7 @@ from fakes import OTHER_RUN, RUN
 
 from hybrid_scheduler.core import InvalidInputError, platform_named
 from hybrid_scheduler.live import LiveConfig, RunLabels
-from hybrid_scheduler.physics import Tariff
+from hybrid_scheduler.physics import Slowdown, Tariff
 from hybrid_scheduler.schedulers import register, unregister
 from hybrid_scheduler.schedulers.greedy import Greedy
 from hybrid_scheduler.server.engine_control import StartOptions, chosen_machine
@@ -25,6 +25,7 @@ from hybrid_scheduler.workload import load_workload
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 LAB = "name: lab\ndevices: [{name: cpu, kind: cpu}, {name: gpu, count: 2, memory: 24000}]"
+SLOW = {"device": "gpu_1", "factor": 3.0, "start": 10.0, "until": 20.0}
 HOME = LiveConfig(schedulers=("greedy", "oracle"), seed=1)
 CSV = {"Content-Type": "text/csv"}
 
@@ -75,6 +76,11 @@ async def test_new_run_repeats_a_stored_one(client, context):
             "schedulers.rl_agent",
             "model: left",
         ),
+        ({"slowdown": {**SLOW, "factor": 1}}, "slowdown.factor", "greater than 1"),
+        ({"slowdown": {**SLOW, "until": 10}}, "slowdown.until", "after the start (10 s)"),
+        ({"slowdown": {**SLOW, "every": 5}}, "slowdown.every", "longer than the slowdown (10 s)"),
+        ({"slowdown": {**SLOW, "device": "gpu_7"}}, "slowdown.device", "one of cpu, gpu, gpu_0"),
+        ({"slowdown": SLOW, "platform": "laptop"}, "slowdown.device", "one of cpu, gpu, gpu_0"),
         ({"repeats": "00000000000000000000000000"}, "repeats", "the id of a stored, simulated run"),
     ],
 )
@@ -318,6 +324,26 @@ def test_machine_noise_and_goal_are_named():
     (command,) = replayed(config)["commands"]
     assert command.startswith("NUM_GPUS=2 MEMORY_PER_GPU=8000 hybrid-scheduler simulate")
     assert command.endswith("--platform workstation --memory-policy to_cpu")
+
+
+def test_slowdown_is_named():
+    (command,) = replayed(replace(HOME, slowdown=Slowdown.from_dict({**SLOW, "every": 60.0})))["commands"]
+    assert command.endswith("--platform workstation --slowdown device=gpu_1,factor=3,start=10,until=20,every=60")
+
+
+async def test_configured_slowdown_belongs_to_scenario_and_machine():
+    home = replace(HOME, slowdown=Slowdown.from_dict(SLOW))
+    for options, expected in [
+        (StartOptions(seed=2), SLOW),
+        (StartOptions(slowdown="none"), None),
+        (StartOptions(scenario="waves"), None),
+        (StartOptions(platform="laptop"), None),
+        (StartOptions(scenario="mixed", slowdown={**SLOW, "device": "gpu"}), {**SLOW, "device": "gpu"}),
+        (StartOptions(repeats=home.as_dict(), seed=3), SLOW),
+        (StartOptions(repeats=HOME.as_dict()), None),
+    ]:
+        found = (await begun(options, home)).slowdown
+        assert (None if found is None else found.as_dict()) == expected, options
 
 
 def test_plug_ins_are_named_with_their_digest():

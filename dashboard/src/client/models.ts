@@ -20,6 +20,7 @@ export type ModelVersion = Schemas["ModelVersionResponse"];
 export type StartRequest = Schemas["StartRequest"];
 export type RunRequest = Schemas["RunRequest"];
 export type RunLabels = Schemas["RunLabelsRequest"];
+export type Slowdown = Schemas["SlowdownInfo"];
 export type RunPreview = Schemas["RunPreview"];
 export type WorkloadShape = Schemas["WorkloadShape"];
 export type Machine = Schemas["MachineOption"];

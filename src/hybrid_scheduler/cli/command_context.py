@@ -22,6 +22,7 @@ _OPTION_NAMES = {
     "simulation.memory_policy": "--memory-policy",
     "physics.name": "--physics",
     "physics.noise_sigma": "--noise",
+    "physics.slowdown": "--slowdown",
     "objective.latency": "--objective",
     "objective.energy": "--objective",
     "objective.cost": "--objective",

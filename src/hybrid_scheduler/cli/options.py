@@ -80,6 +80,13 @@ IndivisibleOption = Annotated[
 NoiseOption = Annotated[
     str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
 ]
+SlowdownOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A=B,…",
+        help="Time in which tasks take longer on a device: device=gpu_1,factor=3,start=20,until=40[,every=60].",
+    ),
+]
 SeedOption = Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")]
 FirstSeedOption = Annotated[int, typer.Option(metavar="N", help="First seed; the others follow it.")]
 ProcessesOption = Annotated[

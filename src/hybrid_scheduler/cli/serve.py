@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .command_context import CommandContext
-from .options import ScenarioOption, SchedulersOption, UtilisationOption
+from .options import ScenarioOption, SchedulersOption, SlowdownOption, UtilisationOption
 
 if TYPE_CHECKING:
     from ..server.composition import RunningServer
@@ -35,6 +35,7 @@ def serve(
     seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks.")] = None,
     speed: Annotated[str | None, typer.Option(metavar="X", help="Simulated seconds per real second.")] = None,
     schedulers: SchedulersOption = None,
+    slowdown: SlowdownOption = None,
     no_start: Annotated[
         bool,
         typer.Option("--no-start", help="Do not start the run; wait for the dashboard or the API to start it."),
@@ -45,7 +46,8 @@ def serve(
     The command starts a new run, or resumes the one that was in progress. All results are kept in the database.
     Ctrl-C stops the server; the next start resumes the run, also without its options. Other options, or a changed
     configuration, start a new run. A trace is played with its own arrivals at the run's
-    speed, or at the load of --utilisation; a restart continues at its next task.
+    speed, or at the load of --utilisation; a restart continues at its next task. A run without --scenario, --trace
+    and --slowdown has a slowdown of its own, which --slowdown none leaves out.
 
     \b
     Examples:
@@ -79,6 +81,7 @@ def serve(
             "simulation.seed": seed,
             "live.speed": speed,
             "simulation.schedulers": schedulers,
+            "physics.slowdown": slowdown,
         }
     )
     command.after_interrupt = "the run is kept; serve resumes it"

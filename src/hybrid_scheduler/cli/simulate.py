@@ -21,6 +21,7 @@ from .options import (
     PlatformOption,
     ScenarioOption,
     SeedOption,
+    SlowdownOption,
     UtilisationOption,
     scheduler_names,
 )
@@ -67,6 +68,7 @@ def simulate(
     platform: PlatformOption = None,
     physics: PhysicsOption = None,
     noise: NoiseOption = None,
+    slowdown: SlowdownOption = None,
     indivisible: IndivisibleOption = False,
     memory_policy: Annotated[
         str | None,
@@ -116,6 +118,7 @@ def simulate(
             "simulation.memory_policy": memory_policy,
             "physics.name": physics,
             "physics.noise_sigma": noise,
+            "physics.slowdown": slowdown,
             **weights(objective),
         }
     )
@@ -185,6 +188,8 @@ def _unusual(inputs: SimulationInputs) -> Iterator[str]:
     settings = inputs.settings
     if settings.physics.noise_sigma:
         yield f"noise σ {settings.physics.noise_sigma:g}"
+    if (slowdown := settings.physics.build_slowdown()) is not None:
+        yield slowdown.describe()
     if not inputs.workload.divisible.any():
         yield "no task is split"
     if settings.simulation.memory_policy != "clip":

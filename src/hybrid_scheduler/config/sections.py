@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
 from ..core import Objective, Platform, platform_named, workstation
-from ..physics import AnalyticPhysics, Physics, Tariff, physics_named
+from ..physics import AnalyticPhysics, Physics, Slowdown, SlowedPhysics, Tariff, physics_named
 from .value_types import (
+    NO_SLOWDOWN,
     PLATFORM_SUFFIXES,
     Amount,
     AtLeastZero,
@@ -33,6 +34,7 @@ from .value_types import (
     Seed,
     ShareRange,
     Size,
+    SlowdownText,
     Speed,
     Switch,
     Text,
@@ -92,6 +94,7 @@ class PhysicsSettings(_Section):
     coefficient: Positive = 4e-6
     launch_overhead: AtLeastZero = 0.0
     noise_sigma: AtLeastZero = 0.0
+    slowdown: SlowdownText = ""
     dollars_per_kwh: AtLeastZero = 0.15
     count_rent: Switch = True
     count_electricity: Switch = True
@@ -105,6 +108,10 @@ class PhysicsSettings(_Section):
         if isinstance(physics, AnalyticPhysics):
             return replace(physics, coefficient=self.coefficient, launch_overhead=self.launch_overhead)
         return physics
+
+    def build_slowdown(self) -> Slowdown | None:
+        """Return the slowdown of a device, if there is one."""
+        return None if self.slowdown in ("", NO_SLOWDOWN) else Slowdown.from_text(self.slowdown)
 
     def tariff(self) -> Tariff:
         """Return the prices of machine time and electricity."""
@@ -224,9 +231,13 @@ class Settings(_Section):
         """Return the simulated machine and its rules. Importing the simulator is left to this call."""
         from ..cluster import Machine, Noise
 
+        platform, physics = self.simulation.build_platform(), self.physics.build_model()
+        if (slowdown := self.physics.build_slowdown()) is not None:
+            slowdown.devices(platform)  # refuses a device that is not there
+            physics = SlowedPhysics(physics, slowdown)
         return Machine(
-            self.simulation.build_platform(),
-            self.physics.build_model(),
+            platform,
+            physics,
             Noise(self.physics.noise_sigma, noise_seed),
             self.simulation.memory_policy,
             self.physics.tariff(),

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from ..core import PLATFORMS, Device, InvalidInputError, Platform, UnknownNameError
 from ..core.platform import cpu
-from ..physics import PHYSICS, Physics, TablePhysics
+from ..physics import PHYSICS, Physics, Slowdown, TablePhysics
 
 #: Stands for every registered scheduler that can run the workload.
 ALL_SCHEDULERS = "all"
@@ -26,6 +26,9 @@ PLATFORM_SUFFIXES = (".yaml", ".yml")
 _PHYSICS_FILES = ("profiled", "table")
 _PLATFORM_KEYS = ("name", "devices", "network_bandwidth", "network_latency")
 _DEVICE_KEYS = (*(field.name for field in fields(Device)), "count")
+
+#: Setting for no slowdown, also in a live run that has one by default.
+NO_SLOWDOWN = "none"
 
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 
@@ -73,6 +76,10 @@ def _memory_policy(name: str) -> str:
     if name not in MEMORY_POLICIES:
         raise UnknownNameError("memory_policy", name, MEMORY_POLICIES)
     return name
+
+
+def _slowdown(text: str) -> str:
+    return text if text in ("", NO_SLOWDOWN) else Slowdown.from_text(text).as_text()
 
 
 def _specs(value: object) -> object:
@@ -320,6 +327,9 @@ MaybeScenario = Annotated[ScenarioName | None, Field(description="a scenario or 
 PlatformName = Annotated[Word, AfterValidator(_platform)]
 PhysicsName = Annotated[Word, AfterValidator(_physics)]
 MemoryPolicy = Annotated[Word, AfterValidator(_memory_policy)]
+SlowdownText = Annotated[
+    str, AfterValidator(_slowdown), Field(description="device=NAME,factor=X,start=S,until=S[,every=S], or none")
+]
 Level = Annotated[Word, AfterValidator(_log_level)]
 Size = Annotated[str, Field(pattern=re.compile(r"^\d+ ?(B|KB|MB|GB)$"), description='a file size such as "10 MB"')]
 Port = Annotated[int, _NUMBER, Field(ge=0, le=65535, description="a port from 0 to 65535, 0 for any free one")]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ..cluster import Cluster, Machine
 from ..core import Platform
-from ..physics import Physics
+from ..physics import Physics, full_speed
 from ..schedulers import create
 from ..workload import Scenario, capacity_of, generate
 from ..workload.argument_checks import parse_spec
@@ -63,7 +63,8 @@ def instability_warnings(schedulers: Iterable[str], scenario: Scenario, machine:
         warnings.append(f"the load is {load:.2f} of the machine's capacity: every queue grows without end")
     for spec in schedulers:
         if parse_spec(spec)[0] in QUEUE_BLIND:
-            limit = stability_limit(spec, scenario, machine.platform, machine.physics, machine.memory_policy)
+            physics = full_speed(machine.physics)
+            limit = stability_limit(spec, scenario, machine.platform, physics, machine.memory_policy)
             if load > limit:
                 warnings.append(f"{spec} is unstable above about {limit:.2f} of capacity")
     return warnings

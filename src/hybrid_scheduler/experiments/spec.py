@@ -25,6 +25,7 @@ from ..physics import (
     AnalyticPhysics,
     Physics,
     ProfiledPhysics,
+    SlowedPhysics,
     TablePhysics,
     Tariff,
     physics_from_json,
@@ -291,6 +292,9 @@ def _physics_to_json(physics: Physics) -> dict[str, Any]:
         return {"name": physics.name, **{f.name: getattr(physics, f.name) for f in fields(physics)}}
     if isinstance(physics, ProfiledPhysics | TablePhysics):
         return physics.as_dict()
+    if isinstance(physics, SlowedPhysics):
+        slowdown = physics.slowdown.as_dict()
+        return {"name": physics.name, "base": _physics_to_json(physics.base), "slowdown": slowdown}
     known = ", ".join((*PHYSICS, *PHYSICS_WITH_DATA))
     raise InvalidInputError("physics", f"one of {known} in a run that is recorded", physics.name)
 

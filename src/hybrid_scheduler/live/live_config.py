@@ -15,7 +15,16 @@ from ..core import InvalidInputError, Objective, Platform, Static, UnknownNameEr
 from ..core.canonical_json import content_hash, plain_value
 from ..core.platform import platform_from_json
 from ..engine.stability import instability_warnings
-from ..physics import PHYSICS, AnalyticPhysics, Physics, Tariff, physics_from_json
+from ..physics import (
+    PHYSICS,
+    AnalyticPhysics,
+    Physics,
+    Slowdown,
+    SlowedPhysics,
+    Tariff,
+    full_speed,
+    physics_from_json,
+)
 from ..schedulers import create
 from ..schedulers import schedulers as registered
 from ..workload import (
@@ -23,6 +32,7 @@ from ..workload import (
     SCENARIOS,
     EndlessSource,
     Scenario,
+    capacity_of,
     generate,
     load_workload,
     offered_load,
@@ -32,6 +42,7 @@ from ..workload import (
     trace_named,
 )
 from ..workload.argument_checks import parse_spec, positive_number, whole_number
+from ..workload.arrivals import WaveArrivals
 from ..workload.endless_source import TracePlayer, trace_scenario
 from .batch_records import LATER_KEYS, RunRecord
 from .clock import checked_speed
@@ -47,6 +58,10 @@ LIVE_SCHEDULERS = (
     "price_index",
     "oracle",
 )
+
+#: Slowdown of the default run, once in the calm of every wave: kind of device, factor, and shares of a wave. It is
+#: about all GPUs, because learners know durations by class of device: one slow GPU would only blur its class.
+_STORY = ("gpu", 3.0, 0.42, 0.67)
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,9 @@ class LiveConfig:
         rules, learners, and references that know durations.
     platform, physics, noise, memory_policy, tariff, objective
         The machine and its rules.
+    slowdown
+        A time in which tasks take longer on a device, for every scheduler alike. Load and rate of arrival are those
+        at full speed.
     trace
         Tasks to play instead of drawing them from the scenario, which then only names them and their load.
     trace_folder
@@ -96,12 +114,18 @@ class LiveConfig:
     memory_policy: str = "clip"
     tariff: Tariff = field(default_factory=Tariff)
     objective: Objective = field(default_factory=Objective)
+    slowdown: Slowdown | None = None
     retrain_interval: int = 50
     update_every: float = 0.5
     trace: LiveTrace | None = None
     trace_folder: Path = Path("data/workload_traces")
 
     def __post_init__(self) -> None:
+        if isinstance(self.physics, SlowedPhysics):  # a machine that a slowdown is part of
+            object.__setattr__(self, "slowdown", self.slowdown or self.physics.slowdown)
+            object.__setattr__(self, "physics", full_speed(self.physics))
+        if self.slowdown is not None:
+            self.slowdown.devices(self.platform)  # refuses a device that is not there
         if self.trace is not None:
             tasks = self.trace.workload
             object.__setattr__(self, "scenario", trace_scenario(self.trace.name, tasks, self.trace.offered))
@@ -134,8 +158,9 @@ class LiveConfig:
 
     @property
     def machine(self) -> Machine:
-        """The machine and its rules as one value."""
-        return Machine(self.platform, self.physics, self.noise, self.memory_policy, self.tariff, self.objective)
+        """The machine and its rules as one value; its durations change with the slowdown."""
+        physics = self.physics if self.slowdown is None else SlowedPhysics(self.physics, self.slowdown)
+        return Machine(self.platform, physics, self.noise, self.memory_policy, self.tariff, self.objective)
 
     @property
     def load(self) -> float:
@@ -150,7 +175,7 @@ class LiveConfig:
             "seed": self.seed,
             "schedulers": list(self.schedulers),
             "platform": _plain(self.platform),
-            "physics": {"name": self.physics.name, **_plain(self.physics)},
+            "physics": self._physics_to_json(),
             "noise": _plain(self.noise),
             "memory_policy": self.memory_policy,
             "tariff": _plain(self.tariff),
@@ -160,6 +185,13 @@ class LiveConfig:
             **({"trace": self.trace.as_dict()} if self.trace else {}),
             **({"plugins": plugins} if (plugins := _plugin_files(self.schedulers)) else {}),
         }
+
+    def _physics_to_json(self) -> dict[str, Any]:
+        """Return the durations; a run without a slowdown is stored as before there were any."""
+        base = {"name": self.physics.name, **_plain(self.physics)}
+        if self.slowdown is None:
+            return base
+        return {"name": SlowedPhysics.name, "base": base, "slowdown": self.slowdown.as_dict()}
 
     def resumed(self, config: dict[str, Any], trace_file: Path | None = None) -> LiveConfig | None:
         """Return the configuration of an earlier run; None if this program cannot repeat it exactly.
@@ -181,6 +213,8 @@ class LiveConfig:
         config = {key: value for key, value in config.items() if key not in LATER_KEYS}
         # Physics of a user's own class, and tables, are not stored: they have to be those of this configuration.
         physics = config["physics"]
+        slowdown = Slowdown.from_dict(physics["slowdown"]) if physics["name"] == SlowedPhysics.name else None
+        physics = physics if slowdown is None else physics["base"]
         own_physics = physics["name"] not in PHYSICS and "curves" not in physics
         resumed = replace(
             self,
@@ -190,6 +224,7 @@ class LiveConfig:
             memory_policy=config["memory_policy"],
             tariff=Tariff(**config["tariff"]),
             objective=Objective(**config["objective"]),
+            slowdown=slowdown,
             retrain_interval=int(config["retrain_interval"]),
             trace=None,
             scenario=scenario_from_json(config["scenario"]),
@@ -334,6 +369,26 @@ class LiveTrace:
     def as_dict(self) -> dict[str, Any]:
         """Return what identifies the trace, ready for JSON."""
         return {"name": self.name, "sha256": self.sha256, "repeat": self.repeat, "load": self.load}
+
+
+def wave_slowdown(scenario: Scenario, load: float | None, machine: Machine) -> Slowdown | None:
+    """Return the slowdown of the default run; None for a scenario without waves or a machine without GPUs.
+
+    Parameters
+    ----------
+    scenario
+        The scenario; each of its waves has one slowdown.
+    load
+        Offered load, which sets the length of a wave; None means the scenario's own.
+    machine
+        The machine.
+    """
+    kind, factor, start, until = _STORY
+    if scenario.arrivals != "waves" or kind not in [device.kind for device in machine.platform.devices]:
+        return None
+    rate = (load or scenario.utilisation) * capacity_of(scenario, machine.platform, machine.physics)
+    wave = WaveArrivals.LENGTH / rate
+    return Slowdown(kind, factor, round(start * wave, 1), round(until * wave, 1), round(wave, 2))
 
 
 #: The name of `LiveConfig` before 0.2, kept for programs of users.

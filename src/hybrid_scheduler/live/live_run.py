@@ -62,10 +62,13 @@ class LiveChunk:
 
 @dataclass(frozen=True, slots=True)
 class LaneEvent:
-    """Something that happened to a lane. A new version has a `model`; kind "loaded" gets no notification."""
+    """Something that happened to a lane, or to the machine of all (then `scheduler` is None).
+
+    A new version has a `model`; kind "loaded" gets no notification.
+    """
 
     kind: str
-    scheduler: str
+    scheduler: str | None
     message: str
     at_task: int
     version: int | None = None
@@ -119,6 +122,7 @@ class LiveRun:
         sample = config.sample(_SAMPLE)
         self.lanes = [self._lane(spec, sample, trainer, snapshots, first_task) for spec in config.schedulers]
         self.floor = LatencyFloor(config.machine)
+        self._physics = config.machine.physics
         self._marks: deque[_LoadMark] = deque([self._mark()])
 
     @classmethod
@@ -220,8 +224,22 @@ class LiveRun:
     def pass_time(self, due: float) -> None:
         """Let virtual time reach `due`, unless a task arrives before."""
         if math.isfinite(due) and self.source.next_arrival > due:
-            self.now = max(self.now, due)
+            self._reach(due)
             self._catch_up_queues()
+
+    def _reach(self, now: float) -> None:
+        """Move virtual time on, and report where the slowdown begins or ends on the way."""
+        slowdown = self.config.slowdown
+        if slowdown is not None:
+            names = [device.name for device in self.config.platform.devices]
+            which = slowdown.device.replace("_", " ").upper()
+            whose = f"tasks on {which}" if slowdown.device in names else f"tasks on every {which}"
+            for at, slow in slowdown.changes(self.now, now):
+                pace = f"take {slowdown.factor:g} times as long" if slow else "are back at full speed"
+                message = f"{whose} {pace} from {at:g} s on"
+                kind = "slowdown" if slow else "full_speed"
+                self.lane_events.append(LaneEvent(kind, None, message, self._newest_task + 1))
+        self.now = max(self.now, now)
 
     def _catch_up_queues(self) -> None:
         """Let tasks leave the common queues, unless more tasks arrive at this very time."""
@@ -267,10 +285,10 @@ class LiveRun:
         self.ordinal += rows
         self._newest_task = int(part.task_id[-1])
         self._episode_tasks += rows
-        self.now = max(self.now, float(part.arrival_time[-1]))
+        self._reach(float(part.arrival_time[-1]))
         for lane in self.live:
             self.learn(lane, int(part.task_id[-1]) + 1)
-        platform, physics = self.config.platform, self.config.physics
+        platform, physics = self.config.platform, self._physics
         table, columns = physics.times(part, platform), physics.columns(platform)
         best = isolated_split(table, columns, platform, part.memory_required, part.divisible)
         self.floor.add(part, best[1])
@@ -377,7 +395,7 @@ class LiveRun:
         self.finish_queues()
         drained = max([self.now, *(float(lane.cluster.free_at_view.max()) for lane in self.live)])
         self.source.pause_until(drained)
-        self.now = drained
+        self._reach(drained)
         for lane in self.live:
             self._guarded(lane, at_task, lane.catch_up, drained)
             self.learn(lane, at_task)

@@ -95,6 +95,8 @@ class LiveStatus:
     #: Lower bound on the makespan so far, and the arrival from which both count.
     makespan_bound: float | None
     first_arrival: float | None
+    #: Fields of the run's `Slowdown`; None without one.
+    slowdown: dict[str, Any] | None
     comparison: tuple[SchedulerStatistics, ...]
     #: Who leads and why, as `metrics.verdict.Verdict.as_dict` returns it; None without a run.
     verdict: dict[str, Any] | None
@@ -178,6 +180,7 @@ def read_status(
         latency_bound=run.floor.mean if run else None,
         makespan_bound=run.floor.makespan if run else None,
         first_arrival=run.floor.first_arrival if run else None,
+        slowdown=None if config.slowdown is None else asdict(config.slowdown),
         comparison=tuple(run.rows()) if run else (),
         verdict=run.verdict().as_dict() if run else None,
     )

@@ -18,6 +18,7 @@ from .status import LiveStatus
 _MAX_DECISIONS, _MAX_LOGS = 200, 10
 
 _LEVELS = {
+    "slowdown": "warning",
     "drift": "warning",
     "fallback": "warning",
     "model_refused": "warning",
@@ -72,7 +73,7 @@ def lane_notification(event: LaneEvent) -> dict[str, Any]:
 
 def version_record(event: LaneEvent, run_id: str, now: float) -> VersionRecord | None:
     """Return the record of the model version that a lane's event brings; None if it brings none."""
-    if event.model is None or event.version is None:
+    if event.model is None or event.version is None or event.scheduler is None:
         return None
     model = event.model
     return VersionRecord(

@@ -9,7 +9,7 @@ from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_t
 from .energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
 from .isolated_optimum import isolated_split, isolated_time, objective_scales, optimal_fraction, pair_split
 from .profiled import Curve, ProfiledPhysics
-from .protocol import Physics
+from .protocol import Physics, Slowdown, SlowedPhysics, full_speed
 from .table import TablePhysics
 
 #: Physics that need no data of their own and can be chosen by name.
@@ -60,6 +60,8 @@ def physics_from_json(data: Mapping[str, Any]) -> Physics:
         If there is no such physics.
     """
     name = data["name"]
+    if name == SlowedPhysics.name:
+        return SlowedPhysics(physics_from_json(data["base"]), Slowdown.from_dict(data["slowdown"]))
     if name in PHYSICS_WITH_DATA:
         return PHYSICS_WITH_DATA[name].from_dict(data)
     if name not in PHYSICS:
@@ -77,6 +79,8 @@ __all__ = [
     "Physics",
     "ProfiledPhysics",
     "SerialPhysics",
+    "Slowdown",
+    "SlowedPhysics",
     "TablePhysics",
     "Tariff",
     "best_prices",
@@ -84,6 +88,7 @@ __all__ = [
     "dollars_per_second",
     "fluid_makespan",
     "fluid_tasks",
+    "full_speed",
     "isolated_split",
     "isolated_time",
     "objective_scales",

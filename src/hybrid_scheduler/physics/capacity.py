@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import Floats, Ints, Platform, TimeTable, Workload
-from .protocol import Physics
+from .protocol import Physics, full_speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def best_prices(tasks: FluidTasks) -> Floats:
 
 
 def capacity(workload: Workload, platform: Platform, physics: Physics) -> float:
-    """Return the capacity: tasks per second at which CPU and accelerators are all busy.
+    """Return the capacity: tasks per second at which CPU and accelerators are all busy, at full speed.
 
     Parameters
     ----------
@@ -164,5 +164,6 @@ def capacity(workload: Workload, platform: Platform, physics: Physics) -> float:
     >>> round(capacity(tasks, workstation(1), AnalyticPhysics()), 6)
     7.0
     """
-    table, columns = physics.times(workload, platform), physics.columns(platform)
+    durations = full_speed(physics)
+    table, columns = durations.times(workload, platform), durations.columns(platform)
     return len(workload) / fluid_makespan(fluid_tasks(table, columns, columns, workload.memory_required, platform))

@@ -17,7 +17,7 @@ from loguru import logger
 from ..config import ALL_SCHEDULERS
 from ..core import HybridSchedulerError, InvalidInputError, UnknownNameError
 from ..live import ContinuousSimulation, LiveConfig
-from ..live.live_config import LIVE_SCHEDULERS, LiveTrace
+from ..live.live_config import LIVE_SCHEDULERS, LiveTrace, wave_slowdown
 from ..live.live_run import compile_live_code
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
@@ -106,8 +106,10 @@ def _live_config(settings: Settings, traces: Path) -> LiveConfig:
     if live.trace:
         path = find_trace(live.trace, traces)
         trace = LiveTrace.read(path, machine.platform, machine.physics, repeat=live.repeat, load=live.trace_load)
+    scenario = settings.scenario(chosen.scenario or LIVE_SCENARIO)
+    tells_story = chosen.scenario is None and trace is None and settings.physics.slowdown == ""
     return LiveConfig(
-        scenario=settings.scenario(chosen.scenario or LIVE_SCENARIO),
+        scenario=scenario,
         utilisation=chosen.utilisation,
         seed=chosen.seed,
         speed=settings.live.speed,
@@ -117,6 +119,7 @@ def _live_config(settings: Settings, traces: Path) -> LiveConfig:
         update_every=settings.live.update_interval,
         trace=trace,
         trace_folder=traces,
+        slowdown=wave_slowdown(scenario, chosen.utilisation, machine) if tells_story else None,
     )
 
 

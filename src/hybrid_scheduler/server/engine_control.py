@@ -5,7 +5,7 @@ The protocol has two implementations: for an engine in this process, and for one
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..config.value_types import parse_platform
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, platform_named
 from ..engine.stability import QUEUE_BLIND, stability_limit
 from ..live import IdempotencyKey, LiveConfig, MeasuredRun, RunLabels
-from ..physics import AnalyticPhysics, ProfiledPhysics
+from ..physics import AnalyticPhysics, ProfiledPhysics, full_speed
 from ..profiling import calibrate, platform_of, profile_named, shipped_profiles
 from ..schedulers import create, schedulers
 from ..workload import capacity_of, generate
@@ -43,6 +43,8 @@ class StartOptions:
     platform: str | None = None
     platform_yaml: str | None = None
     profile: str | None = None
+    #: Fields of a `Slowdown`, or "none"; the configured one belongs to the configured scenario and machine.
+    slowdown: dict[str, Any] | str | None = None
     #: Configuration of a stored run, instead of the server's own.
     repeats: dict[str, Any] | None = None
 
@@ -154,9 +156,10 @@ def chosen_machine(machine: Machine, options: StartOptions) -> Machine:
         return machine
     text = options.platform_yaml
     platform = platform_named(str(options.platform)) if text is None else _described_platform(text)
-    # Measured durations belong to the devices they were measured on.
-    measured = isinstance(machine.physics, ProfiledPhysics)
-    return replace(machine, platform=platform, physics=AnalyticPhysics() if measured else machine.physics)
+    # Measured durations belong to the devices they were measured on, and a slowdown to one of these devices.
+    physics = full_speed(machine.physics)
+    measured = isinstance(physics, ProfiledPhysics)
+    return replace(machine, platform=platform, physics=AnalyticPhysics() if measured else physics)
 
 
 def _described_platform(text: str) -> Platform:
@@ -233,7 +236,8 @@ def preview_of(config: LiveConfig) -> dict[str, Any]:
     config
         The run.
     """
-    machine, limits = config.machine, []
+    # Load and limits are those at full speed.
+    machine, limits = replace(config, slowdown=None).machine, []
     if config.trace is not None:
         tasks, offered = config.trace.workload, config.trace.offered
         seconds = float(tasks.arrival_time[-1] - tasks.arrival_time[0])
@@ -264,6 +268,7 @@ def preview_of(config: LiveConfig) -> dict[str, Any]:
         "seed": config.seed,
         "platform": {"name": machine.platform.name, "cpus": kinds.count("cpu"), "devices": len(kinds)},
         "measured": isinstance(machine.physics, ProfiledPhysics),
+        "slowdown": None if config.slowdown is None else asdict(config.slowdown),
         "limits": limits,
         "warnings": config.warnings(),
         "tasks": None if config.trace is None else len(tasks),

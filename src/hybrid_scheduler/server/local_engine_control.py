@@ -24,6 +24,7 @@ from ..live import (
     SubmittedTask,
 )
 from ..live.live_config import LiveTrace
+from ..physics import Slowdown
 from ..workload import trace_named
 from ..workload.scenarios import Scenario
 from .engine_control import NewTask, StartOptions, chosen_machine, machine_fields, preview_of
@@ -107,11 +108,14 @@ class LocalEngineControl:
         if machine != config.machine:
             # Tasks of a trace are stretched to a load on one machine: for another they are read again.
             trace = config.trace
-            config = replace(config, **machine_fields(machine), trace=None)
+            config = replace(config, **machine_fields(machine), trace=None, slowdown=None)
             if trace is not None and options.scenario is None and options.trace is None:
                 config = replace(config, trace=LiveTrace.of_run(trace.as_dict(), config))
         if options.scenario is not None or options.trace is not None:
-            config = replace(config, trace=None)
+            config = replace(config, trace=None, slowdown=None)
+        if options.slowdown is not None:
+            given = options.slowdown
+            config = replace(config, slowdown=Slowdown.from_dict(given) if isinstance(given, dict) else None)
         scenario = config.scenario if options.scenario is None else self._scenario(options.scenario)
         # The configured utilisation belongs to the configured scenario; another scenario has its own.
         utilisation = config.utilisation if options.scenario is None else None

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, workstation
 from ..core.workload import LARGEST_VALUE
-from ..physics import PHYSICS, Physics, ProfiledPhysics, capacity, physics_named
+from ..physics import PHYSICS, Physics, ProfiledPhysics, capacity, full_speed, physics_named
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS
 from .column_source import Regime, draw_chunks, join_chunks
@@ -262,6 +262,7 @@ def kinds_of(physics: Physics, platform: Platform) -> tuple[str, ...]:
     InvalidInputError
         If no kernel was measured on every class of device.
     """
+    physics = full_speed(physics)
     if not isinstance(physics, ProfiledPhysics):
         return ()
     measured = {(curve.kind, curve.device) for curve in physics.curves}

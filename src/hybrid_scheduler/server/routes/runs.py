@@ -18,7 +18,7 @@ from ...live import IdempotencyKey, MeasuredRun, RunLabels, measured_from_json
 from ...live.lane_statistics import WINDOW, LaneStatistics
 from ...live.live_run import stored_verdict
 from ...live.status import SchedulerStatistics
-from ...physics import PHYSICS, Tariff, physics_from_json, physics_named
+from ...physics import PHYSICS, SlowedPhysics, Tariff, full_speed, physics_from_json, physics_named
 from ...workload.argument_checks import parse_spec
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, not_found
@@ -491,10 +491,14 @@ def _machine_options(config: dict[str, Any]) -> tuple[str, str] | None:
         if platform.name != "workstation" or platform != workstation(gpus, memory):
             return None
         prefix = f"NUM_GPUS={gpus} MEMORY_PER_GPU={memory:g} "
+    slowdown = physics.slowdown if isinstance(physics, SlowedPhysics) else None
+    physics = full_speed(physics)
     if physics.name not in PHYSICS or physics != physics_named(physics.name):
         return None
     if physics.name != "analytic":
         flags.append(f"--physics {physics.name}")
+    if slowdown is not None:
+        flags.append(f"--slowdown {quote(slowdown.as_text())}")
     if config["noise"]["sigma"]:
         flags.append(f"--noise {config['noise']['sigma']}")
     if config["memory_policy"] != "clip":

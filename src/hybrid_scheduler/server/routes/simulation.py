@@ -90,8 +90,16 @@ async def _options(context: AppContext, request: RunRequest) -> StartOptions:
         platform=request.platform,
         platform_yaml=request.platform_yaml,
         profile=request.profile,
+        slowdown=_slowdown(request),
         repeats=repeats,
     )
+
+
+def _slowdown(request: RunRequest) -> dict[str, Any] | str | None:
+    """Return the fields of the slowdown; "none" where it is null, and None where it is left out."""
+    if request.slowdown is not None:
+        return request.slowdown.model_dump(exclude_none=True)
+    return "none" if "slowdown" in request.model_fields_set else None
 
 
 @router.post("/simulation/stop", operation_id="stopSimulation", summary="End the run", **_WITHOUT_BODY)

@@ -54,6 +54,16 @@ class Episode(ResponseModel):
     length: int
 
 
+class SlowdownInfo(ResponseModel):
+    """A time in which tasks take longer on a device, by their arrival."""
+
+    device: str = Field(description="Name of a device, or a kind for all devices of it.")
+    factor: float
+    start: float
+    until: float
+    every: float | None = Field(None, description="Seconds after which it comes again; null for once.")
+
+
 class Status(ResponseModel):
     """State of the live run."""
 
@@ -85,6 +95,7 @@ class Status(ResponseModel):
     )
     makespan_bound: float | None = Field(None, description="Lower bound on the makespan of the tasks so far.")
     first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
+    slowdown: SlowdownInfo | None = Field(None, description="A time in which a device is slower.")
     comparison: list[ComparisonRow]
     verdict: VerdictResponse | None = Field(None, description="Who leads and why; null without a run.")
 
@@ -131,6 +142,21 @@ class SchedulerChoice(RequestModel):
     ]
 
 
+class SlowdownRequest(RequestModel):
+    """A time in which tasks take longer on a device. Tasks count by their arrival."""
+
+    model_config = request_example(device="gpu_1", factor=3.0, start=20.0, until=40.0)
+
+    device: Annotated[
+        Text,
+        Field(min_length=1, max_length=64, description="A device, such as `gpu_1`, or a kind, such as `gpu`."),
+    ]
+    factor: Annotated[float, Field(gt=1, le=1000, description="Factor on the durations.")]
+    start: Annotated[float, Field(ge=0, le=1e9, description="First virtual second.")]
+    until: Annotated[float, Field(gt=0, le=1e9, description="Virtual second of the recovery.")]
+    every: Annotated[float, Field(gt=0, le=1e9, description="Seconds after which it comes again.")] | None = None
+
+
 class RunRequest(RequestModel):
     """Settings of a new run; missing ones come from the run to repeat, or from the configuration."""
 
@@ -160,6 +186,11 @@ class RunRequest(RequestModel):
         default=None, description="A machine of your own, as in a platform file."
     )
     profile: MachineName | None = Field(default=None, description="A measured profile, see `GET /api/machines`.")
+    slowdown: SlowdownRequest | None = Field(
+        default=None,
+        description="A time in which a device is slower; null for none. If left out, that of the run to repeat or "
+        "of the configuration, unless scenario, trace or machine are given.",
+    )
     name: RunName | None = None
     tags: Tags | None = None
     note: Note | None = None
@@ -220,6 +251,7 @@ class RunPreview(ResponseModel):
     seed: int
     platform: PreviewPlatform
     measured: bool = Field(description="Durations come from a measured profile.")
+    slowdown: SlowdownInfo | None = None
     limits: list[SaturationLimit] = Field(description="Of the schedulers that ignore the queues.")
     warnings: list[str]
     tasks: int | None = Field(description="Tasks of the trace; null for a scenario.")
