@@ -73,6 +73,19 @@ describe("form of a new run", () => {
     expect(own).not.toHaveProperty("profile");
   });
 
+  it("takes, sends and writes a slowdown", () => {
+    const slowdown = { device: "gpu", factor: 2, start: 5, until: 9, every: 60 };
+    const form = formOf({ ...run, scenario: "mixed", config: { physics: { name: "slowed", slowdown } } }, live);
+    expect(requestOf(form).slowdown).toEqual(slowdown);
+    const once = {
+      ...formOf(null, live),
+      slowdown: { device: " gpu_1 ", factor: "3", start: "1", until: "2", every: "" },
+    };
+    expect(requestOf(once).slowdown).toEqual({ device: "gpu_1", factor: 3, start: 1, until: 2 });
+    expect(commandOf(once, "http://host")).toContain(" --slowdown device=gpu_1,factor=3,start=1,until=2");
+    expect(requestOf(formOf(run, live))).not.toHaveProperty("slowdown");
+  });
+
   it("gives the same run as a command, by serve or by a request", () => {
     const form = { ...formOf(null, live), load: 0.4 };
     expect(commandOf(form, "http://host")).toBe(

@@ -94,6 +94,41 @@ def test_run_of_a_scenario_has_the_settings_of_the_form(studio_server: Served, o
     expect(page.get_by_role("region", name="Run and schedulers")).to_contain_text("laptop")
 
 
+def test_slowdown_is_checked_started_and_marked(studio_server: Served, open_page: Open) -> None:
+    page = open_page(studio_server.url, allowed=REFUSED)
+    dialog = open_studio(page)
+    dialog.get_by_role("switch", name="Round Robin takes part").click()
+    dialog.get_by_role("switch", name="Hybrid ML takes part").click()
+    dialog.get_by_role("switch", name="A device gets slower for a while").click()
+    section = dialog.get_by_role("region", name="Slowdown")
+    section.get_by_label("Device or kind").fill("gpu_9")
+    expect(section.get_by_role("alert")).to_contain_text("must be one of cpu, gpu, gpu_0")
+    section.get_by_label("Device or kind").fill("gpu")
+    section.get_by_label("From, s").fill("10")
+    section.get_by_label("Until, s").fill("4")
+    expect(section.get_by_role("alert")).to_contain_text("must be after the start (10 s)")
+    section.get_by_label("Until, s").fill("600")
+    expect(section.get_by_role("alert")).to_have_count(0)
+    assert violations_by_theme(page) == NO_VIOLATIONS
+    run = started(studio_server, page, dialog)
+    expected = {"device": "gpu", "factor": 3.0, "start": 10.0, "until": 600.0}
+    assert run["config"]["physics"]["slowdown"] == expected
+    assert "--slowdown device=gpu,factor=3,start=10,until=600" in run["replay"]["commands"][0]
+
+    gantt = page.locator("#gantt")
+    expect(gantt.get_by_test_id("slowdown")).to_have_text("4 GPUs 3× slower", timeout=60_000)
+    page.get_by_label("Search the log").fill("every GPU")
+    expect(page.get_by_role("log")).to_contain_text("tasks on every GPU take 3 times as long from 10 s on")
+    page.goto(f"{studio_server.url}/compare?focus=hybrid_ml&range=all")
+    mark = page.locator("#gantt").get_by_test_id("drifts")
+    mark.wait_for(timeout=60_000)
+    noticed = [float(at) for at in (mark.get_attribute("data-at") or "").split()]
+    notes = answer(studio_server, "/api/events?type=notification&limit=10000")["events"]
+    found = [note["t"] for note in notes if note["run_id"] == run["run_id"] and note["kind"] == "drift"]
+    assert 10.0 < noticed[0] < 30.0
+    assert set(noticed) <= set(found)
+
+
 def test_dropped_table_is_mapped_corrected_and_played(studio_server: Served, open_page: Open) -> None:
     page = open_page(studio_server.url, allowed=REFUSED)
     dialog = open_studio(page)

@@ -17,7 +17,7 @@ const STEPS: readonly { title: string; text: string; target: string }[] = [
   },
   {
     title: "The devices",
-    text: "The default run comes in waves of a minute, with a rush of 6 s at 90 % of capacity. Simple schedulers fall behind and catch up in the calm; learners keep up. Click a task for its decisions.",
+    text: "Each minute of the default run has a rush of 6 s at 90 % of capacity: simple schedulers fall behind and catch up in the calm. Then all GPUs are three times slower for 15 s, in amber; triangles show when the learners notice.",
     target: "#gantt",
   },
   {

@@ -1,13 +1,14 @@
-import { Activity, FlaskConical, X } from "lucide-react";
+import { Activity, FlaskConical, TriangleAlert, X } from "lucide-react";
 import type { MouseEvent, ReactNode } from "react";
 import { SavedViews } from "../components/SavedViews";
 import { classNames } from "../components/ui/classNames";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { shortRunId, significant, time } from "../lib/format";
 import { type SchedulerStyle, shortLabel } from "../lib/schedulerStyle";
+import { slowSpansOf } from "../lib/slowdown";
 import { useLive } from "../store/liveStore";
 import { useSchedulerStyles } from "../store/schedulerStyles";
-import { useFocus } from "../store/selectors";
+import { useDevices, useFocus } from "../store/selectors";
 import { navigate, setUi, useUi } from "../store/uiStore";
 import { RangePicker } from "./RangePicker";
 
@@ -66,7 +67,27 @@ function Facts() {
         <Icon size={13} aria-hidden="true" />
         {status.source}
       </span>
+      <Slow />
     </>
+  );
+}
+
+/** Says that a device is slower now. */
+function Slow() {
+  const slowdown = useLive((s) => s.status?.slowdown ?? null);
+  const devices = useDevices();
+  const now = useLive((s) => Math.floor(s.virtualTime));
+  const slow = slowSpansOf(slowdown, devices, now, now + 1e-9);
+  if (!slow?.spans.length) return null;
+  return (
+    <span
+      className="inline-flex h-6 items-center gap-1.5 rounded-[6px] border border-warn/50 px-2 text-warn"
+      title="Tasks that arrive now take longer there, under every scheduler"
+      data-testid="slow-now"
+    >
+      <TriangleAlert size={13} aria-hidden="true" />
+      {slow.who} {slow.label}
+    </span>
   );
 }
 

@@ -1,6 +1,7 @@
 import { type KeyboardEvent, type PointerEvent, useCallback, useMemo, useRef, useState } from "react";
 import { useElementSize } from "../hooks/useElementSize";
 import { device as deviceName, percent } from "../lib/format";
+import type { SlowSpans } from "../lib/slowdown";
 import { ChartCanvas, type Paint } from "./ChartCanvas";
 import { useCrosshair } from "./chartContext";
 import { GanttTooltip } from "./GanttTooltip";
@@ -25,12 +26,15 @@ interface GanttChartProps {
   nowLabel?: string;
   bound: Mark | null;
   makespan: Mark | null;
+  slow?: SlowSpans | null;
+  drifts?: readonly number[];
   /** Task whose blocks are outlined. */
   selected: number | null;
   describe: (block: Block) => BlockDetails;
   onSelect: (task: number) => void;
 }
 
+const NONE: readonly number[] = [];
 const TOP = 36;
 const BOTTOM = 22;
 
@@ -42,6 +46,7 @@ function idleShare(lane: GanttLane, from: number, to: number): number | null {
 /** Gantt chart with one lane per device. Dragging pans, the wheel zooms, a click selects. */
 export function GanttChart(props: GanttChartProps) {
   const { lanes, scheduler, now, nowLabel, bound, makespan, selected, describe, onSelect } = props;
+  const { slow = null, drifts = NONE } = props;
   const { from, to, pan, zoom } = props.window;
   const [box, size] = useElementSize<HTMLDivElement>();
   const crosshair = useCrosshair();
@@ -60,13 +65,15 @@ export function GanttChart(props: GanttChartProps) {
       nowLabel,
       bound,
       makespan,
+      slow,
+      drifts,
       selected,
       crosshair: crosshair.at,
       top: TOP,
       pitch,
       laneHeight,
     }),
-    [lanes, from, to, now, nowLabel, bound, makespan, selected, crosshair.at, pitch, laneHeight],
+    [lanes, from, to, now, nowLabel, bound, makespan, slow, drifts, selected, crosshair.at, pitch, laneHeight],
   );
   const draw = useCallback((paint: Paint) => drawGantt(paint, model), [model]);
 

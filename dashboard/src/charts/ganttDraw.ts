@@ -1,5 +1,5 @@
 /** Drawing of a Gantt chart on a canvas: visible blocks only, and at most one mark per pixel. */
-import { mix } from "../lib/color";
+import { alpha, mix } from "../lib/color";
 import { intensityRamp, intensityStep } from "../lib/colorScales";
 import { time } from "../lib/format";
 import { ticks } from "../lib/statistics";
@@ -98,6 +98,44 @@ function drawBlocks(paint: Paint, model: GanttModel, lane: GanttLane, y: number,
   });
 }
 
+/** Draws an amber edge and tint over the times in which tasks take longer on a lane. */
+function drawSlow(paint: Paint, model: GanttModel, lane: GanttLane, y: number): void {
+  const { slow } = model;
+  if (!slow?.devices.has(lane.device)) return;
+  const { context, size, tokens } = paint;
+  const x = linearScale(model.from, model.to, 0, size.width);
+  for (const [begin, end] of slow.spans) {
+    const [left, right] = [Math.max(0, x(begin)), Math.min(size.width, x(end))];
+    if (right <= left) continue;
+    context.fillStyle = alpha(tokens.warn, 0.14);
+    context.fillRect(left, y, right - left, model.laneHeight);
+    context.fillStyle = tokens.warn;
+    context.fillRect(left, y - 1, right - left, 2);
+    context.fillRect(left, y + model.laneHeight - 1, right - left, 2);
+    context.font = FONT;
+    const wide = context.measureText(slow.label).width + 10;
+    if (right - left < wide || model.laneHeight < 20) continue;
+    context.fillStyle = alpha(tokens.panel, 0.9);
+    context.fillRect(left, y + model.laneHeight / 2 - 8, wide, 16);
+    label(context, slow.label, left + 5, y + model.laneHeight / 2, tokens, "left", tokens.warn);
+  }
+}
+
+/** Draws a small triangle under the lanes where drift was found. */
+function drawDrifts(paint: Paint, model: GanttModel, bottom: number): void {
+  const { context, size, tokens } = paint;
+  const x = linearScale(model.from, model.to, 0, size.width);
+  context.fillStyle = tokens.warn;
+  for (const at of model.drifts) {
+    if (at < model.from || at > model.to) continue;
+    context.beginPath();
+    context.moveTo(x(at), bottom - 5);
+    context.lineTo(x(at) + 5, bottom + 4);
+    context.lineTo(x(at) - 5, bottom + 4);
+    context.fill();
+  }
+}
+
 function drawSelected(paint: Paint, model: GanttModel): void {
   if (model.selected === null) return;
   const { context, size, tokens } = paint;
@@ -173,6 +211,7 @@ export function drawGantt(paint: Paint, model: GanttModel): void {
     if (lane.heat) drawHeat(paint, model, lane, y, ramp);
     else if (countBetween(lane, model.from, model.to) > size.width * 0.75) drawDensity(paint, model, lane, y, ramp);
     else drawBlocks(paint, model, lane, y, ramp);
+    drawSlow(paint, model, lane, y);
   });
   context.font = FONT;
   const nowX = x(model.now);
@@ -185,6 +224,7 @@ export function drawGantt(paint: Paint, model: GanttModel): void {
     if (clear && x(mark) >= half && x(mark) <= size.width - half)
       label(context, text, x(mark), bottom + 10, tokens);
   }
+  drawDrifts(paint, model, bottom);
   drawSelected(paint, model);
   if (model.crosshair !== null && model.crosshair >= model.from && model.crosshair <= model.to) {
     vertical(context, x(model.crosshair), model.top, bottom, tokens.accent);

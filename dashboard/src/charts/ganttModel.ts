@@ -1,5 +1,6 @@
 /** Lanes and blocks of a Gantt chart, and the search for the visible ones. */
 import type { DeviceTimeline } from "../lib/deviceTimeline";
+import type { SlowSpans } from "../lib/slowdown";
 
 /** Busy seconds per column of equal width, and their running sums. */
 interface Heat {
@@ -66,6 +67,9 @@ export interface GanttModel {
   nowLabel?: string;
   bound: Mark | null;
   makespan: Mark | null;
+  slow: SlowSpans | null;
+  /** Times at which the scheduler found that durations had changed. */
+  drifts: readonly number[];
   selected: number | null;
   crosshair: number | null;
   top: number;

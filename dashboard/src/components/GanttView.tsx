@@ -4,6 +4,7 @@ import { GanttChart } from "../charts/GanttChart";
 import { GanttOverview } from "../charts/GanttOverview";
 import type { Block, BlockDetails, GanttWindow, LaneOfKind, Mark } from "../charts/ganttModel";
 import { count, device as deviceName, percent, significant, time } from "../lib/format";
+import type { SlowSpans } from "../lib/slowdown";
 import { useStream } from "../store/liveStore";
 import { setUi, useUi } from "../store/uiStore";
 import { IconButton } from "./ui/Button";
@@ -23,6 +24,8 @@ interface GanttViewProps {
   nowLabel?: string;
   bound: Mark | null;
   makespan: Mark | null;
+  slow?: SlowSpans | null;
+  drifts?: readonly number[];
 }
 
 /** Describes a block: with all parts of its task while the task is recent, otherwise with its own span. */
@@ -63,6 +66,8 @@ export function GanttView(props: GanttViewProps) {
         nowLabel={nowLabel}
         bound={bound}
         makespan={makespan}
+        slow={props.slow}
+        drifts={props.drifts}
         selected={selected}
         describe={describe}
         onSelect={(task) => setUi({ task })}

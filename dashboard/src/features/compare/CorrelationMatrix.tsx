@@ -79,7 +79,11 @@ export function CorrelationMatrix() {
       if (!isNumber(value)) return { content: "–", title: `${field.label} or ${other.label} does not vary` };
       const color = correlationColor(value, theme);
       return {
-        content: <span className="max-md:tracking-tighter">{fixed(value, narrow ? 2 : 3)}</span>,
+        content: (
+          <span className="max-md:tracking-tighter">
+            {narrow ? fixed(value, 2).replace("0.", ".") : fixed(value, 3)}
+          </span>
+        ),
         color,
         ink: inkOn(color),
         title: `${field.label} and ${other.label}: ${significant(value)}`,

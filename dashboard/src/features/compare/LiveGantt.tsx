@@ -1,5 +1,5 @@
 import { Check, Download, LocateFixed, Maximize } from "lucide-react";
-import { useEffect, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { type LaneOfKind, visit } from "../../charts/ganttModel";
 import type { DeviceLoad } from "../../client/models";
 import { urlOf } from "../../client/request";
@@ -10,15 +10,36 @@ import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { intensityRamp } from "../../lib/colorScales";
 import { count, significant, time } from "../../lib/format";
+import { type SchedulerStyle, shortLabel } from "../../lib/schedulerStyle";
+import { type SlowSpans, slowSpansOf } from "../../lib/slowdown";
 import type { Cell, TableData } from "../../lib/tableData";
 import { useLive } from "../../store/liveStore";
-import { useFocus, useRow } from "../../store/selectors";
+import { useSchedulerStyles } from "../../store/schedulerStyles";
+import { useDevices, useFocus, useRow } from "../../store/selectors";
 import { setUi, useTheme } from "../../store/uiStore";
-import { useGanttData, useGanttOverview, useMarks } from "./useGanttData";
+import { type Drift, useDrifts, useGanttData, useGanttOverview, useMarks } from "./useGanttData";
 import { type LiveGanttWindow, useGanttWindow } from "./useGanttWindow";
 
-function Legend({ balance }: { balance: number | null }) {
+interface LegendProps {
+  balance: number | null;
+  slow: SlowSpans | null;
+  drifts: readonly Drift[];
+}
+
+/** Each learner with the second at which it noticed the newest change, such as "Hybrid ML at 27 s". */
+function noticedBy(drifts: readonly Drift[], styles: readonly SchedulerStyle[]): string {
+  const newest = new Map(drifts.map((one) => [one.scheduler, one.at]));
+  return [...newest]
+    .map(([name, at]) => {
+      const style = styles.find((one) => one.name === name);
+      return `${style ? shortLabel(style) : name} at ${at.toFixed(0)} s`;
+    })
+    .join(", ");
+}
+
+function Legend({ balance, slow, drifts }: LegendProps) {
   const ramp = intensityRamp(useTheme());
+  const styles = useSchedulerStyles();
   return (
     <div className="mt-2 flex flex-wrap items-center gap-x-5 gap-y-1 text-faint">
       <span className="flex items-center gap-2">
@@ -45,6 +66,28 @@ function Legend({ balance }: { balance: number | null }) {
         <i className="w-5 border-muted border-t-2 border-dashed" />
         lower bound
       </span>
+      {slow?.spans.length ? (
+        <span
+          className="flex items-center gap-2"
+          data-testid="slowdown"
+          title="Tasks that arrive in this time take longer there, under every scheduler"
+        >
+          <i className="h-2.5 w-5 border-warn border-y-2 bg-warn/15" />
+          {slow.who} {slow.label}
+        </span>
+      ) : null}
+      {drifts.length ? (
+        <span
+          className="flex items-baseline gap-2"
+          data-testid="drifts"
+          data-at={drifts.map((one) => one.at).join(" ")}
+        >
+          <svg width="10" height="9" aria-hidden="true" className="shrink-0">
+            <path d="M5 0L10 9H0z" fill="var(--warn)" />
+          </svg>
+          change noticed by {noticedBy(drifts, styles)}
+        </span>
+      ) : null}
       <span className="md:ml-auto">load balance (Jain) {significant(balance)}</span>
     </div>
   );
@@ -117,6 +160,13 @@ export function LiveGantt() {
   // The window follows the newest data, which come with the answer for the window.
   useEffect(() => setNewest(seen), [seen]);
   const now = newest ?? 0;
+  const slowdown = useLive((s) => s.status?.slowdown ?? null);
+  const devices = useDevices();
+  const { from, to } = window;
+  const slow = useMemo(() => slowSpansOf(slowdown, devices, from, to), [slowdown, devices, from, to]);
+  const found = useDrifts(name);
+  const drifts = useMemo(() => found.filter(({ at }) => at >= from && at <= to), [found, from, to]);
+  const driftTimes = useMemo(() => drifts.map(({ at }) => at), [drifts]);
   const liveTag = useLiveTag();
   const state = useLiveBody({ shape: "lines" });
   const trace = urlOf("/api/export/trace.json", { query: { run_id: runId, scheduler: name } });
@@ -171,8 +221,10 @@ export function LiveGantt() {
         now={now}
         bound={bound}
         makespan={makespan}
+        slow={slow}
+        drifts={driftTimes}
       />
-      <Legend balance={row?.load_balance ?? null} />
+      <Legend balance={row?.load_balance ?? null} slow={slow} drifts={drifts} />
     </Panel>
   );
 }

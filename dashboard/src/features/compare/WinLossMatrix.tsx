@@ -144,7 +144,7 @@ export function WinLossMatrix() {
     >
       <div ref={box} className="h-full">
         <Matrix
-          headWidth={compact ? 94 : 96}
+          headWidth={compact ? 106 : 108}
           caption="Share of tasks on which the row was faster than the column"
           columns={styles.map((style) => ({
             key: style.name,

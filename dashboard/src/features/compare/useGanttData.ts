@@ -1,10 +1,12 @@
 /** Load of one scheduler's devices from the server: exact blocks where they are few, else exact busy time per column. */
+import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { heatOf, type LaneOfKind, type Mark } from "../../charts/ganttModel";
-import type { DeviceLoad } from "../../client/models";
+import { api } from "../../client/api";
+import type { DeviceLoad, Notification } from "../../client/models";
 import { type LoadWindow, useDeviceLoad } from "../../store/deviceLoad";
 import { lanesFromColumns } from "../../store/ganttLanes";
-import { useLive } from "../../store/liveStore";
+import { useLive, useStream } from "../../store/liveStore";
 import { useDevices } from "../../store/selectors";
 
 const OVERVIEW_EVERY_MS = 5000;
@@ -66,4 +68,42 @@ export function useMarks(makespan: number | null): { bound: Mark | null; makespa
       bound: least === null ? null : { at: first + least, value: least },
     };
   }, [makespan, first, bound]);
+}
+
+/** Events before the page was opened among which drift is looked for: some minutes of a run. */
+const LOOK_BACK = 6000;
+
+/** A scheduler that found out that durations had changed, and when. */
+export interface Drift {
+  at: number;
+  scheduler: string;
+}
+
+/**
+ * Drift that was found: stored events of the last minutes, and those of the stream. Of the scheduler itself, or of all
+ * where it does not learn.
+ */
+export function useDrifts(scheduler: string | null): readonly Drift[] {
+  const runId = useLive((s) => s.runId);
+  const ready = useLive((s) => s.ready);
+  const { notifications } = useStream();
+  const stored = useQuery({
+    queryKey: ["drifts", runId],
+    queryFn: async ({ signal }) => {
+      const after = Math.max(0, useLive.getState().seq - LOOK_BACK);
+      const page = await api.events(after, 2000, "notification", { signal });
+      return page.events.filter((event): event is Notification => event.type === "notification");
+    },
+    enabled: runId !== null && ready,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  return useMemo(() => {
+    const found = new Map<string, Drift>();
+    for (const note of [...(stored.data ?? []), ...notifications.toArray()])
+      if (note.kind === "drift" && note.run_id === runId && note.scheduler)
+        found.set(`${note.t} ${note.scheduler}`, { at: note.t, scheduler: note.scheduler });
+    const all = [...found.values()].sort((a, b) => a.at - b.at);
+    const own = all.filter((one) => one.scheduler === scheduler);
+    return own.length ? own : all;
+  }, [stored.data, notifications, scheduler, runId]);
 }

@@ -37,8 +37,10 @@ export function useGanttWindow(newest: number | null): LiveGanttWindow {
 
   const now = frozen || newest === null ? virtual : newest;
   const width = view.follow ? view.span : view.to - view.from;
-  const from = view.follow ? now - width * (1 - AHEAD) : view.from;
-  const to = view.follow ? now + width * AHEAD : view.to;
+  // A young run has no past: its window begins at zero and widens until it has its length.
+  const past = Math.min(width * (1 - AHEAD), Math.max(now, SHORTEST));
+  const from = view.follow ? now - past : view.from;
+  const to = view.follow ? now + (past * AHEAD) / (1 - AHEAD) : view.to;
 
   const set = useCallback(
     (nextFrom: number, nextTo: number) => {

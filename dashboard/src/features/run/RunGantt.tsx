@@ -13,6 +13,7 @@ import type { BodyState, Tag } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { count, significant, time } from "../../lib/format";
 import { leaderOf } from "../../lib/runLeader";
+import { slowdownOf, slowSpansOf } from "../../lib/slowdown";
 import type { Cell } from "../../lib/tableData";
 import { useStylesOf } from "../../store/schedulerStyles";
 import { setUi, useUi } from "../../store/uiStore";
@@ -36,6 +37,10 @@ export function RunGantt({ run }: { run: RunDetail }) {
   const { lanes, first, last } = useMemo(() => storedLanes(data, run.config), [data, run.config]);
   const range = useUi((s) => s.range);
   const window = useStoredWindow(first, last, range.kind === "fixed" ? range : null);
+  const slow = useMemo(() => {
+    const devices = lanes.map((lane) => ({ name: lane.device, kind: lane.kind }));
+    return slowSpansOf(slowdownOf(run.config), devices, window.from, window.to);
+  }, [lanes, run.config, window.from, window.to]);
   const row = run.comparison.find((one) => one.name === name);
   const makespan = row?.makespan != null ? { at: last, value: row.makespan } : null;
   const tasks = useMemo(() => new Set(data?.task_id).size, [data]);
@@ -87,7 +92,7 @@ export function RunGantt({ run }: { run: RunDetail }) {
           </IconButton>
         </>
       }
-      note={`Fill: compute intensity. Load balance (Jain) ${significant(row?.load_balance)}. A click opens the task.`}
+      note={`Fill: compute intensity. Load balance (Jain) ${significant(row?.load_balance)}. A click opens the task.${slow?.spans.length ? ` Amber: ${slow.who} ${slow.label}.` : ""}`}
       bodyClass="flex flex-col"
     >
       <GanttView
@@ -102,6 +107,7 @@ export function RunGantt({ run }: { run: RunDetail }) {
         nowLabel={run.status === "stopped" ? "end" : undefined}
         bound={null}
         makespan={makespan}
+        slow={slow}
       />
     </Panel>
   );

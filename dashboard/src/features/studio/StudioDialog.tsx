@@ -30,7 +30,9 @@ import {
   liveSchedulers,
   otherError,
   requestOf,
+  type SlowdownForm,
   type Source,
+  USUAL_SLOWDOWN,
 } from "./studioForm";
 import { TaskForm } from "./TaskForm";
 import { type Draft, TraceSource } from "./TraceSource";
@@ -72,6 +74,50 @@ function EarlierRuns({ onPick }: { onPick: (id: string) => void }) {
         </option>
       ))}
     </select>
+  );
+}
+
+const SLOWDOWN_FIELDS: readonly { key: keyof SlowdownForm; label: string }[] = [
+  { key: "device", label: "Device or kind" },
+  { key: "factor", label: "Times as long" },
+  { key: "start", label: "From, s" },
+  { key: "until", label: "Until, s" },
+  { key: "every", label: "Again every, s" },
+];
+
+/** Switch and fields for a time in which tasks take longer on a device. */
+function SlowdownChoice({
+  value,
+  onChange,
+  error,
+}: {
+  value: SlowdownForm | null;
+  onChange: (value: SlowdownForm | null) => void;
+  error: string | null;
+}) {
+  return (
+    <Section title="Slowdown" note="learners have to notice it">
+      <ToggleSwitch
+        label="A device gets slower for a while"
+        checked={value !== null}
+        onChange={(on) => onChange(on ? USUAL_SLOWDOWN : null)}
+      />
+      {value ? (
+        <div className="mt-2 grid grid-cols-2 gap-3 sm:grid-cols-5">
+          {SLOWDOWN_FIELDS.map(({ key, label }) => (
+            <Field
+              key={key}
+              label={label}
+              inputMode={key === "device" ? "text" : "decimal"}
+              placeholder={key === "every" ? "once" : undefined}
+              value={value[key]}
+              onChange={(event) => onChange({ ...value, [key]: event.target.value })}
+            />
+          ))}
+        </div>
+      ) : null}
+      <Problem text={value ? error : null} />
+    </Section>
   );
 }
 
@@ -307,6 +353,11 @@ export default function StudioDialog() {
                 />
               ) : null}
               <MachineChoice form={form} onChange={change} error={errorFor(errors, "platform", "profile")} />
+              <SlowdownChoice
+                value={form.slowdown}
+                onChange={(slowdown) => change({ slowdown })}
+                error={errorFor(errors, "slowdown")}
+              />
               <SchedulerChoice
                 schedulers={schedulers}
                 chosen={form.chosen}

@@ -1,10 +1,22 @@
 /** Form of a new run: its values, the request that they make, and the command that does the same. */
-import type { Run, RunRequest, Scheduler } from "../../client/models";
+import type { Run, RunRequest, Scheduler, Slowdown } from "../../client/models";
 import { ApiError } from "../../client/request";
+import { slowdownOf } from "../../lib/slowdown";
 
 export type Source = "scenario" | "trace" | "task";
 export type ParameterValue = string | number | boolean | null;
 export type MachineKind = "configured" | "platform" | "profile" | "yaml" | "same";
+
+/** Fields of a slowdown as they are typed. */
+export interface SlowdownForm {
+  device: string;
+  factor: string;
+  start: string;
+  until: string;
+  every: string;
+}
+
+export const USUAL_SLOWDOWN: SlowdownForm = { device: "gpu_1", factor: "3", start: "20", until: "40", every: "" };
 
 export interface Form {
   source: Source;
@@ -15,6 +27,8 @@ export interface Form {
   repeat: boolean;
   machine: { kind: MachineKind; name: string };
   yaml: string;
+  /** Null for devices that keep their speed. */
+  slowdown: SlowdownForm | null;
   /** Schedulers that take part, with the parameters that differ from their own. */
   chosen: Readonly<Record<string, Readonly<Record<string, ParameterValue>>>>;
   seed: string;
@@ -49,6 +63,12 @@ function parseSpec(spec: string): [string, Record<string, ParameterValue>] {
   return [match[1] as string, Object.fromEntries(values)];
 }
 
+function slowdownForm(slowdown: Slowdown | null): SlowdownForm | null {
+  if (!slowdown) return null;
+  const { device, factor, start, until, every } = slowdown;
+  return { device, factor: `${factor}`, start: `${start}`, until: `${until}`, every: every ? `${every}` : "" };
+}
+
 /** Form with the settings of the run that is live, or of an earlier one that it then repeats. */
 export function formOf(
   run: Run | null,
@@ -65,6 +85,7 @@ export function formOf(
     repeat: false,
     machine: { kind: run ? "same" : "configured", name: run?.platform ?? "" },
     yaml: YAML_EXAMPLE,
+    slowdown: run ? slowdownForm(slowdownOf(run.config)) : null,
     chosen: Object.fromEntries(specs.map(parseSpec)),
     seed: String(run?.seed ?? live.seed),
     speed: String(live.speed ?? 1),
@@ -72,6 +93,17 @@ export function formOf(
     tags: run?.tags ?? [],
     note: "",
     repeats: run?.run_id ?? null,
+  };
+}
+
+function slowdownRequest({ device, every, ...rest }: SlowdownForm): NonNullable<RunRequest["slowdown"]> {
+  const { factor, start, until } = rest;
+  return {
+    device: device.trim(),
+    factor: Number(factor),
+    start: Number(start),
+    until: Number(until),
+    ...(every.trim() ? { every: Number(every) } : {}),
   };
 }
 
@@ -91,6 +123,7 @@ export function requestOf(form: Form): RunRequest {
     ...(machine.kind === "platform" ? { platform: machine.name } : {}),
     ...(machine.kind === "profile" ? { profile: machine.name } : {}),
     ...(machine.kind === "yaml" ? { platform_yaml: form.yaml } : {}),
+    ...(form.slowdown ? { slowdown: slowdownRequest(form.slowdown) } : {}),
     schedulers: Object.entries(form.chosen).map(([name, parameters]) => ({ name, parameters: { ...parameters } })),
   };
 }
@@ -121,6 +154,15 @@ export function commandOf(form: Form, origin: string): string {
     `--seed ${form.seed}`,
     `--speed ${form.speed}`,
     `--schedulers ${quoted(specs.join(","))}`,
+    ...(request.slowdown
+      ? [
+          `--slowdown ${quoted(
+            Object.entries(request.slowdown)
+              .map(([key, value]) => `${key}=${value}`)
+              .join(","),
+          )}`,
+        ]
+      : []),
   ].join(" ");
 }
 
@@ -152,6 +194,7 @@ const PLACES = [
   "platform",
   "profile",
   "schedulers",
+  "slowdown",
   "seed",
   "speed",
   "name",
