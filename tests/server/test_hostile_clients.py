@@ -228,3 +228,42 @@ def test_client_that_answers_no_ping_leaves_with_1013(tmp_path):
     ):
         assert close_code(received(connection)) == 1013
         assert not live.context.hub.clients
+
+
+TASK = b'{"size":1200,"compute_intensity":0.5,"memory_required":96}'
+CHUNKED = (
+    b"POST /api/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+
+
+def chunks(body, size):
+    parts = [body[at : at + size] for at in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n"
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_trailers_do_not_become_headers(tmp_path, size):
+    trailers = b"Host: evil\r\nOrigin: http://evil\r\nContent-Encoding: gzip\r\nIdempotency-Key: \xff\r\n\r\n"
+    with serving(fake_context(tmp_path)) as live, connected(live, CHUNKED + chunks(TASK, size) + trailers) as one:
+        assert received(one).startswith(b"HTTP/1.1 201")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [b"X: " + b"x" * 200_000, b"X: x\r\n" * 30_000, b"1;" + b"x" * 200_000],
+    ids=["one long trailer", "many trailers", "extension of a chunk"],
+)
+def test_endless_trailers_and_extensions_are_431(tmp_path, log, rest):
+    start = chunks(TASK, 1000) if rest.startswith(b"X") else b"1\r\n{\r\n"
+    with serving(fake_context(tmp_path)) as live, connected(live, CHUNKED + start) as one:
+        threading.Thread(target=one.sendall, args=(rest,), daemon=True).start()
+        assert received(one).startswith(b"HTTP/1.1 431")
+    assert any("trailers or chunk extensions" in line for line in log)
+
+
+def test_body_in_chunks_of_one_byte_is_accepted(tmp_path):
+    body = TASK[:-1] + b"," + b" " * 40_000 + b'"kind":"generic"}'
+    with serving(fake_context(tmp_path)) as live, connected(live) as one:
+        one.sendall(CHUNKED + chunks(body, 1) + b"\r\n")
+        assert received(one)[:12] in (b"HTTP/1.1 201", b"HTTP/1.1 422")

@@ -251,3 +251,15 @@ async def test_every_response_has_security_headers(client):
         assert headers["referrer-policy"] == "no-referrer"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert "default-src 'self'" in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("one", [b"[],", b"{},"])
+async def test_body_of_countless_containers_is_refused_before_it_is_read(client, monkeypatch, one):
+    def loads(text):
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr("hybrid_scheduler.server.routes.strict_route.json.loads", loads)
+    body = b'{"tasks":[' + one * 200_000 + b"0]}"
+    answer = await client.post("/api/runs", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert "at most 100,000 lists and objects" in answer.text

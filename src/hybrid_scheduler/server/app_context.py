@@ -171,6 +171,7 @@ class ServerState:
     #: What-if requests that may be computed or wait at once.
     whatif_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     whatif_results: _SharedResults = field(default_factory=_SharedResults)
+    previews: _SharedResults = field(default_factory=_SharedResults)
     #: How often history was deleted; part of every cache key.
     deletions: int = 0
     #: Requests with the same idempotency key run one after the other.

@@ -7,10 +7,11 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..cluster import Machine
 from ..core import InvalidInputError, Workload
@@ -43,6 +44,15 @@ _LISTED = 100
 _TITLES = {name: one.title for name, one in TRACE_FORMATS.items()} | {"parquet": "trace of this program, Parquet"}
 #: Beginning of the names of files that are being received.
 _TEMPORARY = ".upload-"
+
+
+#: Threads that read uploaded files. Further uploads wait: each may take 200 MiB, and other threads stay free.
+_READERS = ThreadPoolExecutor(2, thread_name_prefix="upload")
+_T = TypeVar("_T")
+
+
+async def _in_reader(work: Callable[..., _T], *arguments: Any) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(_READERS, work, *arguments)
 
 
 def sweep_uploads(folder: Path, older_than: float = 0.0) -> int:
@@ -125,7 +135,7 @@ async def inspect_trace(
     temporary = options.traces / f"{_TEMPORARY}{secrets.token_hex(8)}.{suffix}"
     try:
         await _receive(chunks, temporary, options.trace_limit)
-        return await asyncio.to_thread(_inspect, temporary, suffix, how, machine)
+        return await _in_reader(_inspect, temporary, suffix, how, machine)
     finally:
         await asyncio.to_thread(temporary.unlink, True)
 
@@ -263,9 +273,9 @@ async def store_trace(
         size = await _receive(chunks, temporary, options.trace_limit)
         if how is not None or suffix not in ("csv", "parquet"):
             chosen, on = how or ImportOptions(), machine or Machine()
-            return await asyncio.to_thread(_import, temporary, suffix, name, chosen, on)
+            return await _in_reader(_import, temporary, suffix, name, chosen, on)
         target = folder / f"{name}.{suffix}"
-        tasks, ignored = await asyncio.to_thread(_validate, temporary, suffix, f"{name}.{suffix}")
+        tasks, ignored = await _in_reader(_validate, temporary, suffix, f"{name}.{suffix}")
         await asyncio.to_thread(_publish, temporary, target, name)
     finally:
         await asyncio.to_thread(temporary.unlink, True)

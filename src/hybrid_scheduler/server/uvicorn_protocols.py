@@ -40,6 +40,8 @@ _LONGEST_HANDSHAKE_LINE = 8000
 #: the operating system discard the answer.
 _DISCARD_S = 2.0
 _LOG_INTERVAL_S = 1.0
+#: Bytes on the wire for each byte of a body, at most: a chunk of one byte has five others.
+_CHUNK_BYTES = 6
 
 
 # ------------------------------------------------------------------------------------------ HTTP
@@ -101,8 +103,12 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._address: str | None = None
         self._refused = False
         self._in_headers = False
+        self._in_body = False
         self._header_bytes = 0
         self._body_bytes = 0
+        #: Bytes that a body may take on the wire, of the input at hand; and further bytes since the headers, which
+        #: are extensions of chunks, and trailers.
+        self._allowance = self._overhead = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._send_deadline: asyncio.TimerHandle | None = None
         self._abort_timer: asyncio.TimerHandle | None = None
@@ -132,21 +138,34 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         """Parse input, unless the connection was refused; then it is discarded."""
         if self._refused:
             return
+        self._allowance = 0
         super().data_received(data)
         if self._in_headers and not self._refused:
             self._header_bytes += len(data)
             if self._header_bytes > self._limits.header_bytes:
                 self._refuse(431, f"more than {self._limits.header_bytes} bytes of headers")
+        elif self._in_body and not self._refused:
+            self._overhead = max(0, self._overhead + len(data) - self._allowance)
+            if self._overhead > self._limits.header_bytes:
+                self._refuse(431, f"more than {self._limits.header_bytes} bytes of trailers or chunk extensions")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers, which come after a chunked body, are left out.
+
+        They would join the headers that are checked already, and could name another host, origin or address.
+        """
+        if not self._in_body:
+            super().on_header(name, value)
 
     def on_message_begin(self) -> None:
         """Start the time for the headers of a request."""
         super().on_message_begin()
-        self._in_headers, self._header_bytes = True, 0
+        self._in_headers, self._in_body, self._header_bytes = True, False, 0
         self._set_deadline(self._limits.header_timeout, self._headers_late)
 
     def on_headers_complete(self) -> None:
         """Check the headers and start the time for the body."""
-        self._in_headers = False
+        self._in_headers, self._in_body, self._overhead = False, True, 0
         self._clear_deadline()
         if self._refused:
             return
@@ -169,12 +188,14 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             return
         super().on_body(body)
         self._body_bytes += len(body)
+        self._allowance += _CHUNK_BYTES * len(body)
         if self._body_bytes >= self._limits.body_progress:
             self._body_bytes = 0
             self._set_deadline(self._limits.body_timeout, self._body_late)
 
     def on_message_complete(self) -> None:
         """End the time for the body."""
+        self._in_body = False
         self._clear_deadline()
         if not self._refused:
             super().on_message_complete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -110,7 +111,9 @@ async def list_scenarios() -> Response:
 )
 async def scenario_previews(context: RequestContext) -> Response:
     """Return histograms of the tasks that each scenario draws at its own load on the configured machine."""
-    return StrictJSONResponse(await asyncio.to_thread(_previews, context))
+    # They never change while the server runs, and many pages ask for them.
+    compute = partial(asyncio.to_thread, _previews, context)
+    return StrictJSONResponse(await context.state.previews.get("previews", compute))
 
 
 def _previews(context: AppContext) -> list[dict[str, Any]]:

@@ -18,12 +18,24 @@ from ..schemas import base_models
 _MAX_DEPTH = 64
 #: Bytes of a body that is checked without a thread.
 _SMALL_BODY = 64 * 1024
+#: Lists and objects of a body. Millions of them fit into a few bytes each, and everybody waits while they are read.
+_MOST_CONTAINERS = 100_000
 
 
 class _StrictRequest(Request):
-    """Request whose malformed JSON is always a JSONDecodeError: too deep, too many digits, not UTF-8."""
+    """Request whose malformed JSON is always a JSONDecodeError: too deep, too many digits, not UTF-8.
+
+    The body is read once, for the check and for the route.
+    """
+
+    _content: tuple[Any, ...] = ()
 
     async def json(self) -> Any:
+        if not self._content:
+            self._content = (await self._parsed(),)
+        return self._content[0]
+
+    async def _parsed(self) -> Any:
         body = await self.body()
         try:
             return json.loads(body.decode("utf-8"))
@@ -42,6 +54,8 @@ class _StrictRequest(Request):
             With status 422 and the name of the field. Malformed JSON is left to the route.
         """
         body = await self.body()
+        if body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
+            raise _refusal("body", f"at most {_MOST_CONTAINERS:,} lists and objects", "more")
         try:
             content = await self.json()
         except json.JSONDecodeError:
