@@ -335,6 +335,41 @@ def test_only_schedulers_that_want_labels_get_them():
     assert [outcome.finish for outcome in asking.seen] == sorted(outcome.finish for outcome in asking.seen)
 
 
+def test_parts_are_observed_when_they_end():
+    from hybrid_scheduler import Online
+
+    class Learner(Online):
+        def start(self, setting):
+            super().start(setting)
+            self.seen = []
+
+        def decide(self, task, view):
+            self.seen.append(("decided", task.task_id))
+            return Decision(1, (0.5, 0.5, 1.0)[task.task_id])
+
+        def observe_part(self, part):
+            self.seen.append(("part", part.task_id, part.cpu_time, part.accelerator_time, part.finish))
+
+        def observe(self, outcome):
+            self.seen.append(("task", outcome.task_id, outcome.cpu_time, outcome.accelerator_time, outcome.finish))
+
+    # On the GPU the half of the first task takes a second, on the CPU four; both halves of the second end together.
+    physics = TablePhysics(np.array([[8.0, 2.0], [2.0, 2.0], [1.0, 1.0]]))
+    arrivals = [0.0, 10.0, 11.0]
+    workload = Workload.from_tasks([Task(i, 100, 0.5, 0, arrival_time=at) for i, at in enumerate(arrivals)])
+    between = Workload.from_tasks([Task(0, 100, 0.5, 0), Task(2, 100, 0.5, 0, arrival_time=2.0)])
+    learner = Learner()
+    Cluster(workstation(1), physics).run(workload, learner)
+    assert learner.seen == [
+        ("decided", 0), ("part", 0, 0.0, 1.0, 1.0), ("task", 0, 4.0, 1.0, 4.0),
+        ("decided", 1), ("task", 1, 1.0, 1.0, 11.0), ("decided", 2), ("task", 2, 0.0, 1.0, 12.0),
+    ]  # fmt: skip
+    Cluster(workstation(1), physics).run(between, learner)
+    assert [entry[:2] for entry in learner.seen] == [
+        ("decided", 0), ("part", 0), ("decided", 2), ("task", 2), ("task", 0)
+    ]  # fmt: skip
+
+
 def test_unequal_device_of_the_same_kind_is_its_own_class():
     platform = Platform("odd", (cpu(), Device("gpu_0"), Device("gpu_1", watts=60), Device("gpu_2")))
     assert platform.class_of.tolist() == [0, 1, 2, 1]

@@ -37,8 +37,8 @@ from ..core.outcome import FAILED
 if TYPE_CHECKING:
     from .cluster import Cluster
 
-#: Kinds of events by priority; `FREE` is the end of a split task's shorter part.
-FINISH, FREE, RELEASE = 0, 1, 2
+#: Kinds of events by priority; `PART` is the end of the part of a split task that ends before the other.
+FINISH, PART, RELEASE = 0, 1, 2
 Progress = Callable[[int], None]
 
 
@@ -111,9 +111,11 @@ class EventRun:
             self.events.append((float(self.workload.arrival_time[row]), RELEASE, row))
         heapq.heapify(self.events)
         looked_at = -np.inf
-        for now, finished, released in self._events_by_time():
+        for now, finished, parts, released in self._events_by_time():
             for row in finished:
                 self._finish(row, now)
+            for row in parts:
+                self._end_part(row)
             for row in released:
                 if isinstance(self.scheduler, Online):
                     self._decide(row, now)
@@ -131,7 +133,7 @@ class EventRun:
                 where=f"scheduler {type(self.scheduler).__name__}",
             )  # fmt: skip
 
-    def _events_by_time(self) -> Iterator[tuple[float, list[int], list[int]]]:
+    def _events_by_time(self) -> Iterator[tuple[float, list[int], list[int], list[int]]]:
         """Yield all events of one time together; handling them may add events at the same time."""
         while self.events:
             now = self.events[0][0]
@@ -139,7 +141,7 @@ class EventRun:
             while self.events and self.events[0][0] == now:
                 _, priority, row = heapq.heappop(self.events)
                 batch[priority].append(row)
-            yield now, batch[FINISH], batch[RELEASE]
+            yield now, *batch
 
     def _finish(self, row: int, now: float) -> None:
         if self.outcomes.status[row] != FAILED:
@@ -151,6 +153,11 @@ class EventRun:
             self.missing[child] -= 1
             if self.missing[child] == 0:
                 heapq.heappush(self.events, (max(now, float(self.workload.arrival_time[child])), RELEASE, child))
+
+    def _end_part(self, row: int) -> None:
+        part = self.outcomes[row].earlier_part
+        if part is not None and self.scheduler.learns_from_parts:
+            self.scheduler.observe_part(part)
 
     def _decide(self, row: int, now: float) -> None:
         assert isinstance(self.scheduler, Online)
@@ -176,9 +183,9 @@ class EventRun:
         place_released(row, device, fraction, now, self.workload, self.table[row], out, self.cluster, self.links)
         placed = None if out.status[row] == FAILED else out[row]
         heapq.heappush(self.events, (now if placed is None else placed.finish, FINISH, row))
-        if placed is not None and 0.0 < placed.fraction < 1.0 and isinstance(self.scheduler, Central):
-            first = min(placed.cpu_start + placed.cpu_time, placed.accelerator_start + placed.accelerator_time)
-            heapq.heappush(self.events, (first, FREE, row))
+        part = None if placed is None else placed.earlier_part
+        if part is not None and (self.scheduler.learns_from_parts or isinstance(self.scheduler, Central)):
+            heapq.heappush(self.events, (part.finish, PART, row))
         self.decided += 1
         if self.decided % 1024 == 0:
             self.progress(1024)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import math
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -88,6 +89,16 @@ class Outcome:
     def wait(self) -> float:
         """Seconds of latency beyond the execution time."""
         return self.latency - self.time
+
+    @property
+    def earlier_part(self) -> Outcome | None:
+        """The part of a split task that ends before the other, as an outcome; None if no part ends earlier."""
+        cpu_end, accelerator_end = self.cpu_start + self.cpu_time, self.accelerator_start + self.accelerator_time
+        if cpu_end < accelerator_end:
+            return replace(self, accelerator_start=math.nan, accelerator_time=0.0)
+        if accelerator_end < cpu_end:
+            return replace(self, cpu_start=math.nan, cpu_time=0.0)
+        return None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Call order, for every kind of scheduler:
 
     start(setting)            once, before the first task; resets everything the scheduler remembers
     decide | pick | plan      see the three protocols below
+    observe_part(part)        when a part of a split task ends before the other
     observe(outcome)          at the task's virtual finish, never earlier
 
 A scheduler declares which durations it knows. With `Knowledge.NOTHING` it gets no time model; with `TOLD` it gets
@@ -417,6 +418,15 @@ class Scheduler(ABC):
     def observe(self, outcome: Outcome) -> None:  # noqa: B027  most schedulers do not learn
         """Learn from a finished task. The default does nothing."""
 
+    def observe_part(self, part: Outcome) -> None:  # noqa: B027  as above
+        """Learn from a part of a split task that ended before the other. The default does nothing.
+
+        Parameters
+        ----------
+        part
+            Outcome without the part that still runs. `observe` follows with both parts when the task has finished.
+        """
+
     def forget(self, task_id: int) -> None:  # noqa: B027  as above
         """Drop a task that will not be observed: it was cancelled or failed. The default does nothing."""
 
@@ -429,6 +439,11 @@ class Scheduler(ABC):
     def learns(self) -> bool:
         """Whether outcomes must be passed to `observe`."""
         return type(self).observe is not Scheduler.observe
+
+    @property
+    def learns_from_parts(self) -> bool:
+        """Whether parts that end before their task must be passed to `observe_part`."""
+        return type(self).observe_part is not Scheduler.observe_part
 
     def prediction(self) -> Prediction | None:
         """Return the predicted durations of the task that was decided last; None if there are none."""

@@ -72,7 +72,8 @@ class OnlineScheduler:
         self._started = False
         self._waiting: deque[Task] = deque()
         self._now = 0.0
-        self._running: list[tuple[float, int, Outcome]] = []  # by virtual finish
+        # Tasks, and parts that end before their task, by virtual finish: time, whether a part, id, outcome.
+        self._running: list[tuple[float, bool, int, Outcome]] = []
         self._ids: set[int] = set()
 
     def submit_task(self, task: Task) -> None:
@@ -107,7 +108,10 @@ class OnlineScheduler:
             view = View(self._now, self.cluster.free_at_view, self.cluster.platform)
             decision = self.scheduler.decide(task, view)
             outcome = self.cluster.simulate(task, decision)
-            heapq.heappush(self._running, (outcome.finish, task.task_id, self._labelled(task, outcome)))
+            heapq.heappush(self._running, (outcome.finish, False, task.task_id, self._labelled(task, outcome)))
+            part = outcome.earlier_part
+            if part is not None and self.scheduler.learns_from_parts:
+                heapq.heappush(self._running, (part.finish, True, task.task_id, part))
             done.append(Placement(task, decision, outcome))
         return done
 
@@ -118,7 +122,11 @@ class OnlineScheduler:
     def _report_finished(self) -> None:
         """Report the outcomes whose virtual finish has come; the scheduler learns of none earlier."""
         while self._running and self._running[0][0] <= self._now:
-            self.scheduler.observe(heapq.heappop(self._running)[2])
+            _, is_part, _, outcome = heapq.heappop(self._running)
+            if is_part:
+                self.scheduler.observe_part(outcome)
+            else:
+                self.scheduler.observe(outcome)
 
     def _labelled(self, task: Task, outcome: Outcome) -> Outcome:
         if not self.scheduler.wants_labels:

@@ -187,6 +187,15 @@ class PredictionRecorder(Online):
             self._predictions[task.task_id] = float(split_times(row, device, fraction, view.platform)[0])
         return decision
 
+    @property
+    def learns_from_parts(self) -> bool:
+        """Whether the learner learns from parts that end before their task."""
+        return self.learner.learns_from_parts
+
+    def observe_part(self, part: Outcome) -> None:
+        """Pass the outcome of a part on to the learner."""
+        self.learner.observe_part(part)
+
     def observe(self, outcome: Outcome) -> None:
         """Pass the outcome on to the learner."""
         self.learner.observe(outcome)

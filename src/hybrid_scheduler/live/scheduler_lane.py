@@ -95,7 +95,8 @@ class SchedulerLane:
         self._explanations: dict[int, Explanation] = {}
         # Outcomes by virtual finish. Those that an earlier process decided come with their task: the scheduler does
         # not know these tasks, but its duration model can still learn from them.
-        self._pending: list[tuple[float, int, Outcome, Task | None]] = []
+        # Of tasks and parts that end at the same time, tasks come first.
+        self._pending: list[tuple[float, bool, int, Outcome, Task | None]] = []
 
     @property
     def version(self) -> int | None:
@@ -169,11 +170,13 @@ class SchedulerLane:
         """Report the outcomes that have finished by now; returns True if the model changed."""
         before = self.version
         while self._pending and self._pending[0][0] <= now:
-            _, _, outcome, task = heapq.heappop(self._pending)
-            if task is None:
-                self.scheduler.observe(outcome)
-            else:
+            _, is_part, _, outcome, task = heapq.heappop(self._pending)
+            if task is not None:
                 self._relearn(task, outcome)
+            elif is_part:
+                self.scheduler.observe_part(outcome)
+            else:
+                self.scheduler.observe(outcome)
         return self.version != before
 
     def decide(self, row: int) -> None:
@@ -211,7 +214,10 @@ class SchedulerLane:
             outcome = outcomes[row]
             if self.scheduler.wants_labels:
                 outcome = replace(outcome, labels=self.cluster.labels(outcome.task_id, times))
-            heapq.heappush(self._pending, (outcome.finish, outcome.task_id, outcome, None))
+            heapq.heappush(self._pending, (outcome.finish, False, outcome.task_id, outcome, None))
+            part = outcome.earlier_part
+            if part is not None and self.scheduler.learns_from_parts:
+                heapq.heappush(self._pending, (part.finish, True, part.task_id, part, None))
 
     def _explain(self, task_id: int) -> None:
         """Keep the values by which the last decision was made, for the newest tasks."""
@@ -342,7 +348,7 @@ class SchedulerLane:
             if outcome.finish <= now:
                 self._relearn(task, outcome)
             else:
-                heapq.heappush(self._pending, (outcome.finish, task.task_id, outcome, task))
+                heapq.heappush(self._pending, (outcome.finish, False, task.task_id, outcome, task))
 
 
 @dataclass(frozen=True, slots=True)
