@@ -20,7 +20,7 @@ from hybrid_scheduler.core import Floats, Platform
 from hybrid_scheduler.core.platform import platform_named, workstation
 from hybrid_scheduler.learning.duration.duration_files import SHIPPED_PRIOR, save_prior
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
-from hybrid_scheduler.learning.duration.hierarchical_regression import FEATURES, DurationPrior, class_weights
+from hybrid_scheduler.learning.duration.learner_state import FEATURES, DurationPrior, class_weights
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 from .learning_cases import random_platform

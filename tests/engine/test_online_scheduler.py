@@ -8,7 +8,7 @@ from hybrid_scheduler import Cluster, Decision, InvalidInputError, Online, Onlin
 from hybrid_scheduler.testing import small_workload
 
 
-@pytest.mark.parametrize("name", ["round_robin", "greedy", "earliest_finish", "price_index"])
+@pytest.mark.parametrize("name", ["round_robin", "greedy", "earliest_finish", "price_index", "hybrid_ml"])
 def test_queue_gives_the_schedule_of_a_batch_run(name):
     workload = small_workload(80)
     front = OnlineScheduler(name, num_gpus=4)

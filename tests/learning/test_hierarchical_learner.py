@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from hybrid_scheduler import (
     AnalyticPhysics,
     Cluster,
+    Decision,
     Device,
     InvalidInputError,
     Noise,
@@ -26,8 +28,7 @@ from hybrid_scheduler.core import View, cpu
 from hybrid_scheduler.learning import ModelFileError
 from hybrid_scheduler.learning.duration.duration_files import load_prior, save_prior
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
-from hybrid_scheduler.learning.duration.hierarchical_regression import FEATURES, MOST_KINDS
-from hybrid_scheduler.learning.duration.learned_placement import Limits
+from hybrid_scheduler.learning.duration.learner_state import FEATURES, MOST_KINDS, Limits
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import fork_join_workload, small_workload
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -144,6 +145,77 @@ def test_small_parts_find_out_that_a_kind_is_faster_on_the_cpu():
     assert (probing.fraction[odd] > 0.5).sum() < 10 < (bold.fraction[odd] > 0.5).sum()
     assert 3.0 * probing.latency.mean() < bold.latency.mean()
     assert 0.8 <= probing.fraction[0] < 1.0
+
+
+def test_fast_part_of_a_split_task_is_learned_before_the_slow_part_ends():
+    scheduler = create(SPEC)
+    Cluster().run(mixed(50), scheduler)
+    learner = scheduler.hierarchical_
+    before, predicted = learner.seen, learner.predict(mixed(20))
+    task = Task(1000, 500.0, 0.5, memory_required=10.0)
+    scheduler.decide(task, View(0.0, np.zeros(5), workstation()))
+    learner.remember(task, Decision(1, 0.5))
+    learner.placement.pending[:] = 1
+    outcome = Outcome(1000, 1, 0.5, 0.0, 0.0, 8.0, 0.0, 0.5)
+    scheduler.observe_part(outcome.earlier_part)
+    assert learner.seen == before + 1
+    assert (learner.placement.pending.sum(axis=1) < 2).tolist() == [False, True]
+    assert (learner.predict(mixed(20))[:, 1, 0] != predicted[:, 1, 0]).all()
+    scheduler.observe_part(outcome.earlier_part)  # a repetition
+    scheduler.observe(outcome)
+    assert learner.seen == before + 2
+    scheduler.observe(outcome)
+    assert learner.seen == before + 2
+
+
+def test_parts_and_whole_tasks_teach_the_same():
+    """Without other outcomes in between, it does not matter whether a part was observed on its own."""
+    task, weights = Task(1000, 500.0, 0.5, memory_required=10.0), []
+    for in_parts in (True, False):
+        scheduler = create(SPEC)
+        Cluster().run(mixed(50), scheduler)
+        scheduler.hierarchical_.remember(task, Decision(1, 0.5))
+        outcome = Outcome(1000, 1, 0.5, 0.0, 0.0, 0.5, 0.0, 1.0)
+        if in_parts:
+            scheduler.observe_part(outcome.earlier_part)
+        scheduler.observe(outcome)
+        weights.append(scheduler.hierarchical_.model.weights)
+    np.testing.assert_array_equal(*weights)
+
+
+def test_a_loaded_model_learns_no_part_twice(tmp_path):
+    path = tmp_path / "learned.safetensors"
+    task, outcome = Task(1000, 500.0, 0.5, memory_required=10.0), Outcome(1000, 1, 0.5, 0.0, 0.0, 8.0, 0.0, 0.5)
+    scheduler = create(SPEC)
+    Cluster().run(mixed(50), scheduler)
+    scheduler.hierarchical_.remember(task, Decision(1, 0.5))
+    scheduler.observe_part(outcome.earlier_part)
+    scheduler.save_model(path)
+    again = HybridML(model=path)
+    Cluster().start_scheduler(again, mixed(5))
+    seen = again.hierarchical_.seen
+    again.learn_from(task, outcome)
+    assert again.hierarchical_.seen == seen + 1
+    again.learn_from(task, replace(outcome, accelerator_time=9.0, accelerator_start=1.0))
+    assert again.hierarchical_.seen == seen + 3
+
+
+def test_a_part_that_runs_longer_than_predicted_counts_before_it_ends():
+    expected = []
+    for elapsed in (1e-6, 1000.0):
+        scheduler = create(SPEC)
+        Cluster().run(mixed(50), scheduler)
+        tasks = [Task(i, 500.0, 0.5, memory_required=10.0, kind="new") for i in (1000, 1001)]
+        decision = scheduler.decide(tasks[0], View(1e4, np.zeros(5), workstation()))
+        scheduler.decide(tasks[1], View(1e4 + elapsed, np.zeros(5), workstation()))
+        column = workstation().class_of[decision.device] if decision.fraction > 0 else 0
+        expected.append(scheduler.prediction().times[column].sum())
+    assert expected[1] > 10.0 * expected[0]
+
+
+def test_runs_repeat_exactly():
+    runs = [Cluster().run(with_kinds(mixed(400, 0.9), 3), create(SPEC)).outcomes for _ in range(2)]
+    np.testing.assert_array_equal(runs[0].latency, runs[1].latency)
 
 
 def test_nothing_is_pending_after_a_run():

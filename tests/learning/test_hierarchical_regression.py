@@ -7,18 +7,14 @@ from numba import njit
 from hybrid_scheduler import Device, Platform, workstation
 from hybrid_scheduler.core import cpu
 from hybrid_scheduler.learning.duration.hierarchical_regression import (
-    FEATURES,
-    NOISE,
     add_kind,
     condition,
-    kind_capacity,
     learn_part,
-    new_state,
     predict,
     predict_classes,
     task_features,
-    with_kinds,
 )
+from hybrid_scheduler.learning.duration.learner_state import FEATURES, NOISE, kind_capacity, new_state, with_kinds
 
 
 @njit

@@ -48,6 +48,7 @@ from ..learning.duration.compiled_placement import (
     NOTE,
     PRICED,
     WEIGHT,
+    FractionForest,
     compiled_choice,
     compiled_greedy_choice,
 )
@@ -65,7 +66,6 @@ from ..learning.duration.online_duration_model import (
     newest_number,
 )
 from ..learning.fallback_guard import FallbackGuard
-from ..learning.fraction_model import FractionForest
 from ..learning.model_files import DEFAULT_TIMES, ModelFileError, load_duration_model
 from ..physics import objective_scales
 from .registry import Look, register
@@ -193,6 +193,11 @@ class HybridML(Online):
     def learns(self) -> bool:
         """Whether outcomes must be passed to `observe`."""
         return self.learn
+
+    @property
+    def learns_from_parts(self) -> bool:
+        """Whether parts that end before their task must be passed to `observe_part`: for the regression."""
+        return self.durations == "hierarchical" and self.learn
 
     @property
     def state(self) -> str:
@@ -411,6 +416,11 @@ class HybridML(Online):
             self.forest_.learn(task, outcome)
         else:
             self.hierarchical_.learn_from(task, outcome)
+
+    def observe_part(self, part: Outcome) -> None:
+        """Learn from a part that ended before the rest of its task; see `Scheduler.observe_part`."""
+        if self.durations == "hierarchical":
+            self.hierarchical_.observe_part(part)
 
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...core import Floats
 from ...core.atomic_files import write_atomically
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
-from .hierarchical_regression import FEATURES, MOST_KINDS, DurationPrior
+from .learner_state import FEATURES, MOST_KINDS, DurationPrior
 
 #: Snapshots: name and version of the format, and the largest size.
 FORMAT, FORMAT_VERSION, _MAX_BYTES = "hybrid-scheduler durations", "1", 256 * 2**20

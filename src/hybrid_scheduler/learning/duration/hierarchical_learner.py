@@ -43,27 +43,13 @@ from ..model_files import ModelFileError
 from .duration_files import DurationSnapshot, load_prior, load_snapshot
 from .duration_model import DurationModel
 from .fitting import LEAST_SAMPLES, Pretrained, evenly_spread, tasks_as_workload
-from .hierarchical_regression import (
-    MOST_KINDS,
-    SCORED,
-    DurationPrior,
-    ModelState,
-    doubt,
-    flaw_of,
-    kind_capacity,
-    new_state,
-    with_kinds,
-)
 from .learned_placement import (
+    ACCELERATOR_SIDE,
+    BOTH_SIDES,
+    CPU_SIDE,
     SAFE,
-    Limits,
-    PlacementState,
-    flaw_in,
-    new_placement,
-    recent_window,
     restart_clock,
     set_objective,
-    with_more_kinds,
 )
 from .learner_loop import (
     CHANGE,
@@ -80,6 +66,23 @@ from .learner_loop import (
     predict_table,
     relearn_recent,
     take_scores_one,
+)
+from .learner_state import (
+    MOST_KINDS,
+    SCORED,
+    DurationPrior,
+    Limits,
+    ModelState,
+    PlacementState,
+    doubt,
+    flaw_in,
+    flaw_of,
+    kind_capacity,
+    new_placement,
+    new_state,
+    recent_window,
+    with_kinds,
+    with_more_kinds,
 )
 from .online_duration_model import LearningEvent, ModelVersion, append_bounded, newest_number
 
@@ -149,7 +152,8 @@ class HierarchicalLearner(Online):
         #: Finish and task of the last outcome, and of the last one that a loaded model had learned from.
         self._last, self._loaded_last = (-math.inf, -1), (-math.inf, -1)
         self._restored = self._tried = False
-        self._decided: dict[int, tuple[Task, Decision]] = {}
+        #: Tasks under way, with the sides whose parts have not been learned from.
+        self._decided: dict[int, tuple[Task, Decision, int]] = {}
         self._recent: deque[tuple[float, float, float, int]] = deque(maxlen=_SCALE_TASKS)
         self._scales_in = 1
 
@@ -178,7 +182,7 @@ class HierarchicalLearner(Online):
                     seconds, on_cpu = float(table[row, column].sum()), bool(platform.is_cpu[device])
                     compiled_entry(learn_one)(
                         self.model, size, intensity, memory, number, device, float(not on_cpu),
-                        seconds if on_cpu else 0.0, 0.0 if on_cpu else seconds, self.devices,
+                        seconds if on_cpu else 0.0, 0.0 if on_cpu else seconds, BOTH_SIDES, self.devices,
                     )  # fmt: skip
         doubt(self.model, fresh, np.array([own for _, own in columns]))
         self.versions = [ModelVersion(1, fitted.samples, None, "pretrained", 0)]
@@ -271,9 +275,18 @@ class HierarchicalLearner(Online):
 
     def remember(self, task: Task, decision: Decision) -> None:
         """Keep a decision until its outcome is observed."""
-        self._decided[task.task_id] = task, decision
+        self._decided[task.task_id] = task, decision, BOTH_SIDES
         if len(self._decided) > _MAX_PENDING:
             self.forget(next(iter(self._decided)))
+
+    def observe_part(self, part: Outcome) -> None:
+        """Learn from a part that ended before the rest of its task; see `Scheduler.observe_part`."""
+        decided = self._decided.get(part.task_id)
+        if decided is not None and decided[2] == BOTH_SIDES:
+            task, decision, _ = decided
+            ended, left = _sides_of(part)
+            self._decided[part.task_id] = task, decision, left
+            self._learn_outcome(task, decision, part, ended)
 
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task; see `Scheduler.observe`."""
@@ -282,15 +295,22 @@ class HierarchicalLearner(Online):
     def learn_decided(self, outcome: Outcome) -> bool:
         """Learn from a task that this scheduler decided; True if it revealed a change of the machine."""
         decided = self._decided.pop(outcome.task_id, None)
-        return decided is not None and self._learn_outcome(*decided, outcome)
+        if decided is None:
+            return False
+        task, decision, sides = decided
+        return self._learn_outcome(task, decision, outcome, sides)
 
     def learn_from(self, task: Task, outcome: Outcome) -> bool:
         """Learn from a task that another process decided; True if it revealed a change of the machine.
 
-        Outcomes that a loaded model had already learned from are left out.
+        Outcomes and parts that a loaded model had already learned from are left out.
         """
-        known = (outcome.finish, outcome.task_id) <= self._loaded_last
-        return not known and self._learn_outcome(task, None, outcome)
+        if (outcome.finish, outcome.task_id) <= self._loaded_last:
+            return False
+        part = outcome.earlier_part
+        known = part is not None and (part.finish, part.task_id) <= self._loaded_last
+        sides = _sides_of(part)[1] if part is not None and known else BOTH_SIDES
+        return self._learn_outcome(task, None, outcome, sides)
 
     def request_training(self, trigger: str = "request") -> bool:
         """Learn anew from the prior and the recent outcomes alone; False if there are too few.
@@ -330,15 +350,15 @@ class HierarchicalLearner(Online):
     def _note_change(self, task_id: int) -> None:
         self._note("drift", task_id, "a device's durations changed; what was learned about it counts less")
 
-    def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome) -> bool:
+    def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome, sides: int) -> bool:
         kind = self.number(task.kind)
         if decision is not None:
-            self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time)
+            self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time, sides)
         if not self.learn:
             return False
         changed = compiled_entry(learn_one)(
             self.model, task.size, task.compute_intensity, task.memory_required, kind,
-            outcome.device, outcome.fraction, outcome.cpu_time, outcome.accelerator_time, self.devices,
+            outcome.device, outcome.fraction, outcome.cpu_time, outcome.accelerator_time, sides, self.devices,
         )  # fmt: skip
         self._last = outcome.finish, outcome.task_id
         if changed:
@@ -351,13 +371,16 @@ class HierarchicalLearner(Online):
         """Drop a task that will not be observed."""
         decided = self._decided.pop(task_id, None)
         if decided is not None:
-            task, decision = decided
-            self._end_decision(self.number(task.kind), decision, 0.0, 0.0)
+            task, decision, sides = decided
+            self._end_decision(self.number(task.kind), decision, 0.0, 0.0, sides)
 
-    def _end_decision(self, kind: int, decision: Decision, cpu_time: float, accelerator_time: float) -> None:
+    def _end_decision(
+        self, kind: int, decision: Decision, cpu_time: float, accelerator_time: float, sides: int
+    ) -> None:
         compiled_entry(end_one)(
-            self.placement, kind, decision.device, decision.fraction, cpu_time, accelerator_time, self.devices
-        )
+            self.placement, kind, decision.device, decision.fraction, cpu_time, accelerator_time, sides,
+            self.devices,
+        )  # fmt: skip
 
     def predict(self, workload: Workload) -> Floats:
         """Return mean and standard deviation of the log seconds of every task on every class of device."""
@@ -387,7 +410,7 @@ class HierarchicalLearner(Online):
     ) -> None:
         """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
-            self._running = empty_heap(len(workload))
+            self._running = empty_heap(2 * len(workload))
             if self._restored and len(workload):
                 self._restart_clock(float(workload.arrival_time[0]))
         numbers, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
@@ -405,8 +428,8 @@ class HierarchicalLearner(Online):
         names = [_short(name) for name in workload.kinds]
         self._reserve(min(len(self.kinds.keys() | set(names)), MOST_KINDS))
         numbers = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
-        # A row is decided once, and those that run are learned from once.
-        return numbers, np.empty((3 * (end - begin) + 2 * under_way, LOG_COLUMNS))
+        # A row is decided once, and learned from twice at most; each time may reveal a change and give a version.
+        return numbers, np.empty((5 * (end - begin) + 4 * under_way, LOG_COLUMNS))
 
     def finish_rows(self, workload: Workload, numbers: Ints, log: Floats) -> None:
         """Note the kinds and the events of a compiled loop."""
@@ -517,6 +540,12 @@ class HierarchicalLearner(Online):
 
     def _parts(self) -> dict[str, dict[str, NDArray[Any]]]:
         return _parts_of(self.model, self.placement, self.record)
+
+
+def _sides_of(part: Outcome) -> tuple[int, int]:
+    """Return the side of a part that has ended, and the other one."""
+    sides = (CPU_SIDE, ACCELERATOR_SIDE)
+    return sides if not math.isnan(part.cpu_start) else sides[::-1]
 
 
 def _short(name: str) -> str:

@@ -15,72 +15,63 @@ A mean per class and task kind, corrected for size alone, is kept beside the reg
 is the estimate of last resort: `trusted_log_seconds` returns it for a class where it errs less.
 
 Other compiled loops use `task_features`, `predict_classes` and `learn_part`. All state is in flat arrays
-(`ModelState`), which compiled functions change in place.
+(`ModelState` in `learner_state.py`), which compiled functions change in place.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numpy.typing import NDArray
 
 from ...compiled import inner
-from ...core import Floats, Ints, Platform
+from .learner_state import (
+    ABSOLUTE,
+    BLOCKS,
+    CLASS_MEAN,
+    DOWN,
+    ERROR,
+    FEATURES,
+    INTENSITY,
+    KIND,
+    KIND_FEATURES,
+    KINDS,
+    LAW_ERROR,
+    LAW_SCORED,
+    LOG_MEMORY,
+    LOG_SECONDS,
+    LOG_SIZE,
+    LOG_SQUARES,
+    LOGS,
+    MEAN_ERROR,
+    MEMORY,
+    NARROW_ERROR,
+    NOISE,
+    NOISE_WEIGHT,
+    PER_KIND,
+    RECENT,
+    RESIDUAL,
+    SCORED,
+    SIZE,
+    SQUARED,
+    TOP,
+    UP,
+    WIDE_ERROR,
+)
 
-#: Features of a task: 1, u, i, m, u², i², log(intensity + 0.5), where u is the log size, i the intensity and m the
-#: log memory, all centred. Blocks of task kinds use the first five.
-FEATURES, _KIND_FEATURES = 7, 5
 #: Logarithm of the size at which the features are centred.
 _CENTRE = 7.0
-#: Outcomes per class that corrections look back on, those kept after a change, and how often residuals are renewed.
-_RECENT, _KEPT, _RENEW = 512, 2, 32
-#: Most task kinds with blocks of their own; further ones share the blocks of all kinds.
-MOST_KINDS = 64
-
-# Entries of `layout`: coordinates in use, task kinds in use, blocks, first coordinate of task kinds, their length.
-# Last, whether a prior says what a unit of work takes.
-_SIZE, _KINDS, _BLOCKS, _TOP, _PER_KIND, INFORMED = range(6)
-# Columns of `stats`: mean squared error of the law, with the narrow and with the wide correction; outcomes in
-# these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of the
-# predictions and of the means by kind; the mean over all kinds.
-_LAW_ERROR, _NARROW_ERROR, _WIDE_ERROR, _SCORED, NOISE, _NOISE_WEIGHT, _UP, _DOWN = range(8)
-ERROR, _MEAN_ERROR, _CLASS_MEAN = range(8, 11)
-_STATS = 11
-# Entries of `scores`, over the outcomes since they were last set to 0: their number, sums of absolute and squared
-# log errors, and of log seconds and their squares.
-SCORED, _ABSOLUTE, _SQUARED, _LOGS, _LOG_SQUARES = range(5)
-# Columns of `recent`: log size, intensity, MB, the feature of log memory, task kind, log seconds of the whole task,
-# residual.
-_LOG_SIZE, _INTENSITY, _MEMORY, _LOG_MEMORY, _KIND, _LOG_SECONDS, _RESIDUAL = range(7)
+#: Outcomes that are kept after a change, and how often residuals are renewed.
+_KEPT, _RENEW = 2, 32
 # Columns of `fixed`: cost of a part however small, as seconds and as a share of the whole; then the moments of
 # their least squares: unit of time, sums of w, w x, w x², w y, w x y.
 _FIXED_SECONDS, _FIXED_SHARE, _UNIT, _W, _WX, _WXX, _WY, _WXY = range(8)
-
-# Prior of the weights by level: means, and standard deviations around them.
-#                     1     u    i     m     u²    i²   log
-_MEAN = np.array([-2.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0])
-_CPU_MEAN = np.array([0.3, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
-_ALL_DEVICES = np.array([8.0, 0.7, 0.7, 0.2, 0.05, 0.7, 0.7])
-_DEVICE_KIND = np.array([1.0, 0.1, 0.35, 0.05, 0.015, 0.25, 0.25])
-_DEVICE_CLASS = np.array([0.8, 0.06, 0.25, 0.03, 0.012, 0.2, 0.2])
-_TASK_KIND = np.array([0.7, 0.3, 0.2, 0.06, 0.06])
-_TASK_KIND_ON_DEVICE_KIND = np.array([1.2, 0.3, 0.3, 0.1, 0.1])
-_TASK_KIND_ON_CLASS = np.array([0.3, 0.06, 0.06, 0.03, 0.012])
-_TRANSFER, _TASK_KIND_TRANSFER = 0.65, 0.5
-_FIRST_NOISE, _FIRST_NOISE_WEIGHT = 0.18, 2.4
-#: Spread of the first task kind, relative to that of others: it stands for all as long as there is no other.
-_FIRST_KIND = 0.3
 
 _NOISE_FLOOR, _NOISE_CEILING = 1e-4, 1.0
 #: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
 _PAYS, _LEAST_SCORED = 0.85, 10.0
 #: Change detection: limit of one standardised error, slack, and alarm level.
 _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
-#: Limit on numbers in stored arrays.
-_HUGE = 1e15
 #: Fewest predictions for an R².
 _LEAST_FOR_R2 = 10
 #: Standard deviations to which the effect of one outcome is limited.
@@ -89,8 +80,6 @@ _ROBUST = 4.0
 _BEYOND, _STEEPER = 0.4, 0.6
 #: Fixed cost of a part, as a share of the whole, that is possible before it is known.
 _FIXED_PRIOR = 0.15
-#: Standard deviation of log seconds of a class that was learned from another model's predictions.
-_PREDICTED = 0.1
 #: Variance that each outcome adds to the weights of its class.
 _DRIFT = 1e-7
 #: Exponent of the size in the means by kind, and the share of the newest outcome in them and in recent errors.
@@ -99,221 +88,14 @@ _SIZE_EXPONENT, _NEWEST = 1.3, 0.05
 _CLEARLY_LESS, _NEGLIGIBLE = 0.7, 0.1
 
 
-class ModelState(NamedTuple):
-    """Arrays of one model; `layout` says how many coordinates and task kinds are in use."""
-
-    layout: Ints
-    outcomes: Ints  # finished parts so far
-    weights: Floats
-    covariance: Floats
-    prior_variance: Floats
-    device_kind: Ints  # block of each class's kind of device
-    device_class: Ints  # block of each class; -1 where it is the only one of its kind of device
-    link: Floats  # seconds per MB, by class
-    stats: Floats
-    fixed: Floats
-    recent: Floats  # last outcomes of each class
-    recent_count: Ints
-    observed: Floats  # outcomes by class and task kind
-    largest: Floats  # largest log size seen, by class and task kind
-    means: Floats  # mean log seconds at the centre of the sizes, by class and task kind
-    errors: Floats  # recent mean absolute log error of predictions, by class and task kind
-    scores: Floats
-    coordinate: Ints  # scratch: coordinates of the last features
-    value: Floats  # scratch: their values
-    gain: Floats  # scratch
-
-
-_V, _M, _C, _I = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[::1]
-STATE = types.NamedTuple(
-    (_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _M, _M, _V, _I, _V, _V), ModelState
-)
-
-
-class DurationPrior(NamedTuple):
-    """Prior of the weights, learned on other machines: means and standard deviations.
-
-    Kinds of device that are not in it, and task kinds, have the general prior.
-    """
-
-    all_devices: Floats  # rows: mean, deviation
-    device_kinds: dict[str, Floats]
-    device_class: Floats  # deviation
-    transfer: Floats  # mean, deviation
-
-
-def new_state(platform: Platform, kinds: int = 1, prior: DurationPrior | None = None) -> ModelState:
-    """Return a model that has seen nothing.
-
-    Parameters
-    ----------
-    platform
-        Devices; durations are learned per class.
-    kinds
-        Number of task kinds to make space for.
-    prior
-        Weights learned on other machines.
-    """
-    classes = platform.classes
-    names = list(dict.fromkeys(device.kind for device in classes))
-    kind_of = [names.index(device.kind) for device in classes]
-    siblings = [kind_of.count(kind) for kind in range(len(names))]
-    device_class = np.full(len(classes), -1, np.int64)
-    blocks = 1 + len(names)
-    for c, kind in enumerate(kind_of):
-        if siblings[kind] > 1:
-            device_class[c] = blocks
-            blocks += 1
-    top = blocks * FEATURES + len(classes)
-    per_kind = blocks * _KIND_FEATURES + len(classes)
-    size = top + kinds * per_kind
-    weights, deviation = np.zeros(size), np.zeros(size)
-    weights[:FEATURES] = _MEAN if prior is None else prior.all_devices[0]
-    all_devices, device_class_spread = _ALL_DEVICES, _DEVICE_CLASS
-    if prior is not None:
-        all_devices, device_class_spread = prior.all_devices[1], prior.device_class
-    for block in range(blocks):
-        own = deviation[block * FEATURES : (block + 1) * FEATURES]
-        if block == 0:
-            own[:], by_kind = all_devices, _TASK_KIND
-        elif block > len(names):
-            own[:], by_kind = device_class_spread, _TASK_KIND_ON_CLASS
-        else:
-            own[:], by_kind = _DEVICE_KIND, _TASK_KIND_ON_DEVICE_KIND
-            mean = weights[block * FEATURES : (block + 1) * FEATURES]
-            if prior is not None and names[block - 1] in prior.device_kinds:
-                mean[:], own[:] = prior.device_kinds[names[block - 1]]
-            elif names[block - 1] == "cpu":
-                mean[:] = _CPU_MEAN
-            if siblings[block - 1] == 1:  # its only class has no block of its own
-                own[:] = np.hypot(own, device_class_spread)
-                by_kind = np.hypot(by_kind, _TASK_KIND_ON_CLASS)
-        for kind in range(kinds):
-            at = top + kind * per_kind + block * _KIND_FEATURES
-            deviation[at : at + _KIND_FEATURES] = (_FIRST_KIND if kind == 0 else 1.0) * by_kind
-    deviation[blocks * FEATURES : top] = _TRANSFER if prior is None else prior.transfer[1]
-    weights[blocks * FEATURES : top] = 0.0 if prior is None else prior.transfer[0]
-    for kind in range(kinds):
-        at = top + kind * per_kind + blocks * _KIND_FEATURES
-        deviation[at : at + len(classes)] = _TASK_KIND_TRANSFER
-    stats = np.zeros((len(classes), _STATS))
-    stats[:, NOISE], stats[:, _NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
-    most_features = 3 * (FEATURES + _KIND_FEATURES) + 2
-    return ModelState(
-        layout=np.array([top, 0, blocks, top, per_kind, prior is not None], np.int64),
-        outcomes=np.zeros(1, np.int64),
-        weights=weights,
-        covariance=np.diag(deviation**2),
-        prior_variance=deviation**2,
-        device_kind=np.array([1 + kind for kind in kind_of], np.int64),
-        device_class=device_class,
-        link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
-        stats=stats,
-        fixed=np.zeros((len(classes), 8)),
-        recent=np.zeros((len(classes), _RECENT, 7)),
-        recent_count=np.zeros(len(classes), np.int64),
-        observed=np.zeros((len(classes), kinds + 1)),
-        largest=np.full((len(classes), kinds + 1), -np.inf),
-        means=np.zeros((len(classes), kinds + 1)),
-        errors=np.zeros((len(classes), kinds + 1)),
-        scores=np.zeros(5),
-        coordinate=np.zeros(most_features, np.int64),
-        value=np.zeros(most_features),
-        gain=np.zeros(size),
-    )
-
-
-def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: DurationPrior | None = None) -> ModelState:
-    """Return the same model with space for more task kinds."""
-    wider = new_state(platform, kinds, prior)
-    size = len(state.weights)
-    wider.weights[:size] = state.weights
-    wider.covariance[:size, :size] = state.covariance
-    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores"):
-        getattr(wider, name)[:] = getattr(state, name)
-    for name in ("observed", "largest", "means", "errors"):
-        old = getattr(state, name)
-        getattr(wider, name)[:, : old.shape[1]] = old
-    return wider
-
-
-def doubt(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
-    """Make a model that learned from predictions uncertain enough for outcomes to correct it.
-
-    Parameters
-    ----------
-    state
-        The model.
-    stats
-        Its statistics before: the noise of predictions says nothing about that of outcomes.
-    known
-        Whether each class was predicted by a model of its own; others are as uncertain as new ones.
-    """
-    state.stats[:, NOISE:ERROR] = stats[:, NOISE:ERROR]
-    state.scores[:] = 0.0
-    for c, own in enumerate(known):
-        block = state.device_class[c] if state.device_class[c] >= 0 else state.device_kind[c]
-        at = block * FEATURES
-        state.covariance[at, at] += _PREDICTED**2 if own else state.prior_variance[at]
-        if not own:
-            state.observed[c], state.largest[c], state.recent_count[c] = 0.0, -np.inf, 0
-
-
-def class_weights(state: ModelState) -> tuple[Floats, Floats]:
-    """Return the weights of the features and the transfer efficiency by class, for the first task kind."""
-    _, _, blocks, top, _, _ = state.layout.tolist()
-    weights = np.zeros((len(state.link), FEATURES))
-    for c in range(len(weights)):
-        for block in (0, state.device_kind[c], state.device_class[c]):
-            if block >= 0:
-                weights[c] += state.weights[block * FEATURES : (block + 1) * FEATURES]
-                at = top + block * _KIND_FEATURES
-                weights[c, :_KIND_FEATURES] += state.weights[at : at + _KIND_FEATURES]
-    at = top + blocks * _KIND_FEATURES
-    transfer = state.weights[blocks * FEATURES : top] + state.weights[at : at + len(weights)]
-    return weights, transfer
-
-
-def in_kinds(numbers: Floats, kinds: int) -> bool:
-    """Return whether all numbers are those of task kinds in use, or -1."""
-    return bool(((numbers >= -1.0) & (numbers < kinds) & (numbers == np.floor(numbers))).all())
-
-
-def flaw_of(state: ModelState, kinds: int) -> str | None:
-    """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    size, used, blocks, top, per_kind, informed = state.layout.tolist()
-    expected = (len(state.prior_variance) - kind_capacity(state) * per_kind, kinds)
-    fits = (top, used) == expected and size == top + kinds * per_kind and informed in (0, 1)
-    if not fits or blocks * FEATURES + len(state.link) != top or (len(state.weights) - top) % per_kind:
-        return "another layout"
-    stored = (state.weights, state.covariance, state.stats, state.fixed, state.recent, state.observed, state.means)
-    arrays = (*stored, state.errors, state.scores)
-    if not all((np.abs(array) < _HUGE).all() for array in arrays) or not (state.largest < _HUGE).all():
-        return "numbers that are not finite or out of range"
-    if (np.diag(state.covariance) < -1e-6).any() or (state.observed < 0.0).any() or state.outcomes[0] < 0:
-        return "negative variances or counts"
-    if not (state.stats[:, NOISE] > 0.0).all() or (state.recent_count < 0).any():
-        return "a noise level or a count that is not positive"
-    for c, count in enumerate(np.minimum(state.recent_count, _RECENT).tolist()):
-        rows = state.recent[c, :count]
-        if not (in_kinds(rows[:, _KIND], kinds) and (rows[:, _MEMORY] >= 0.0).all()):
-            return "tasks that do not exist"
-    return None
-
-
-def kind_capacity(state: ModelState) -> int:
-    """Return the number of task kinds that the arrays have space for."""
-    return state.observed.shape[1] - 1
-
-
 @inner
 def add_kind(state):  # type: ignore[no-untyped-def]
     """Take the next task kind into use and return its number; -1 if there is no space."""
-    if state.layout[_KINDS] == state.observed.shape[1] - 1:
+    if state.layout[KINDS] == state.observed.shape[1] - 1:
         return -1
-    state.layout[_KINDS] += 1
-    state.layout[_SIZE] += state.layout[_PER_KIND]
-    return state.layout[_KINDS] - 1
+    state.layout[KINDS] += 1
+    state.layout[SIZE] += state.layout[PER_KIND]
+    return state.layout[KINDS] - 1
 
 
 # ------------------------------------------------------------------------------------------ prediction
@@ -336,7 +118,7 @@ def task_features(size, intensity, memory, features):  # type: ignore[no-untyped
 @inner
 def _expand(state, features, c, kind):  # type: ignore[no-untyped-def]
     """Write the coordinates of one class and task kind; return the number of those of work, and of all."""
-    kind_base = state.layout[_TOP] + kind * state.layout[_PER_KIND]
+    kind_base = state.layout[TOP] + kind * state.layout[PER_KIND]
     n = 0
     for level in range(3):
         block = 0 if level == 0 else state.device_kind[c] if level == 1 else state.device_class[c]
@@ -346,15 +128,15 @@ def _expand(state, features, c, kind):  # type: ignore[no-untyped-def]
                 state.value[n] = features[j]
                 n += 1
             if kind >= 0:
-                for j in range(_KIND_FEATURES):
-                    state.coordinate[n] = kind_base + block * _KIND_FEATURES + j
+                for j in range(KIND_FEATURES):
+                    state.coordinate[n] = kind_base + block * KIND_FEATURES + j
                     state.value[n] = features[j]
                     n += 1
     work = n
-    state.coordinate[n] = state.layout[_BLOCKS] * FEATURES + c
+    state.coordinate[n] = state.layout[BLOCKS] * FEATURES + c
     n += 1
     if kind >= 0:
-        state.coordinate[n] = kind_base + state.layout[_BLOCKS] * _KIND_FEATURES + c
+        state.coordinate[n] = kind_base + state.layout[BLOCKS] * KIND_FEATURES + c
         n += 1
     return work, n
 
@@ -410,17 +192,17 @@ def _corrections(state, c, kind, log_size, intensity, log_memory):  # type: igno
     """Return the mean residual of recent tasks of the kind, shrunk towards 0: of nearly equal size, and alike."""
     recent = state.recent[c]
     narrow_sum, narrow_weight, wide_sum, wide_weight = 0.0, 0.0, 0.0, 0.0
-    for r in range(min(state.recent_count[c], _RECENT)):
-        if recent[r, _KIND] == kind:
-            distance = abs(recent[r, _LOG_SIZE] - log_size)
+    for r in range(min(state.recent_count[c], RECENT)):
+        if recent[r, KIND] == kind:
+            distance = abs(recent[r, LOG_SIZE] - log_size)
             if distance < 0.4:
                 near = max(0.0, 1.0 - distance * 10.0)
-                narrow_sum += near * recent[r, _RESIDUAL]
+                narrow_sum += near * recent[r, RESIDUAL]
                 narrow_weight += near
                 near = 1.0 - distance * 2.5
-                near *= max(0.0, 1.0 - 3.0 * abs(recent[r, _INTENSITY] - intensity))
-                near *= max(0.0, 1.0 - 0.5 * abs(recent[r, _LOG_MEMORY] - log_memory))
-                wide_sum += near * recent[r, _RESIDUAL]
+                near *= max(0.0, 1.0 - 3.0 * abs(recent[r, INTENSITY] - intensity))
+                near *= max(0.0, 1.0 - 0.5 * abs(recent[r, LOG_MEMORY] - log_memory))
+                wide_sum += near * recent[r, RESIDUAL]
                 wide_weight += near
     return narrow_sum / (narrow_weight + 0.7), wide_sum / (wide_weight + 0.7)
 
@@ -428,9 +210,9 @@ def _corrections(state, c, kind, log_size, intensity, log_memory):  # type: igno
 @inner
 def _error_column(state, c):  # type: ignore[no-untyped-def]
     """Return the column of `stats` with the error of the law or of the correction that is used now."""
-    best, least = _LAW_ERROR, _PAYS * state.stats[c, _LAW_ERROR]
-    if state.stats[c, _SCORED] >= _LEAST_SCORED:
-        for column in (_NARROW_ERROR, _WIDE_ERROR):
+    best, least = LAW_ERROR, _PAYS * state.stats[c, LAW_ERROR]
+    if state.stats[c, LAW_SCORED] >= _LEAST_SCORED:
+        for column in (NARROW_ERROR, WIDE_ERROR):
             if state.stats[c, column] < least:
                 best, least = column, state.stats[c, column]
     return best
@@ -451,9 +233,9 @@ def predict(state, features, c, kind, log_size, intensity, memory):  # type: ign
         variance += (_STEEPER * beyond) ** 2
     mean = math.log(seconds)
     column = _error_column(state, c)
-    if column != _LAW_ERROR:
+    if column != LAW_ERROR:
         narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
-        mean += narrow if column == _NARROW_ERROR else wide
+        mean += narrow if column == NARROW_ERROR else wide
     return mean, variance
 
 
@@ -471,7 +253,7 @@ def predict_classes(state, size, intensity, memory, kind, mean, deviation, fixed
 @inner
 def _mean_log_seconds(state, c, kind, log_size):  # type: ignore[no-untyped-def]
     """Return the log seconds of a task by the mean of its kind on a class that has been observed."""
-    level = state.means[c, kind] if state.observed[c, kind] > 0.0 else state.stats[c, _CLASS_MEAN]
+    level = state.means[c, kind] if state.observed[c, kind] > 0.0 else state.stats[c, CLASS_MEAN]
     return level + _SIZE_EXPONENT * (log_size - _CENTRE)
 
 
@@ -479,7 +261,7 @@ def _mean_log_seconds(state, c, kind, log_size):  # type: ignore[no-untyped-def]
 def trusted_log_seconds(state, c, kind, log_size, predicted):  # type: ignore[no-untyped-def]
     """Return the predicted log seconds, or those by the mean of the kind where that has clearly erred less."""
     limit = _CLEARLY_LESS * state.stats[c, ERROR]
-    if state.recent_count[c] > 0 and limit > _NEGLIGIBLE and state.stats[c, _MEAN_ERROR] < limit:
+    if state.recent_count[c] > 0 and limit > _NEGLIGIBLE and state.stats[c, MEAN_ERROR] < limit:
         return _mean_log_seconds(state, c, kind, log_size)
     return predicted
 
@@ -536,7 +318,7 @@ def _learn_fixed(state, c, share, seconds, whole, uncertainty):  # type: ignore[
 @inner
 def condition(state, n, innovation, noise):  # type: ignore[no-untyped-def]
     """Condition the weights on one observation of the linear form in the scratch arrays."""
-    size = state.layout[_SIZE]
+    size = state.layout[SIZE]
     for row in range(size):
         state.gain[row] = 0.0
     for a in range(n):
@@ -564,11 +346,11 @@ def _renew_residuals(state, c):  # type: ignore[no-untyped-def]
     """Compute the residuals of a class's recent outcomes from the present weights."""
     features = np.empty(FEATURES)
     recent = state.recent[c]
-    for r in range(min(state.recent_count[c], _RECENT)):
-        memory = recent[r, _MEMORY]
-        task_features(math.exp(recent[r, _LOG_SIZE]), recent[r, _INTENSITY], memory, features)
-        seconds = predicted_seconds(state, features, c, int(recent[r, _KIND]), memory)
-        recent[r, _RESIDUAL] = recent[r, _LOG_SECONDS] - math.log(seconds)
+    for r in range(min(state.recent_count[c], RECENT)):
+        memory = recent[r, MEMORY]
+        task_features(math.exp(recent[r, LOG_SIZE]), recent[r, INTENSITY], memory, features)
+        seconds = predicted_seconds(state, features, c, int(recent[r, KIND]), memory)
+        recent[r, RESIDUAL] = recent[r, LOG_SECONDS] - math.log(seconds)
 
 
 @inner
@@ -578,17 +360,17 @@ def _score(state, c, error, correction, narrow, wide, variance):  # type: ignore
     used = _error_column(state, c)
     corrected = error - correction
     total = variance + stats[NOISE]
-    largest = 9.0 * max(total, stats[_LAW_ERROR])
-    blend = max(1.0 / (stats[_SCORED] + 1.0), 0.02)
-    for column, left in ((_LAW_ERROR, error), (_NARROW_ERROR, error - narrow), (_WIDE_ERROR, error - wide)):
+    largest = 9.0 * max(total, stats[LAW_ERROR])
+    blend = max(1.0 / (stats[LAW_SCORED] + 1.0), 0.02)
+    for column, left in ((LAW_ERROR, error), (NARROW_ERROR, error - narrow), (WIDE_ERROR, error - wide)):
         stats[column] += blend * (min(left * left, largest) - stats[column])
-    stats[_SCORED] += 1.0
-    if stats[_SCORED] <= _LEAST_SCORED:
+    stats[LAW_SCORED] += 1.0
+    if stats[LAW_SCORED] <= _LEAST_SCORED:
         return False
     x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -_CAP), _CAP)
-    stats[_UP] = max(0.0, stats[_UP] + x - _SLACK)
-    stats[_DOWN] = max(0.0, stats[_DOWN] - x - _SLACK)
-    return max(stats[_UP], stats[_DOWN]) > _ALARM
+    stats[UP] = max(0.0, stats[UP] + x - _SLACK)
+    stats[DOWN] = max(0.0, stats[DOWN] - x - _SLACK)
+    return max(stats[UP], stats[DOWN]) > _ALARM
 
 
 @inner
@@ -600,17 +382,17 @@ def _score_prediction(state, c, kind, log_size, log_seconds, error):  # type: ig
     if state.recent_count[c] > 0:
         by_mean = log_seconds - _mean_log_seconds(state, c, kind, log_size)
         stats[ERROR] += blend * (abs(error) - stats[ERROR])
-        stats[_MEAN_ERROR] += blend * (abs(by_mean) - stats[_MEAN_ERROR])
-    stats[_CLASS_MEAN] += blend * (level - stats[_CLASS_MEAN])
+        stats[MEAN_ERROR] += blend * (abs(by_mean) - stats[MEAN_ERROR])
+    stats[CLASS_MEAN] += blend * (level - stats[CLASS_MEAN])
     blend = max(1.0 / (state.observed[c, kind] + 1.0), _NEWEST)
     state.means[c, kind] += blend * (level - state.means[c, kind])
     state.errors[c, kind] += blend * (abs(error) - state.errors[c, kind])
     scores = state.scores
     scores[SCORED] += 1.0
-    scores[_ABSOLUTE] += abs(error)
-    scores[_SQUARED] += error * error
-    scores[_LOGS] += log_seconds
-    scores[_LOG_SQUARES] += log_seconds * log_seconds
+    scores[ABSOLUTE] += abs(error)
+    scores[SQUARED] += error * error
+    scores[LOGS] += log_seconds
+    scores[LOG_SQUARES] += log_seconds * log_seconds
 
 
 @inner
@@ -620,10 +402,10 @@ def take_scores(state):  # type: ignore[no-untyped-def]
     count = scores[SCORED]
     r2, error = np.nan, np.nan
     if count > 0.0:
-        spread = scores[_LOG_SQUARES] - scores[_LOGS] ** 2 / count
+        spread = scores[LOG_SQUARES] - scores[LOGS] ** 2 / count
         if count >= _LEAST_FOR_R2 and spread > 0.0:
-            r2 = 1.0 - scores[_SQUARED] / spread
-        error = scores[_ABSOLUTE] / count
+            r2 = 1.0 - scores[SQUARED] / spread
+        error = scores[ABSOLUTE] / count
     scores[:] = 0.0
     return r2, error
 
@@ -634,12 +416,12 @@ def relearn(state, recent, recent_count):  # type: ignore[no-untyped-def]
     features = np.empty(FEATURES)
     for c in range(len(recent_count)):
         count = recent_count[c]
-        for r in range(max(0, count - _RECENT), count):
-            row = recent[c, r % _RECENT]
-            size, intensity, memory = math.exp(row[_LOG_SIZE]), row[_INTENSITY], row[_MEMORY]
+        for r in range(max(0, count - RECENT), count):
+            row = recent[c, r % RECENT]
+            size, intensity, memory = math.exp(row[LOG_SIZE]), row[INTENSITY], row[MEMORY]
             task_features(size, intensity, memory, features)
-            seconds = math.exp(row[_LOG_SECONDS])
-            learn_part(state, features, c, int(row[_KIND]), row[_LOG_SIZE], intensity, memory, 1.0, seconds)
+            seconds = math.exp(row[LOG_SECONDS])
+            learn_part(state, features, c, int(row[KIND]), row[LOG_SIZE], intensity, memory, 1.0, seconds)
 
 
 @inner
@@ -652,10 +434,10 @@ def _forget_class(state, c):  # type: ignore[no-untyped-def]
     kept = min(_KEPT, count)
     newest = np.empty((kept, state.recent.shape[2]))
     for r in range(kept):
-        newest[r] = state.recent[c, (count - kept + r) % _RECENT]
+        newest[r] = state.recent[c, (count - kept + r) % RECENT]
     state.recent[c, :kept] = newest
     state.recent_count[c] = kept
-    for column in (_LAW_ERROR, _NARROW_ERROR, _WIDE_ERROR, _SCORED, _UP, _DOWN):
+    for column in (LAW_ERROR, NARROW_ERROR, WIDE_ERROR, LAW_SCORED, UP, DOWN):
         state.stats[c, column] = 0.0
 
 
@@ -675,7 +457,7 @@ def learn_part(  # type: ignore[no-untyped-def]
         # The transfer cannot take longer than the whole: that bounds its efficiency, but for noise.
         excess = math.log(transfer / (0.98 * whole)) - 3.0 * math.sqrt(min(noise, 0.1))
         if excess > 0.0:
-            state.weights[state.layout[_BLOCKS] * FEATURES + c] -= excess
+            state.weights[state.layout[BLOCKS] * FEATURES + c] -= excess
             transfer *= math.exp(-excess)
     work = max(whole - transfer, 0.1 * whole)
     work_share = work / whole
@@ -689,13 +471,13 @@ def learn_part(  # type: ignore[no-untyped-def]
 
     narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
     used = _error_column(state, c)
-    correction = narrow if used == _NARROW_ERROR else wide if used == _WIDE_ERROR else 0.0
+    correction = narrow if used == NARROW_ERROR else wide if used == WIDE_ERROR else 0.0
     error = math.log(whole / predicted)
     _score_prediction(state, c, kind, log_size, math.log(whole), error - correction)
     changed = _score(state, c, error, correction, narrow, wide, variance)
-    row = state.recent[c, state.recent_count[c] % _RECENT]
-    row[_LOG_SIZE], row[_INTENSITY], row[_MEMORY], row[_LOG_MEMORY] = log_size, intensity, memory, features[3]
-    row[_KIND], row[_LOG_SECONDS] = kind, math.log(whole)
+    row = state.recent[c, state.recent_count[c] % RECENT]
+    row[LOG_SIZE], row[INTENSITY], row[MEMORY], row[LOG_MEMORY] = log_size, intensity, memory, features[3]
+    row[KIND], row[LOG_SECONDS] = kind, math.log(whole)
     state.recent_count[c] += 1
     if changed:
         _forget_class(state, c)
@@ -706,10 +488,10 @@ def learn_part(  # type: ignore[no-untyped-def]
     bound = _ROBUST * math.sqrt(total)
     limited = min(max(innovation, -bound), bound)
     if not changed:
-        weight = state.stats[c, _NOISE_WEIGHT]
+        weight = state.stats[c, NOISE_WEIGHT]
         renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
         state.stats[c, NOISE] = min(max(renewed, _NOISE_FLOOR), _NOISE_CEILING)
-        state.stats[c, _NOISE_WEIGHT] = min(weight + 1.0, 60.0)
+        state.stats[c, NOISE_WEIGHT] = min(weight + 1.0, 60.0)
     condition(state, every, limited, noise + unsure)
     for j in range(FEATURES):
         at = _own_block(state, c) * FEATURES + j
@@ -719,7 +501,7 @@ def learn_part(  # type: ignore[no-untyped-def]
     state.outcomes[0] += 1
     count = state.recent_count[c]
     seconds_now = predicted_seconds(state, features, c, kind, memory)
-    state.recent[c, (count - 1) % _RECENT, _RESIDUAL] = math.log(whole) - math.log(seconds_now)
+    state.recent[c, (count - 1) % RECENT, RESIDUAL] = math.log(whole) - math.log(seconds_now)
     if count % _RENEW == 0 or (count < 64 and count % 8 == 0):
         _renew_residuals(state, c)
     return changed

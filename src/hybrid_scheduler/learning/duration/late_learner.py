@@ -51,10 +51,9 @@ from ...core import (
     Workload,
 )
 from .hierarchical_learner import HierarchicalLearner
-from .hierarchical_regression import STATE, add_kind
+from .hierarchical_regression import add_kind
 from .learned_placement import (
-    DEVICES,
-    PLACEMENT,
+    await_parts,
     begin_parts,
     begin_trial,
     estimate,
@@ -66,6 +65,7 @@ from .learned_placement import (
     worth_and_typical,
 )
 from .learner_loop import LEARNER_TASKS, NEW_KIND, learn_finished, push_running
+from .learner_state import DEVICES, PLACEMENT, STATE
 
 _VECTOR = types.float64[::1]
 _TASK = (types.float64, types.float64, types.float64, types.int64)  # size, intensity, memory, kind
@@ -86,7 +86,7 @@ _LOOP = types.int64(
 def _admit(state, placement, rule, release, size, intensity, memory, kind, devices):  # type: ignore[no-untyped-def]
     """Note a task that was released; return the key by which it waits and its priced work."""
     due = note_task(placement, size, intensity, memory, kind)
-    if not estimate(state, placement, 0.0, size, intensity, memory, kind):
+    if not estimate(state, placement, release, 0.0, size, intensity, memory, kind):
         return release, UNKNOWN_WORK
     if due:
         renew_prices(state, placement, devices)
@@ -129,7 +129,7 @@ def _plan(  # type: ignore[no-untyped-def]
 
     `behind` is the priced work of this task and of those after it.
     """
-    if not estimate(state, placement, 0.0, size, intensity, memory, kind):
+    if not estimate(state, placement, now, 0.0, size, intensity, memory, kind):
         device = _idle_device(now, memory, planned, devices)
         if device < 0:
             return 0, 0.0, False, work
@@ -150,6 +150,7 @@ def _plan(  # type: ignore[no-untyped-def]
     trial = try_device(state, placement, now, memory, kind, latency, planned, devices)
     if trial >= 0 and trial != device:
         device, share = trial, begin_trial(placement, kind, trial, devices)
+    await_parts(placement, now, kind, device, share, planned, devices)
     begin_parts(placement, kind, device, share, devices)
     return device, share, True, work
 
@@ -190,7 +191,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
         events = learn_finished(
             state, placement, rule_devices, log, events, refresh, running, now,
             task_id, size, intensity, memory, kind, kind_number,
-            out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+            out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
         while row < end and arrival[row] <= now:
             if kind_number[kind[row]] == NEW_KIND:
@@ -222,7 +223,10 @@ def _late_loop(  # type: ignore[no-untyped-def]
                 i, device, share, task_id, memory, now, table, devices, free_at, busy, sigma, seed, memory_policy,
                 out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
             )  # fmt: skip
-            push_running(running, i, now, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time)
+            push_running(
+                running, i, now, len(task_id), out_fraction, out_cpu_start, out_cpu_time, out_acc_start,
+                out_acc_time,
+            )  # fmt: skip
             for d in range(len(planned)):
                 planned[d] = max(planned[d], free_at[d])
         while skipped.length[0] > 0:
@@ -235,7 +239,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
         events = learn_finished(
             state, placement, rule_devices, log, events, refresh, running, np.inf,
             task_id, size, intensity, memory, kind, kind_number,
-            out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+            out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
     return events
 
@@ -318,6 +322,10 @@ class LateLearner(QueuePlanner):
         policy = "trial" if self._tried else "late_binding"
         return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy)
 
+    def observe_part(self, part: Outcome) -> None:
+        """Learn from a part that ended before the rest of its task; see `Scheduler.observe_part`."""
+        self.learner.observe_part(part)
+
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task; see `Scheduler.observe`."""
         self.learner.observe(outcome)
@@ -348,7 +356,7 @@ class LateLearner(QueuePlanner):
             count = len(workload)
             if count:
                 restart_clock(learner.placement, float(workload.arrival_time[0]))
-            self._running, self._queue = empty_heap(count), empty_heap(count)
+            self._running, self._queue = empty_heap(2 * count), empty_heap(count)
             self._skipped = empty_heap(min(count, LOOK_AHEAD))
             self._work, self._clock = np.zeros(count), np.array([-math.inf])
         under_way = int(self._running.length[0] + self._queue.length[0])

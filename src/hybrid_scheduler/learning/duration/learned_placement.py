@@ -18,31 +18,47 @@ durations. The rule with the lower record acts, except for trials and tasks of u
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numba import from_dtype, types
 
-from ...compiled import DEVICE, PRICE_COEFFICIENTS, beats, best_placement, earliest_free, fitting_share, inner
+from ...compiled import beats, best_placement, earliest_free, fitting_share, inner
 from ...compiled.device_prices import pivot, set_prices
 from ...compiled.split_placement import cpu_side
-from ...core import Floats, Ints, Platform
+from ...core import Floats, Ints
 from ..fallback_guard import ACTIVE, shadow_end, shadow_place, shadow_restart, shadow_return
 from .hierarchical_regression import (
-    FEATURES,
-    INFORMED,
-    NOISE,
     fixed_seconds,
-    in_kinds,
     learn_part,
     predict,
     predicted_seconds,
     task_features,
     trusted_log_seconds,
 )
+from .learner_state import (
+    ACCELERATORS,
+    CPUS,
+    FEATURES,
+    GAP,
+    INFORMED,
+    LAST,
+    LOG_SIZES,
+    LOG_TIME,
+    LOST,
+    NOISE,
+    PRICES,
+    SPENT,
+    TASKS,
+    THETA,
+    TRIED,
+    TYPICAL,
+    WEIGHT,
+    WINDOW,
+    WORTH,
+    PlacementState,
+)
 
-#: Tasks over which the price of accelerator seconds is computed, and how often.
-_WINDOW, _REFRESH = 1024, 64
+#: How often the price of accelerator seconds is computed, in tasks.
+_REFRESH = 64
 #: Standard deviation of log seconds before anything is known.
 _CLUELESS = 9.0
 #: Largest variance of log seconds of which the risk is computed: beyond it the normal law exaggerates.
@@ -53,167 +69,35 @@ LEARNED, SAFE = 0, 1
 _LEAD = 0.25
 #: Cost by which the learned rule may trail and act again: without a queue it trails by up to 1 %.
 _SLACK = 0.01
+#: Sides of a task whose parts have ended.
+CPU_SIDE, ACCELERATOR_SIDE, BOTH_SIDES = range(3)
 #: Largest share of a task that is a probe.
 _LARGEST_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _NEVER = 1e30
-#: Limit on numbers in stored arrays.
-_HUGE = 1e100
-
-
-class Limits(NamedTuple):
-    """Boldness of the rule: one number for each field."""
-
-    #: Standard deviation of log seconds from which a duration counts as unknown.
-    unknown: float = 0.25
-    #: Outcomes of a class and task kind after which it is no longer tried.
-    trials: float = 6.0
-    #: Share of all seconds spent that trials may lose.
-    harm: float = 0.04
-    #: Seconds that trials may lose at once, in typical task times for each class.
-    credit: float = 2.2
-    #: Largest variance of log seconds that makes an uncertain duration longer.
-    caution: float = 5.5
-    #: Log seconds by which the largest task to be tried grows with every trial that was put off.
-    growth: float = 0.1
-    #: Longest trial, at two standard deviations, in typical task times.
-    longest: float = 4.0
-    #: Largest delay that prices may cause: a multiple of the least latency, and of the typical task time.
-    latency: float = 3.5
-    #: Standard deviation up to which one side of a split may be uncertain.
-    rough: float = 1.0
-    #: Weight of the delay that a longer duration than expected causes to later tasks.
-    risk: float = 0.02
-    #: Smallest share of a task that is worth a probe on a device of unknown duration.
-    probe: float = 0.01
-
-
 _UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE = range(11)
-
-# params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
-_CPUS, _ACCELERATORS, _THETA, _WEIGHT, _PRICES = 0, 1, 2, 9, 10
-# numbers: [tasks seen, worth of an accelerator second, typical seconds, seconds spent, seconds lost by trials,
-# trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean gap]
-_TASKS, _WORTH, _TYPICAL, _SPENT, _LOST, _TRIED, _LOG_TIME, _LOG_SIZES, _LAST, _GAP = range(10)
-
-
-class PlacementState(NamedTuple):
-    """Arrays of the placement rule; compiled functions change them in place."""
-
-    params: Floats
-    limits: Floats
-    numbers: Floats
-    window: Floats  # size, intensity, memory and kind of the last tasks
-    value: Floats  # worth of a second by class, relative to the average accelerator
-    pending: Ints  # parts that run or wait, by class and task kind
-    wanted: Floats  # trials put off, by class and task kind
-    reserved: Floats  # seconds that a running trial may lose, by class and task kind
-    harmless: Floats  # seconds within which it loses nothing
-    times: Floats  # scratch: (whole, fixed) seconds by class
-    mean: Floats  # scratch: mean log seconds by class
-    deviation: Floats  # scratch: standard deviation of log seconds by class
-    risk: Floats  # scratch: seconds of delay that the uncertain duration of a task causes to others, by class
-    trusted: Floats  # scratch: (whole, fixed) seconds by class, as the guard trusts them
-
-    @property
-    def trials(self) -> int:
-        """Number of trials so far."""
-        return int(self.numbers[_TRIED])
-
-    @property
-    def objective_prices(self) -> tuple[float, Floats]:
-        """Weight of a second of latency, and the objective's price of a busy second by class of device."""
-        return float(self.params[_WEIGHT]), self.params[_PRICES:]
-
-
-_VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
-PLACEMENT = types.NamedTuple(
-    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 4, *(_VECTOR,) * 3, _MATRIX),
-    PlacementState,
-)
-DEVICES = from_dtype(DEVICE)[::1]
-
-
-def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | None = None) -> PlacementState:
-    """Return a rule that has seen no task, with space for one task kind.
-
-    Parameters
-    ----------
-    platform
-        Devices.
-    prices
-        Whether device time has prices.
-    limits
-        Boldness of the rule.
-    """
-    classes = len(platform.classes)
-    counts = [platform.is_cpu.sum(), len(platform.accelerators)]
-    theta = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
-    return PlacementState(
-        params=np.concatenate([counts, theta, [1.0], np.zeros(classes)]).astype(np.float64),
-        limits=np.array(limits or Limits(), np.float64),
-        numbers=np.zeros(10),
-        window=np.zeros((_WINDOW, 4)),
-        value=np.zeros(classes),
-        pending=np.zeros((classes, 2), np.int64),
-        wanted=np.zeros((classes, 2)),
-        reserved=np.zeros((classes, 2)),
-        harmless=np.zeros((classes, 2)),
-        times=np.zeros((classes, 2)),
-        mean=np.zeros(classes),
-        deviation=np.zeros(classes),
-        risk=np.zeros(classes),
-        trusted=np.zeros((classes, 2)),
-    )
-
-
-def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
-    """Return the same rule with space for more task kinds."""
-    wider = {}
-    for name in ("pending", "wanted", "reserved", "harmless"):
-        old = getattr(placement, name)
-        wider[name] = np.zeros((len(old), kinds + 1), old.dtype)
-        wider[name][:, : old.shape[1]] = old
-    return placement._replace(**wider)
 
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
     """Set the weight of latency and the objective's price of a busy second on each device."""
-    placement.params[_WEIGHT] = weight
-    placement.params[_PRICES + class_of] = per_device
+    placement.params[WEIGHT] = weight
+    placement.params[PRICES + class_of] = per_device
     placement.limits[_LATENCY] = np.inf  # energy or cost may justify any delay
 
 
 def restart_clock(placement: PlacementState, now: float) -> bool:
     """Count arrivals from `now` on if the last one lies after it, as in a stored rule; return whether it does."""
-    later = bool(placement.numbers[_LAST] > now)
+    later = bool(placement.numbers[LAST] > now)
     if later:
-        placement.numbers[_LAST] = now
+        placement.numbers[LAST] = now
     return later
-
-
-def recent_window(placement: PlacementState) -> Floats:
-    """Return size, intensity, memory and kind of the last tasks, the newest last."""
-    seen = int(placement.numbers[_TASKS])
-    return np.roll(placement.window, -(seen % _WINDOW), axis=0)[max(0, _WINDOW - seen) :]
-
-
-def flaw_in(placement: PlacementState, kinds: int) -> str | None:
-    """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    stored = (placement.numbers, placement.window, placement.value, placement.wanted)
-    if not all((np.abs(array) < _HUGE).all() for array in stored) or placement.numbers[_TASKS] < 0.0:
-        return "numbers that are out of range"
-    filled = placement.window[: int(min(placement.numbers[_TASKS], _WINDOW))]
-    if not ((filled[:, :1] > 0.0).all() and (filled[:, 2] >= 0.0).all() and in_kinds(filled[:, 3], kinds)):
-        return "tasks that do not exist"
-    return None
 
 
 @inner
 def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
     """Compute the worth of accelerator seconds and the typical seconds of the last tasks, as predicted now."""
-    cpus, accelerators = placement.params[_CPUS], placement.params[_ACCELERATORS]
-    filled = min(int(placement.numbers[_TASKS]), _WINDOW)
+    cpus, accelerators = placement.params[CPUS], placement.params[ACCELERATORS]
+    filled = min(int(placement.numbers[TASKS]), WINDOW)
     features = np.empty(FEATURES)
     cpu, accelerator = np.empty(filled), np.empty(filled)
     seconds = np.empty(len(placement.value))
@@ -232,8 +116,8 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
         cpu[r], accelerator[r] = cpu_sum / cpus, accelerators / rate
         for c in range(len(seconds)):
             placement.value[c] += accelerator[r] / seconds[c] / filled
-    placement.numbers[_WORTH] = pivot(cpu, accelerator, cpus, accelerators)
-    placement.numbers[_TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
+    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators)
+    placement.numbers[TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
 
 
 @inner
@@ -241,8 +125,8 @@ def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-un
     """Write the price of a second on each class and return the fee of a split, as `price_index` has them."""
     params, numbers = placement.params, placement.numbers
     return set_prices(
-        prices, now, free_at, devices, params[_CPUS], params[_ACCELERATORS], params[_THETA:_WEIGHT],
-        params[_WEIGHT], params[_PRICES:], placement.value, numbers[_WORTH], numbers[_TYPICAL], 0.0,
+        prices, now, free_at, devices, params[CPUS], params[ACCELERATORS], params[THETA:WEIGHT],
+        params[WEIGHT], params[PRICES:], placement.value, numbers[WORTH], numbers[TYPICAL], 0.0,
     )  # fmt: skip
 
 
@@ -259,9 +143,9 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
     task time, and no further: no task waits for a stuck device.
     """
     times, deviation, risk = placement.times, placement.deviation, placement.risk
-    weight, unknown, rough = placement.params[_WEIGHT], placement.limits[_UNKNOWN], placement.limits[_ROUGH]
+    weight, unknown, rough = placement.params[WEIGHT], placement.limits[_UNKNOWN], placement.limits[_ROUGH]
     stretch = placement.limits[_LATENCY]
-    slack = stretch * placement.numbers[_TYPICAL]
+    slack = stretch * placement.numbers[TYPICAL]
     best, best_share, best_latency, least, limit = 0, 0.0, np.inf, np.inf, np.inf
     for sweep in range(2):
         best_value, best_free = np.inf, np.inf
@@ -326,26 +210,28 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
 
 
 @inner
+def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
+    """Return whether the duration of a kind on a class is unknown, no outcome is awaited, and few were seen."""
+    unknown = placement.deviation[c] > placement.limits[_UNKNOWN]
+    return unknown and placement.pending[c, kind] == 0 and state.observed[c, kind] < placement.limits[_TRIALS]
+
+
+@inner
 def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
     numbers, limits = placement.numbers, placement.limits
     classes = len(placement.value)
-    numbers[_SPENT] += latency
+    numbers[SPENT] += latency
     shortest = placement.mean.min()
-    numbers[_LOG_TIME] += (shortest - numbers[_LOG_TIME]) / min(numbers[_TASKS], 200.0)
-    allowed = limits[_HARM] * numbers[_SPENT] + limits[_CREDIT] * numbers[_TYPICAL] * classes
+    numbers[LOG_TIME] += (shortest - numbers[LOG_TIME]) / min(numbers[TASKS], 200.0)
+    allowed = limits[_HARM] * numbers[SPENT] + limits[_CREDIT] * numbers[TYPICAL] * classes
     gain, trial, loss, harmless = 0.0, -1, 0.0, 0.0
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
         first = devices[first].group_end
         c = devices[d].column
-        if (
-            placement.deviation[c] <= limits[_UNKNOWN]
-            or placement.pending[c, kind] > 0
-            or state.observed[c, kind] >= limits[_TRIALS]
-            or memory > devices[d].memory
-        ):
+        if not _may_be_tried(state, placement, c, kind) or memory > devices[d].memory:
             continue
         wait = max(0.0, free_at[d] - now)
         hoped = wait + math.exp(placement.mean[c] - placement.deviation[c])
@@ -353,16 +239,16 @@ def try_device(state, placement, now, memory, kind, latency, free_at, devices): 
             continue
         feared = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
         longest = placement.mean[c] + 2.0 * placement.deviation[c]
-        small = placement.mean[c] <= numbers[_LOG_TIME] + limits[_GROWTH] * placement.wanted[c, kind]
-        short = longest <= math.log(limits[_LONGEST] * numbers[_TYPICAL])
-        if numbers[_LOST] + feared <= allowed and (small or short):
+        small = placement.mean[c] <= numbers[LOG_TIME] + limits[_GROWTH] * placement.wanted[c, kind]
+        short = longest <= math.log(limits[_LONGEST] * numbers[TYPICAL])
+        if numbers[LOST] + feared <= allowed and (small or short):
             gain, trial, loss, harmless = latency - hoped, d, feared, latency - wait
         else:
             placement.wanted[c, kind] += 1.0
     if trial >= 0:
         c = devices[trial].column
         placement.reserved[c, kind], placement.harmless[c, kind] = loss, harmless
-        numbers[_LOST] += loss
+        numbers[LOST] += loss
     return trial
 
 
@@ -391,11 +277,7 @@ def _with_probe(state, placement, now, memory, kind, device, share, free_at, dev
         if other < 0:
             return device, share
     c = devices[other].column
-    if (
-        placement.deviation[c] <= limits[_UNKNOWN]
-        or placement.pending[c, kind] > 0
-        or state.observed[c, kind] >= limits[_TRIALS]
-    ):
+    if not _may_be_tried(state, placement, c, kind):
         return device, share
     end += placement.times[known, 0] + placement.times[known, 1] - max(0.0, free_at[other] - now)
     part = min(end / math.exp(placement.mean[c] + 2.0 * placement.deviation[c]), _LARGEST_PROBE)
@@ -411,7 +293,7 @@ def _end_trial(placement, c, kind, seconds):  # type: ignore[no-untyped-def]
     """Replace what a trial might have lost by what it lost."""
     if placement.reserved[c, kind] > 0.0:
         lost = max(0.0, seconds - placement.harmless[c, kind])
-        placement.numbers[_LOST] += lost - placement.reserved[c, kind]
+        placement.numbers[LOST] += lost - placement.reserved[c, kind]
         placement.reserved[c, kind] = 0.0
 
 
@@ -419,17 +301,17 @@ def _end_trial(placement, c, kind, seconds):  # type: ignore[no-untyped-def]
 def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
     """Return the tasks that arrive per second, at most as many as the devices can serve; note this arrival."""
     numbers = placement.numbers
-    if numbers[_TASKS] > 0.0:
-        numbers[_GAP] += (now - numbers[_LAST] - numbers[_GAP]) / min(numbers[_TASKS], 200.0)
-    numbers[_LAST] = now
-    least = numbers[_TYPICAL] / devices
-    return 1.0 / max(numbers[_GAP], least) if least > 0.0 else 0.0
+    if numbers[TASKS] > 0.0:
+        numbers[GAP] += (now - numbers[LAST] - numbers[GAP]) / min(numbers[TASKS], 200.0)
+    numbers[LAST] = now
+    least = numbers[TYPICAL] / devices
+    return 1.0 / max(numbers[GAP], least) if least > 0.0 else 0.0
 
 
 @inner
 def _record(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
     """Let both rules place the task on their simulated queues."""
-    weight, objective = placement.params[_WEIGHT], placement.params[_PRICES:]
+    weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
     trusted = placement.trusted
     for c in range(len(trusted)):
         predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
@@ -443,7 +325,7 @@ def _record(state, placement, guard, now, log_size, memory, kind, divisible, dev
     prices = objective.copy()
     fee = 0.0
     free_at = guard.free_at[LEARNED]
-    if placement.params[_ACCELERATORS] > 0.0:
+    if placement.params[ACCELERATORS] > 0.0:
         fee = _set_prices(placement, now, free_at, devices, prices)
     device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, fee)
     shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
@@ -459,16 +341,18 @@ def _record(state, placement, guard, now, log_size, memory, kind, divisible, dev
 @inner
 def _safe_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
     """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
-    weight, objective = placement.params[_WEIGHT], placement.params[_PRICES:]
+    weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
     fee = 0.0 if divisible else np.inf
     return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, fee)
 
 
 @inner
-def estimate(state, placement, rate, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
+def estimate(state, placement, now, rate, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
     """Predict the durations of a task on every class into the scratch arrays; False if nothing is known yet.
 
-    `rate` is the number of tasks per second that a longer duration than expected would delay.
+    `rate` is the number of tasks per second that a longer duration than expected would delay. A part that already
+    runs longer than predicted is evidence before it ends: others of its class and kind take as much longer, unless
+    their duration is known and it may be noise.
     """
     if state.outcomes[0] == 0 and state.layout[INFORMED] == 0:
         placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
@@ -479,6 +363,7 @@ def estimate(state, placement, rate, size, intensity, memory, kind):  # type: ig
     log_size, limits = math.log(size), placement.limits
     for c in range(len(placement.value)):
         mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
+        mean += _overrun(placement, now, c, kind) * variance / (variance + state.stats[c, NOISE])
         placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
         variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_CAUTION])
         seconds = math.exp(mean + 0.5 * variance)
@@ -493,17 +378,17 @@ def estimate(state, placement, rate, size, intensity, memory, kind):  # type: ig
 def note_task(placement, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
     """Add a task to the window; return whether the prices are due to be renewed."""
     numbers = placement.numbers
-    seen = int(numbers[_TASKS])
-    row = placement.window[seen % _WINDOW]
+    seen = int(numbers[TASKS])
+    row = placement.window[seen % WINDOW]
     row[0], row[1], row[2], row[3] = size, intensity, memory, kind
-    numbers[_TASKS] += 1.0
-    return numbers[_WORTH] == 0.0 or (seen < _REFRESH and seen % 4 == 0) or seen % _REFRESH == 0
+    numbers[TASKS] += 1.0
+    return numbers[WORTH] == 0.0 or (seen < _REFRESH and seen % 4 == 0) or seen % _REFRESH == 0
 
 
 @inner
 def worth_and_typical(placement):  # type: ignore[no-untyped-def]
     """Return the worth of an accelerator second and the typical task time."""
-    return placement.numbers[_WORTH], placement.numbers[_TYPICAL]
+    return placement.numbers[WORTH], placement.numbers[TYPICAL]
 
 
 @inner
@@ -523,10 +408,34 @@ def begin_parts(placement, kind, device, share, devices):  # type: ignore[no-unt
 
 
 @inner
+def await_parts(placement, now, kind, device, share, free_at, devices):  # type: ignore[no-untyped-def]
+    """Note start and predicted duration of parts that will be the only ones of their class and kind under way."""
+    cpu = devices[device].cpu
+    if share < 1.0:
+        _await_part(placement, kind, devices[cpu].column, max(now, free_at[cpu]), 1.0 - share)
+    if share > 0.0:
+        _await_part(placement, kind, devices[device].column, max(now, free_at[device]), share)
+
+
+@inner
+def _await_part(placement, kind, c, start, share):  # type: ignore[no-untyped-def]
+    if placement.pending[c, kind] == 0:
+        placement.started[c, kind] = start
+        placement.expected[c, kind] = math.log(placement.times[c, 1] + share * placement.times[c, 0])
+
+
+@inner
+def _overrun(placement, now, c, kind):  # type: ignore[no-untyped-def]
+    """Return by how much a part of a class and kind that still runs exceeds its predicted log seconds."""
+    elapsed = now - placement.started[c, kind]
+    return max(0.0, math.log(elapsed) - placement.expected[c, kind]) if elapsed > 0.0 else 0.0
+
+
+@inner
 def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-def]
     """Note that a task is tried on a device; return its share."""
     placement.wanted[devices[device].column, kind] = 0.0
-    placement.numbers[_TRIED] += 1.0
+    placement.numbers[TRIED] += 1.0
     return 0.0 if devices[device].is_cpu == 1 else 1.0
 
 
@@ -541,19 +450,19 @@ def choose(  # type: ignore[no-untyped-def]
     log_size = math.log(size)
     numbers, limits = placement.numbers, placement.limits
     rate = _arrival_rate(placement, now, len(devices))
-    informed = estimate(state, placement, rate, size, intensity, memory, kind)
+    informed = estimate(state, placement, now, rate, size, intensity, memory, kind)
     if not informed:
         # Not even the unit of time is known: the device that is free first, and accelerators for tasks that are
         # larger than the average so far.
-        numbers[_LOG_SIZES] += log_size
-        if placement.params[_ACCELERATORS] > 0.0 and log_size * (numbers[_TASKS] + 1.0) >= numbers[_LOG_SIZES]:
+        numbers[LOG_SIZES] += log_size
+        if placement.params[ACCELERATORS] > 0.0 and log_size * (numbers[TASKS] + 1.0) >= numbers[LOG_SIZES]:
             for d in range(len(devices)):
                 if devices[d].is_cpu == 1:
                     placement.times[devices[d].column, 0] = _NEVER
     due = note_task(placement, size, intensity, memory, kind)
-    prices = placement.params[_PRICES:].copy()
+    prices = placement.params[PRICES:].copy()
     fee = 0.0
-    if placement.params[_ACCELERATORS] > 0.0 and informed:
+    if placement.params[ACCELERATORS] > 0.0 and informed:
         if due:
             renew_prices(state, placement, devices)
         fee = _set_prices(placement, now, free_at, devices, prices)
@@ -571,38 +480,43 @@ def choose(  # type: ignore[no-untyped-def]
             device, share = _with_probe(state, placement, now, memory, kind, device, share, free_at, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
+    if informed:
+        await_parts(placement, now, kind, device, share, free_at, devices)
     begin_parts(placement, kind, device, share, devices)
     return device, share
 
 
 @inner
-def end_parts(placement, kind, device, share, cpu_time, accelerator_time, devices):  # type: ignore[no-untyped-def]
-    """Note that the parts of a decision no longer run."""
-    if share < 1.0:
-        c = devices[devices[device].cpu].column
-        placement.pending[c, kind] = max(0, placement.pending[c, kind] - 1)
-        if share == 0.0:
-            _end_trial(placement, c, kind, cpu_time)
-    if share > 0.0 and devices[device].is_cpu == 0:
-        c = devices[device].column
-        placement.pending[c, kind] = max(0, placement.pending[c, kind] - 1)
-        if share == 1.0:
-            _end_trial(placement, c, kind, accelerator_time)
+def end_part(placement, kind, c, share, seconds):  # type: ignore[no-untyped-def]
+    """Note that a part on a class no longer runs."""
+    placement.pending[c, kind] = max(0, placement.pending[c, kind] - 1)
+    placement.started[c, kind] = np.inf
+    if share == 1.0:
+        _end_trial(placement, c, kind, seconds)
+
+
+@inner
+def end_parts(placement, kind, device, share, cpu_time, accelerator_time, sides, devices):  # type: ignore[no-untyped-def]
+    """Note that the parts of a decision on the given sides no longer run."""
+    if share < 1.0 and sides != ACCELERATOR_SIDE:
+        end_part(placement, kind, devices[devices[device].cpu].column, 1.0 - share, cpu_time)
+    if share > 0.0 and devices[device].is_cpu == 0 and sides != CPU_SIDE:
+        end_part(placement, kind, devices[device].column, share, accelerator_time)
 
 
 @inner
 def learn_outcome(  # type: ignore[no-untyped-def]
-    state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, devices
+    state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, sides, devices
 ):
-    """Learn from the parts of a finished task; return whether they revealed a change of the machine."""
+    """Learn from the parts of a task that have ended; return whether they revealed a change of the machine."""
     features = np.empty(FEATURES)
     task_features(size, intensity, memory, features)
     log_size = math.log(size)
     changed = False
-    if 0.0 < cpu_time < np.inf and share < 1.0:
+    if 0.0 < cpu_time < np.inf and share < 1.0 and sides != ACCELERATOR_SIDE:
         c = devices[devices[device].cpu].column
         changed |= learn_part(state, features, c, kind, log_size, intensity, memory, 1.0 - share, cpu_time)
-    if 0.0 < accelerator_time < np.inf and share > 0.0:
+    if 0.0 < accelerator_time < np.inf and share > 0.0 and sides != CPU_SIDE:
         c = devices[device].column
         changed |= learn_part(state, features, c, kind, log_size, intensity, memory, share, accelerator_time)
     return changed

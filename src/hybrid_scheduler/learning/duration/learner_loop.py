@@ -18,16 +18,21 @@ from ...compiled.row_heap import ROW_HEAP, pop_row, push_row
 from ...core.outcome import FAILED
 from ..fallback_guard import ACTIVE, RECORD
 from .hierarchical_regression import (
-    FEATURES,
-    SCORED,
-    STATE,
     add_kind,
     predict,
     relearn,
     take_scores,
     task_features,
 )
-from .learned_placement import DEVICES, PLACEMENT, choose, end_parts, learn_outcome
+from .learned_placement import (
+    ACCELERATOR_SIDE,
+    BOTH_SIDES,
+    CPU_SIDE,
+    choose,
+    end_parts,
+    learn_outcome,
+)
+from .learner_state import DEVICES, FEATURES, PLACEMENT, SCORED, STATE
 
 _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
@@ -53,17 +58,21 @@ def decide_one(  # type: ignore[no-untyped-def]
 
 
 @entry
-def end_one(placement, kind, device, share, cpu_time, accelerator_time, devices):  # type: ignore[no-untyped-def]
+def end_one(  # type: ignore[no-untyped-def]
+    placement, kind, device, share, cpu_time, accelerator_time, sides, devices
+):
     """Call `end_parts` from Python."""
-    end_parts(placement, kind, device, share, cpu_time, accelerator_time, devices)
+    end_parts(placement, kind, device, share, cpu_time, accelerator_time, sides, devices)
 
 
 @entry
 def learn_one(  # type: ignore[no-untyped-def]
-    state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, devices
+    state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, sides, devices
 ):
     """Call `learn_outcome` from Python."""
-    return learn_outcome(state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, devices)
+    return learn_outcome(
+        state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, sides, devices
+    )
 
 
 @entry
@@ -99,20 +108,30 @@ def predict_table(state, size, intensity, memory, kind, out):  # type: ignore[no
 def learn_finished(  # type: ignore[no-untyped-def]
     state, placement, devices, log, events, refresh, running, until,
     task_id, size, intensity, memory, kind, kind_number,
-    out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
-    """Learn from the tasks that end at `until` or earlier; return the number of events in the log."""
+    """Learn from the parts that end at `until` or earlier; return the number of events in the log."""
     while running.length[0] > 0 and running.key[0] <= until:
         row = pop_row(running)
+        ends = row < len(task_id)
+        if not ends:
+            row -= len(task_id)
         if out_status[row] == FAILED:
             continue
+        # A part that ended before the other was learned from then.
+        sides = BOTH_SIDES
+        if 0.0 < out_fraction[row] < 1.0:
+            cpu_end, acc_end = out_cpu_start[row] + out_cpu_time[row], out_acc_start[row] + out_acc_time[row]
+            if cpu_end != acc_end:
+                sides = CPU_SIDE if (cpu_end > acc_end) == ends else ACCELERATOR_SIDE
         number = kind_number[kind[row]]
         end_parts(
-            placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], devices
-        )
+            placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], sides,
+            devices,
+        )  # fmt: skip
         changed = learn_outcome(
             state, size[row], intensity[row], memory[row], number,
-            out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], devices,
+            out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices,
         )  # fmt: skip
         if changed:
             log[events, 0], log[events, 1] = CHANGE, task_id[row]
@@ -126,15 +145,22 @@ def learn_finished(  # type: ignore[no-untyped-def]
 
 @inner
 def push_running(  # type: ignore[no-untyped-def]
-    running, i, start, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time
+    running, i, start, rows, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time
 ):
-    """Add a task that was placed to those that run, by its end."""
+    """Add a task that was placed to those that run, by its end; a part that ends earlier is an entry of its own.
+
+    That entry is the row plus the number of rows: at the same time tasks that end come first.
+    """
     finish = start
     if out_cpu_time[i] > 0.0:
         finish = max(finish, out_cpu_start[i] + out_cpu_time[i])
     if out_acc_time[i] > 0.0:
         finish = max(finish, out_acc_start[i] + out_acc_time[i])
     push_row(running, finish, i)
+    if 0.0 < out_fraction[i] < 1.0:
+        first = min(out_cpu_start[i] + out_cpu_time[i], out_acc_start[i] + out_acc_time[i])
+        if first < finish:
+            push_row(running, first, i + rows)
 
 
 @entry
@@ -155,7 +181,7 @@ def learner_loop(  # type: ignore[no-untyped-def]
             events = learn_finished(
                 state, placement, rule_devices, log, events, refresh, running, np.inf if last else arrival[i],
                 task_id, size, intensity, memory, kind, kind_number,
-                out_device, out_fraction, out_cpu_time, out_acc_time, out_status,
+                out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
             )  # fmt: skip
         if last:
             break
@@ -174,7 +200,10 @@ def learner_loop(  # type: ignore[no-untyped-def]
             memory_policy, out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time,
             out_status,
         )  # fmt: skip
-        push_running(running, i, arrival[i], out_cpu_start, out_cpu_time, out_acc_start, out_acc_time)
+        push_running(
+            running, i, arrival[i], len(task_id), out_fraction, out_cpu_start, out_cpu_time, out_acc_start,
+            out_acc_time,
+        )  # fmt: skip
     return events
 
 
@@ -182,9 +211,9 @@ _SIGNATURES = {
     decide_one: types.Tuple((types.int64, types.float64))(
         STATE, PLACEMENT, RECORD, *(types.float64,) * 4, types.int64, types.boolean, _READ_ONLY, DEVICES,
     ),
-    end_one: types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, DEVICES),
+    end_one: types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, types.int64, DEVICES),
     learn_one: types.boolean(
-        STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, DEVICES
+        STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, types.int64, DEVICES
     ),
     number_kind: types.int64(STATE),
     take_scores_one: types.UniTuple(types.float64, 2)(STATE),

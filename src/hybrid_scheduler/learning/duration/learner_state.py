@@ -1,0 +1,408 @@
+"""State of the duration learner: arrays of the regression and of the placement rule, with their priors and checks.
+
+`hierarchical_regression.py` and `learned_placement.py` compute with these arrays and change them in place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import from_dtype, types
+from numpy.typing import NDArray
+
+from ...compiled import DEVICE, PRICE_COEFFICIENTS
+from ...core import Floats, Ints, Platform
+
+#: Features of a task: 1, u, i, m, u², i², log(intensity + 0.5), where u is the log size, i the intensity and m the
+#: log memory, all centred. Blocks of task kinds use the first five.
+FEATURES, KIND_FEATURES = 7, 5
+#: Outcomes per class that corrections look back on.
+RECENT = 512
+#: Most task kinds with blocks of their own; further ones share the blocks of all kinds.
+MOST_KINDS = 64
+
+# Entries of `layout`: coordinates in use, task kinds in use, blocks, first coordinate of task kinds, their length.
+# Last, whether a prior says what a unit of work takes.
+SIZE, KINDS, BLOCKS, TOP, PER_KIND, INFORMED = range(6)
+# Columns of `stats`: mean squared error of the law, with the narrow and with the wide correction; outcomes in
+# these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of the
+# predictions and of the means by kind; the mean over all kinds.
+LAW_ERROR, NARROW_ERROR, WIDE_ERROR, LAW_SCORED, NOISE, NOISE_WEIGHT, UP, DOWN = range(8)
+ERROR, MEAN_ERROR, CLASS_MEAN = range(8, 11)
+_STATS = 11
+# Entries of `scores`, over the outcomes since they were last set to 0: their number, sums of absolute and squared
+# log errors, and of log seconds and their squares.
+SCORED, ABSOLUTE, SQUARED, LOGS, LOG_SQUARES = range(5)
+# Columns of `recent`: log size, intensity, MB, the feature of log memory, task kind, log seconds of the whole task,
+# residual.
+LOG_SIZE, INTENSITY, MEMORY, LOG_MEMORY, KIND, LOG_SECONDS, RESIDUAL = range(7)
+# Prior of the weights by level: means, and standard deviations around them.
+#                     1     u    i     m     u²    i²   log
+_MEAN = np.array([-2.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0])
+_CPU_MEAN = np.array([0.3, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
+_ALL_DEVICES = np.array([8.0, 0.7, 0.7, 0.2, 0.05, 0.7, 0.7])
+_DEVICE_KIND = np.array([1.0, 0.1, 0.35, 0.05, 0.015, 0.25, 0.25])
+_DEVICE_CLASS = np.array([0.8, 0.06, 0.25, 0.03, 0.012, 0.2, 0.2])
+_TASK_KIND = np.array([0.7, 0.3, 0.2, 0.06, 0.06])
+_TASK_KIND_ON_DEVICE_KIND = np.array([1.2, 0.3, 0.3, 0.1, 0.1])
+_TASK_KIND_ON_CLASS = np.array([0.3, 0.06, 0.06, 0.03, 0.012])
+_TRANSFER, _TASK_KIND_TRANSFER = 0.65, 0.5
+_FIRST_NOISE, _FIRST_NOISE_WEIGHT = 0.18, 2.4
+#: Spread of the first task kind, relative to that of others: it stands for all as long as there is no other.
+_FIRST_KIND = 0.3
+
+#: Limits on numbers in stored arrays of the regression and of the rule.
+_HUGE, _HUGE_NUMBER = 1e15, 1e100
+#: Standard deviation of log seconds of a class that was learned from another model's predictions.
+_PREDICTED = 0.1
+#: Tasks over which the price of accelerator seconds is computed.
+WINDOW = 1024
+
+# ------------------------------------------------------------------------------------------ the regression
+
+
+class ModelState(NamedTuple):
+    """Arrays of one model; `layout` says how many coordinates and task kinds are in use."""
+
+    layout: Ints
+    outcomes: Ints  # finished parts so far
+    weights: Floats
+    covariance: Floats
+    prior_variance: Floats
+    device_kind: Ints  # block of each class's kind of device
+    device_class: Ints  # block of each class; -1 where it is the only one of its kind of device
+    link: Floats  # seconds per MB, by class
+    stats: Floats
+    fixed: Floats
+    recent: Floats  # last outcomes of each class
+    recent_count: Ints
+    observed: Floats  # outcomes by class and task kind
+    largest: Floats  # largest log size seen, by class and task kind
+    means: Floats  # mean log seconds at the centre of the sizes, by class and task kind
+    errors: Floats  # recent mean absolute log error of predictions, by class and task kind
+    scores: Floats
+    coordinate: Ints  # scratch: coordinates of the last features
+    value: Floats  # scratch: their values
+    gain: Floats  # scratch
+
+
+_V, _M, _C, _I = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[::1]
+STATE = types.NamedTuple(
+    (_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _M, _M, _V, _I, _V, _V), ModelState
+)
+
+
+class DurationPrior(NamedTuple):
+    """Prior of the weights, learned on other machines: means and standard deviations.
+
+    Kinds of device that are not in it, and task kinds, have the general prior.
+    """
+
+    all_devices: Floats  # rows: mean, deviation
+    device_kinds: dict[str, Floats]
+    device_class: Floats  # deviation
+    transfer: Floats  # mean, deviation
+
+
+def new_state(platform: Platform, kinds: int = 1, prior: DurationPrior | None = None) -> ModelState:
+    """Return a model that has seen nothing.
+
+    Parameters
+    ----------
+    platform
+        Devices; durations are learned per class.
+    kinds
+        Number of task kinds to make space for.
+    prior
+        Weights learned on other machines.
+    """
+    classes = platform.classes
+    names = list(dict.fromkeys(device.kind for device in classes))
+    kind_of = [names.index(device.kind) for device in classes]
+    siblings = [kind_of.count(kind) for kind in range(len(names))]
+    device_class = np.full(len(classes), -1, np.int64)
+    blocks = 1 + len(names)
+    for c, kind in enumerate(kind_of):
+        if siblings[kind] > 1:
+            device_class[c] = blocks
+            blocks += 1
+    top = blocks * FEATURES + len(classes)
+    per_kind = blocks * KIND_FEATURES + len(classes)
+    size = top + kinds * per_kind
+    weights, deviation = np.zeros(size), np.zeros(size)
+    weights[:FEATURES] = _MEAN if prior is None else prior.all_devices[0]
+    all_devices, device_class_spread = _ALL_DEVICES, _DEVICE_CLASS
+    if prior is not None:
+        all_devices, device_class_spread = prior.all_devices[1], prior.device_class
+    for block in range(blocks):
+        own = deviation[block * FEATURES : (block + 1) * FEATURES]
+        if block == 0:
+            own[:], by_kind = all_devices, _TASK_KIND
+        elif block > len(names):
+            own[:], by_kind = device_class_spread, _TASK_KIND_ON_CLASS
+        else:
+            own[:], by_kind = _DEVICE_KIND, _TASK_KIND_ON_DEVICE_KIND
+            mean = weights[block * FEATURES : (block + 1) * FEATURES]
+            if prior is not None and names[block - 1] in prior.device_kinds:
+                mean[:], own[:] = prior.device_kinds[names[block - 1]]
+            elif names[block - 1] == "cpu":
+                mean[:] = _CPU_MEAN
+            if siblings[block - 1] == 1:  # its only class has no block of its own
+                own[:] = np.hypot(own, device_class_spread)
+                by_kind = np.hypot(by_kind, _TASK_KIND_ON_CLASS)
+        for kind in range(kinds):
+            at = top + kind * per_kind + block * KIND_FEATURES
+            deviation[at : at + KIND_FEATURES] = (_FIRST_KIND if kind == 0 else 1.0) * by_kind
+    deviation[blocks * FEATURES : top] = _TRANSFER if prior is None else prior.transfer[1]
+    weights[blocks * FEATURES : top] = 0.0 if prior is None else prior.transfer[0]
+    for kind in range(kinds):
+        at = top + kind * per_kind + blocks * KIND_FEATURES
+        deviation[at : at + len(classes)] = _TASK_KIND_TRANSFER
+    stats = np.zeros((len(classes), _STATS))
+    stats[:, NOISE], stats[:, NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
+    most_features = 3 * (FEATURES + KIND_FEATURES) + 2
+    return ModelState(
+        layout=np.array([top, 0, blocks, top, per_kind, prior is not None], np.int64),
+        outcomes=np.zeros(1, np.int64),
+        weights=weights,
+        covariance=np.diag(deviation**2),
+        prior_variance=deviation**2,
+        device_kind=np.array([1 + kind for kind in kind_of], np.int64),
+        device_class=device_class,
+        link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
+        stats=stats,
+        fixed=np.zeros((len(classes), 8)),
+        recent=np.zeros((len(classes), RECENT, 7)),
+        recent_count=np.zeros(len(classes), np.int64),
+        observed=np.zeros((len(classes), kinds + 1)),
+        largest=np.full((len(classes), kinds + 1), -np.inf),
+        means=np.zeros((len(classes), kinds + 1)),
+        errors=np.zeros((len(classes), kinds + 1)),
+        scores=np.zeros(5),
+        coordinate=np.zeros(most_features, np.int64),
+        value=np.zeros(most_features),
+        gain=np.zeros(size),
+    )
+
+
+def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: DurationPrior | None = None) -> ModelState:
+    """Return the same model with space for more task kinds."""
+    wider = new_state(platform, kinds, prior)
+    size = len(state.weights)
+    wider.weights[:size] = state.weights
+    wider.covariance[:size, :size] = state.covariance
+    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores"):
+        getattr(wider, name)[:] = getattr(state, name)
+    for name in ("observed", "largest", "means", "errors"):
+        old = getattr(state, name)
+        getattr(wider, name)[:, : old.shape[1]] = old
+    return wider
+
+
+def doubt(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
+    """Make a model that learned from predictions uncertain enough for outcomes to correct it.
+
+    Parameters
+    ----------
+    state
+        The model.
+    stats
+        Its statistics before: the noise of predictions says nothing about that of outcomes.
+    known
+        Whether each class was predicted by a model of its own; others are as uncertain as new ones.
+    """
+    state.stats[:, NOISE:ERROR] = stats[:, NOISE:ERROR]
+    state.scores[:] = 0.0
+    for c, own in enumerate(known):
+        block = state.device_class[c] if state.device_class[c] >= 0 else state.device_kind[c]
+        at = block * FEATURES
+        state.covariance[at, at] += _PREDICTED**2 if own else state.prior_variance[at]
+        if not own:
+            state.observed[c], state.largest[c], state.recent_count[c] = 0.0, -np.inf, 0
+
+
+def class_weights(state: ModelState) -> tuple[Floats, Floats]:
+    """Return the weights of the features and the transfer efficiency by class, for the first task kind."""
+    _, _, blocks, top, _, _ = state.layout.tolist()
+    weights = np.zeros((len(state.link), FEATURES))
+    for c in range(len(weights)):
+        for block in (0, state.device_kind[c], state.device_class[c]):
+            if block >= 0:
+                weights[c] += state.weights[block * FEATURES : (block + 1) * FEATURES]
+                at = top + block * KIND_FEATURES
+                weights[c, :KIND_FEATURES] += state.weights[at : at + KIND_FEATURES]
+    at = top + blocks * KIND_FEATURES
+    transfer = state.weights[blocks * FEATURES : top] + state.weights[at : at + len(weights)]
+    return weights, transfer
+
+
+def _in_kinds(numbers: Floats, kinds: int) -> bool:
+    """Return whether all numbers are those of task kinds in use, or -1."""
+    return bool(((numbers >= -1.0) & (numbers < kinds) & (numbers == np.floor(numbers))).all())
+
+
+def flaw_of(state: ModelState, kinds: int) -> str | None:
+    """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
+    size, used, blocks, top, per_kind, informed = state.layout.tolist()
+    expected = (len(state.prior_variance) - kind_capacity(state) * per_kind, kinds)
+    fits = (top, used) == expected and size == top + kinds * per_kind and informed in (0, 1)
+    if not fits or blocks * FEATURES + len(state.link) != top or (len(state.weights) - top) % per_kind:
+        return "another layout"
+    stored = (state.weights, state.covariance, state.stats, state.fixed, state.recent, state.observed, state.means)
+    arrays = (*stored, state.errors, state.scores)
+    if not all((np.abs(array) < _HUGE).all() for array in arrays) or not (state.largest < _HUGE).all():
+        return "numbers that are not finite or out of range"
+    if (np.diag(state.covariance) < -1e-6).any() or (state.observed < 0.0).any() or state.outcomes[0] < 0:
+        return "negative variances or counts"
+    if not (state.stats[:, NOISE] > 0.0).all() or (state.recent_count < 0).any():
+        return "a noise level or a count that is not positive"
+    for c, count in enumerate(np.minimum(state.recent_count, RECENT).tolist()):
+        rows = state.recent[c, :count]
+        if not (_in_kinds(rows[:, KIND], kinds) and (rows[:, MEMORY] >= 0.0).all()):
+            return "tasks that do not exist"
+    return None
+
+
+def kind_capacity(state: ModelState) -> int:
+    """Return the number of task kinds that the arrays have space for."""
+    return state.observed.shape[1] - 1
+
+
+# ------------------------------------------------------------------------------------------ the placement rule
+
+
+class Limits(NamedTuple):
+    """Boldness of the rule: one number for each field."""
+
+    #: Standard deviation of log seconds from which a duration counts as unknown.
+    unknown: float = 0.25
+    #: Outcomes of a class and task kind after which it is no longer tried.
+    trials: float = 3.0
+    #: Share of all seconds spent that trials may lose.
+    harm: float = 0.04
+    #: Seconds that trials may lose at once, in typical task times for each class.
+    credit: float = 2.2
+    #: Largest variance of log seconds that makes an uncertain duration longer.
+    caution: float = 5.5
+    #: Log seconds by which the largest task to be tried grows with every trial that was put off.
+    growth: float = 0.1
+    #: Longest trial, at two standard deviations, in typical task times.
+    longest: float = 4.0
+    #: Largest delay that prices may cause: a multiple of the least latency, and of the typical task time.
+    latency: float = 3.5
+    #: Standard deviation up to which one side of a split may be uncertain.
+    rough: float = 1.0
+    #: Weight of the delay that a longer duration than expected causes to later tasks.
+    risk: float = 0.02
+    #: Smallest share of a task that is worth a probe on a device of unknown duration.
+    probe: float = 0.01
+
+
+# params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
+CPUS, ACCELERATORS, THETA, WEIGHT, PRICES = 0, 1, 2, 9, 10
+# numbers: [tasks seen, worth of an accelerator second, typical seconds, seconds spent, seconds lost by trials,
+# trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean gap]
+TASKS, WORTH, TYPICAL, SPENT, LOST, TRIED, LOG_TIME, LOG_SIZES, LAST, GAP = range(10)
+
+
+class PlacementState(NamedTuple):
+    """Arrays of the placement rule; compiled functions change them in place."""
+
+    params: Floats
+    limits: Floats
+    numbers: Floats
+    window: Floats  # size, intensity, memory and kind of the last tasks
+    value: Floats  # worth of a second by class, relative to the average accelerator
+    pending: Ints  # parts that run or wait, by class and task kind
+    wanted: Floats  # trials put off, by class and task kind
+    reserved: Floats  # seconds that a running trial may lose, by class and task kind
+    harmless: Floats  # seconds within which it loses nothing
+    started: Floats  # start of the part that is awaited, by class and task kind; infinite if there is none
+    expected: Floats  # its predicted log seconds
+    times: Floats  # scratch: (whole, fixed) seconds by class
+    mean: Floats  # scratch: mean log seconds by class
+    deviation: Floats  # scratch: standard deviation of log seconds by class
+    risk: Floats  # scratch: seconds of delay that the uncertain duration of a task causes to others, by class
+    trusted: Floats  # scratch: (whole, fixed) seconds by class, as the guard trusts them
+
+    @property
+    def trials(self) -> int:
+        """Number of trials so far."""
+        return int(self.numbers[TRIED])
+
+    @property
+    def objective_prices(self) -> tuple[float, Floats]:
+        """Weight of a second of latency, and the objective's price of a busy second by class of device."""
+        return float(self.params[WEIGHT]), self.params[PRICES:]
+
+
+_VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
+PLACEMENT = types.NamedTuple(
+    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 6, *(_VECTOR,) * 3, _MATRIX),
+    PlacementState,
+)
+DEVICES = from_dtype(DEVICE)[::1]
+
+
+def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | None = None) -> PlacementState:
+    """Return a rule that has seen no task, with space for one task kind.
+
+    Parameters
+    ----------
+    platform
+        Devices.
+    prices
+        Whether device time has prices.
+    limits
+        Boldness of the rule.
+    """
+    classes = len(platform.classes)
+    counts = [platform.is_cpu.sum(), len(platform.accelerators)]
+    theta = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
+    return PlacementState(
+        params=np.concatenate([counts, theta, [1.0], np.zeros(classes)]).astype(np.float64),
+        limits=np.array(limits or Limits(), np.float64),
+        numbers=np.zeros(10),
+        window=np.zeros((WINDOW, 4)),
+        value=np.zeros(classes),
+        pending=np.zeros((classes, 2), np.int64),
+        wanted=np.zeros((classes, 2)),
+        reserved=np.zeros((classes, 2)),
+        harmless=np.zeros((classes, 2)),
+        started=np.full((classes, 2), np.inf),
+        expected=np.zeros((classes, 2)),
+        times=np.zeros((classes, 2)),
+        mean=np.zeros(classes),
+        deviation=np.zeros(classes),
+        risk=np.zeros(classes),
+        trusted=np.zeros((classes, 2)),
+    )
+
+
+def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
+    """Return the same rule with space for more task kinds."""
+    wider = {}
+    for name in ("pending", "wanted", "reserved", "harmless", "started", "expected"):
+        old = getattr(placement, name)
+        wider[name] = np.full((len(old), kinds + 1), np.inf if name == "started" else 0, old.dtype)
+        wider[name][:, : old.shape[1]] = old
+    return placement._replace(**wider)
+
+
+def recent_window(placement: PlacementState) -> Floats:
+    """Return size, intensity, memory and kind of the last tasks, the newest last."""
+    seen = int(placement.numbers[TASKS])
+    return np.roll(placement.window, -(seen % WINDOW), axis=0)[max(0, WINDOW - seen) :]
+
+
+def flaw_in(placement: PlacementState, kinds: int) -> str | None:
+    """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
+    stored = (placement.numbers, placement.window, placement.value, placement.wanted)
+    if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.numbers[TASKS] < 0.0:
+        return "numbers that are out of range"
+    filled = placement.window[: int(min(placement.numbers[TASKS], WINDOW))]
+    if not ((filled[:, :1] > 0.0).all() and (filled[:, 2] >= 0.0).all() and _in_kinds(filled[:, 3], kinds)):
+        return "tasks that do not exist"
+    return None
