@@ -54,6 +54,7 @@ def test_killed_server_resumes_its_run(tmp_path, environment, pytestconfig):
                 assert status["run_id"] == run_id
                 assert status["tasks_processed"] >= tasks
                 assert status["last_seq"] >= seq
+            assert status["slowdown"]["device"] == "gpu"  # the default run has one, and so has the resumed one
             run_id = status["run_id"]
             for key, task_id in acknowledged.items():
                 assert client.get(f"/api/tasks/{task_id}").json()["external_id"] == key

@@ -171,16 +171,20 @@ def test_adam_step_equals_that_of_torch():
     np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-3, atol=1e-4)
 
 
-def test_compiled_row_uses_updated_weights_at_once():
+def test_compiled_row_uses_updated_weights_at_once_and_losses_are_kept():
     agent = DQN(3, 2, seed=0, settings=DQNSettings(hidden=16))
     x, known = np.ones((1, 3), np.float32), np.zeros((1, 2))
     agent.replay.add(
         np.repeat(x, 64, 0), np.zeros((64, 2)), np.ones((64, 1), np.int64), np.ones((64, 1)),
         np.zeros((64, 1, 3), np.float32), np.zeros((64, 1, 2)), np.ones((64, 1), np.bool_),
     )  # fmt: skip
-    for _ in range(50):
-        agent.update()
+    assert (agent.loss, agent.take_mean_loss()) == (None, None)
+    losses = [agent.update() for _ in range(50)]
     assert agent.act(x, known)[0] == agent.act_row(x[0], known[0]) == 1
+    # The mean covers the updates since it was last taken.
+    assert agent.loss == losses[-1]
+    assert agent.take_mean_loss() == pytest.approx(np.mean(losses))
+    assert agent.take_mean_loss() is None
 
 
 def test_masked_actions_are_never_taken():

@@ -550,6 +550,18 @@ def test_live_run_allocates_replay_memory_at_the_start(live, monkeypatch):
     assert taken == [50_000]
 
 
+def test_versions_have_the_error_of_their_predictions_and_the_loss_of_the_agent(live):
+    one = live(LiveConfig(speed=20.0), schedulers=["hybrid_ml", "rl_agent"]).started()
+    one.run(4.0)
+    versions = [version for batch in one.journal.batches for version in batch.versions]
+    assert sum(version.error is not None for version in versions) >= 10
+    losses = {name: [v.loss for v in versions if v.scheduler_name == name] for name in ("hybrid_ml", "rl_agent")}
+    assert set(losses["hybrid_ml"]) == {None}
+    known = [loss for loss in losses["rl_agent"] if loss is not None]
+    assert known
+    assert min(known) > 0.0
+
+
 def test_a_restored_lane_learns_durations_again_from_the_newest_tasks():
     """Outcomes of tasks that still run at the checkpoint follow at their finish."""
     spec = "hybrid_ml(model=None)"
