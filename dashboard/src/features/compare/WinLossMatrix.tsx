@@ -100,7 +100,7 @@ export function WinLossMatrix() {
       const { panel, accent } = TOKENS[theme];
       return {
         content: (
-          <span className="relative block">
+          <span className={compact ? "relative block tracking-tighter" : "relative block"}>
             {compact ? tick(Math.round(share * 1000) / 10, 2) : significant(share * 100)}
             {clear ? (
               <i aria-hidden="true" className="absolute -top-0.5 right-[12%] size-1 rounded-full bg-current" />

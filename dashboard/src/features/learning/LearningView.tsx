@@ -237,8 +237,8 @@ function Model({ name, live }: { name: string; live: boolean }) {
   const agent = model?.agent ?? null;
   return (
     <Panel
-      title="Importance"
-      subtitle="share of the change in predicted time"
+      title={agent && !shares.length ? "Learning agent" : "Importance"}
+      subtitle={agent && !shares.length ? "current state" : "share of the change in predicted time"}
       state={
         !live
           ? {
