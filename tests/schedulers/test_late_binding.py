@@ -1,10 +1,14 @@
 """Late binding: both loops agree, nothing starves, and the queue is served as the rule says."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from hybrid_scheduler import (
     Cluster,
+    Device,
     InvalidInputError,
     Noise,
     Objective,
@@ -15,8 +19,10 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
+from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.compiled.late_binding import LOOK_AHEAD
 from hybrid_scheduler.core import cpu, multi_node_platform
+from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers import LateBinding, ShortestFirst
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from hybrid_scheduler.workload.task_graphs import cholesky
@@ -132,6 +138,44 @@ def test_graphs_objectives_and_indivisible_tasks_run():
     assert thrifty.outcomes.latency.mean() > quick.outcomes.latency.mean()
     whole = Workload.from_tasks([Task(i, 2500, 0.5, 0, 0.01 * i, divisible=False) for i in range(50)])
     assert set(Cluster().run(whole, LateBinding()).outcomes.fraction) <= {0.0, 1.0}
+
+
+def test_classes_of_accelerators_have_the_prices_of_the_fluid_optimum():
+    gpus = [
+        Device(f"gpu_{i}", speedup_base=1.0, speedup_slope=slope, bandwidth=bandwidth)
+        for i, (slope, bandwidth) in enumerate([(0.5, 5e4), (3.0, 8e3), (6.0, 3e4)])
+    ]
+    platform = Platform("unequal", (cpu(), *gpus))
+    workload = generate(scenario_named("mixed"), 500, seed=2000, platform=platform, utilisation=0.9)
+    scheduler = LateBinding()
+    Cluster(platform).run(workload, scheduler)
+    value, worth, _ = window_prices(scheduler.rule.prices)
+    found = worth * value[scheduler.devices["column"][~platform.is_cpu]]
+    # The fluid optimum: most work of all tasks under prices that add up to 1 over all devices.
+    columns = scheduler.devices["column"]
+    seconds = AnalyticPhysics().times(workload, platform).sum(axis=2)
+    tasks, classes = seconds.shape
+    per_class = np.hstack([np.tile(np.eye(tasks), (classes, 1)), np.zeros((tasks * classes, classes))])
+    for column in range(classes):
+        per_class[column * tasks : (column + 1) * tasks, tasks + column] = -seconds[:, column]
+    total = np.concatenate([np.zeros(tasks), np.bincount(columns, minlength=classes)])
+    gain = -np.concatenate([np.ones(tasks), np.zeros(classes)])
+    dual = linprog(gain, per_class, np.zeros(len(per_class)), total[None], [1.0]).x[tasks:]
+    exact = dual[columns] / dual[columns[platform.is_cpu][0]]
+    assert np.allclose(found, exact[~platform.is_cpu], rtol=0.05)
+
+
+@pytest.mark.parametrize("platform", [workstation(), platform_named("mixed-gpus")])
+def test_restored_queue_continues_with_the_same_prices(platform):
+    workload = generate(scenario_named("mixed"), 100, seed=5, platform=platform, utilisation=0.9)
+    first, second = LateByEvents(), LateByEvents()
+    cluster = Cluster(platform)
+    cluster.run(workload, first)
+    cluster.run(workload.rows(0, 1), second)
+    state, queue = first.queue_state(), SimpleNamespace(times=np.empty((0, 2, 2)))
+    second.restore_queue(state, queue)
+    assert all(np.array_equal(values, second.queue_state()[name]) for name, values in state.items())
+    second.restore_queue({name: values for name, values in state.items() if name != "classes"}, queue)
 
 
 def test_a_look_at_the_queue_is_bounded():

@@ -15,6 +15,11 @@ The queue is planned again at every release and whenever a device becomes free: 
 devices' queues, each at prices that rise with the work planned before it and waiting behind it. Large tasks pay a
 little less, because their own duration makes the tail. A task starts if the longer of its parts can start now. Else
 it keeps its planned place in the copies, so that those behind it do not take the device that it waits for.
+
+With several classes of accelerators each class has its own price. It follows the fluid optimum, in which all
+devices are equally loaded and every task runs where its priced seconds are least. Tasks go to a class in proportion
+to its priced seconds to the power of -32, and the price of a class changes until its load is that of the others.
+These are Sinkhorn's iterations, which converge where steps towards the exact optimum would oscillate.
 """
 
 from __future__ import annotations
@@ -30,8 +35,8 @@ import numpy as np
 from numba import types
 
 from ..core import Central, Decision, Floats, Queue, Task, View
-from .device_prices import price_state, set_prices, update_window, window_prices
-from .jit_cache import helper
+from .device_prices import price_state, set_prices, set_window_prices, update_window, window_prices
+from .jit_cache import helper, inner
 from .split_placement import best_placement
 
 #: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
@@ -48,6 +53,9 @@ _SMALLEST = 1e-4
 _LARGEST = -math.log(-math.expm1(-_SMALLEST))
 #: Number of tasks over which the queue's length and the work of a task are averaged.
 _QUEUE_MEMORY = 200.0
+#: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
+#: updates, and the limit of a weight.
+_CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _LARGEST_WEIGHT = 500, 32.0, 4, 64, 1e200
 #: Fee of a split that no task pays.
 _NEVER = 1e300
 _COEFFICIENTS, _WAITING_WEIGHT, _RELIEF, _WORK_SCALE, _QUEUE_SCALE, _FACTOR, _WEIGHT, _PRICES = (
@@ -56,18 +64,21 @@ _COEFFICIENTS, _WAITING_WEIGHT, _RELIEF, _WORK_SCALE, _QUEUE_SCALE, _FACTOR, _WE
 
 
 class QueueRule(NamedTuple):
-    """Arrays of the rule: numbers fixed for a run, state of the prices, and totals of the queue.
+    """Arrays of the rule: numbers fixed for a run, state of the prices, totals of the queue, classes of devices.
 
     The totals are [work that waits, its mean at releases, mean work of a task, number of tasks, first release].
+    `classes` is empty where one price is enough. Else it holds the number of tasks, the weight of each column and
+    of all CPUs together, the seconds of the last tasks there, and these relative to the least to the power of -32.
     """
 
     params: Floats
     prices: Floats
     waiting: Floats
+    classes: Floats
 
 
 _VECTOR = types.float64[::1]
-QUEUE_RULE = types.NamedUniTuple(_VECTOR, 3, QueueRule)
+QUEUE_RULE = types.NamedUniTuple(_VECTOR, 4, QueueRule)
 
 
 def queue_rule(
@@ -75,13 +86,76 @@ def queue_rule(
 ) -> QueueRule:
     """Return a rule for an empty queue; `objective` is the weight of latency and a price for each column."""
     params = np.concatenate([[cpus, accelerators], coefficients, [boost], objective]).astype(np.float64)
-    return QueueRule(params, price_state(columns), np.zeros(5))
+    slots = columns + 1
+    classes = np.zeros(1 + slots + 2 * _CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
+    return QueueRule(params, price_state(columns), np.zeros(5), classes)
+
+
+@inner
+def _update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
+    """Add a task to the window of the classes, and replace the values of their seconds by the fluid optimum's."""
+    state, last = rule.classes, len(rule.params) - _PRICES
+    slots = last + 1
+    weight = state[1 : 1 + slots]
+    window = state[1 + slots :].reshape(2, _CLASS_WINDOW, slots)
+    seconds, power = window[0], window[1]
+    value, worth, typical = window_prices(rule.prices)
+    seen = int(state[0])
+    row = seen % _CLASS_WINDOW
+    devices_of = np.zeros(slots)
+    for slot in range(slots):
+        seconds[row, slot] = power[row, slot] = 0.0
+    for d in range(len(devices)):
+        column = devices[d].column
+        whole = min(max(times[column, 0] + times[column, 1], 1e-12), 1e12)
+        if devices[d].is_cpu == 1:
+            devices_of[last] += 1.0
+            seconds[row, last] += whole / rule.params[0]
+        else:
+            devices_of[column] += 1.0
+            seconds[row, column] = whole
+    least = np.inf
+    for slot in range(slots):
+        if devices_of[slot] > 0.0:
+            least = min(least, seconds[row, slot])
+    for slot in range(slots):
+        if devices_of[slot] > 0.0:
+            power[row, slot] = (least / seconds[row, slot]) ** _EXPONENT
+            if seen == 0:
+                weight[slot] = 1.0 if slot == last else max(worth * value[slot], 1e-6) ** -_EXPONENT
+    state[0] += 1.0
+    if seen < _REFRESH or seen % _REFRESH == 0:
+        filled = min(seen + 1, _CLASS_WINDOW)
+        load = np.empty(slots)
+        for _ in range(_ROUNDS):
+            load[:] = 0.0
+            for i in range(filled):
+                total = 1e-300
+                for slot in range(slots):
+                    total += weight[slot] * power[i, slot]
+                for slot in range(slots):
+                    load[slot] += seconds[i, slot] * weight[slot] * power[i, slot] / total
+            mean = load.sum() / devices_of.sum()
+            for slot in range(slots):
+                if devices_of[slot] > 0.0:
+                    weight[slot] /= max(load[slot] / devices_of[slot] / mean, 1e-3)
+            for slot in range(slots):
+                if slot < last:
+                    weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _LARGEST_WEIGHT), _LARGEST_WEIGHT)
+            weight[last] = 1.0
+    prices = value.copy()
+    for slot in range(last):
+        if devices_of[slot] > 0.0:
+            prices[slot] = weight[slot] ** (-1.0 / _EXPONENT) / worth
+    set_window_prices(rule.prices, prices, worth, typical)
 
 
 @helper
 def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the queue's totals; return the key by which it waits and its priced work."""
     update_window(times, devices, rule.params[0], rule.params[1], rule.prices)
+    if len(rule.classes) > 0 and rule.params[1] > 0.0:
+        _update_class_prices(rule, times, devices)
     return enqueue(rule, release, times, devices)
 
 
@@ -285,11 +359,18 @@ class QueuePlanner(Central):
         """Return prices, totals and the keys of the waiting tasks; see `Central.queue_state`."""
         waiting = [(w.release, w.key, w.work) for w in self._waiting.values()]
         keys = np.array(waiting, np.float64).reshape(-1, 3).ravel()
-        return {"prices": self.rule.prices.copy(), "totals": self.rule.waiting.copy(), "waiting": keys}
+        rule = self.rule
+        return {
+            "prices": rule.prices.copy(),
+            "totals": rule.waiting.copy(),
+            "classes": rule.classes.copy(),
+            "waiting": keys,
+        }
 
     def restore_queue(self, state: dict[str, Floats], queue: Queue) -> None:
         """Continue with these waiting tasks; see `Central.restore_queue`."""
         self.rule.prices[:], self.rule.waiting[:] = state["prices"], state["totals"]
+        self.rule.classes[:] = state.get("classes", self.rule.classes)  # absent in runs of earlier versions
         times = queue.times if self.setting.times is not None else None
         self.clear_queue()
         for position, (release, key, work) in enumerate(state["waiting"].reshape(-1, 3).tolist()):
