@@ -26,8 +26,8 @@ from .history_analysis import gantt, hosts_of, ordinal_range, task_range, task_w
 _MOST_SCANNED = 6_000
 #: Buckets of a timeline, their width at first, and the number of timelines that are kept.
 _BUCKETS, _FIRST_WIDTH_S, _MOST_TIMELINES = 16_384, 1 / 64, 24
-#: Rows of one query and most rows of one request; a longer run is completed by the next requests.
-_PAGE, _ROWS_PER_REQUEST = 5_000, 10_000
+#: Rows of one query, and of one request for all its schedulers; a longer run is completed by the next requests.
+_PAGE, _ROWS_PER_REQUEST = 5_000, 20_000
 #: Number of a run's first tasks among whose results the first one is.
 _FIRST_TASKS = 100
 #: Most parts of tasks that are returned one by one.
@@ -179,8 +179,9 @@ async def device_load(
     long = [name for name in names if per_second * (end - start + reach[name]) > _MOST_SCANNED]
     chosen = {name: timelines.of(run_id, name, len(devices)) for name in long}
     width = (end - start) / window.columns
+    pages = max(1, _ROWS_PER_REQUEST // _PAGE // max(1, len(chosen)))
     for name, timeline in chosen.items():
-        await _catch_up(connection, run_id, name, devices, hosts, timeline)
+        await _catch_up(connection, run_id, name, devices, hosts, timeline, pages)
     if chosen:
         # All schedulers get the same columns, which lie on the edges of the widest buckets.
         bucket = max(timeline.buckets.width for timeline in chosen.values())
@@ -248,14 +249,15 @@ async def _catch_up(
     devices: list[str],
     hosts: dict[str, str],
     timeline: _Timeline,
+    pages: int,
 ) -> None:
-    """Read the rows after the last one of the timeline."""
+    """Read the rows after the last one of the timeline, at most so many pages."""
     if timeline.last_result == 0:
         # Results of earlier runs need not be looked through.
         first, _ = await task_range(connection, run_id) or (0, 0)
         near_first = results.c.task_id.between(first, first + _FIRST_TASKS)
         timeline.last_result = (await connection.scalar(select(func.min(results.c.id)).where(near_first)) or 1) - 1
-    for _ in range(_ROWS_PER_REQUEST // _PAGE):
+    for _ in range(pages):
         query = (
             select(*_PARTS, results.c.start_time, results.c.id, results.c.task_id, tasks.c.arrival_time)
             .join(tasks, tasks.c.task_id == results.c.task_id)

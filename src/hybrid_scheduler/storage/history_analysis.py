@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import CTE, BigInteger, Connection, FromClause, and_, func, literal, select
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, FromClause, and_, any_, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ..core import Floats, Ints
@@ -23,7 +23,7 @@ from .schema_version import with_connection
 
 MAX_COMPARED_TASKS = 10_000
 #: Tasks of a run that `trends` reads; of a longer run it samples the same number from each bucket.
-MAX_SAMPLED_TASKS = 10_000
+MAX_SAMPLED_TASKS = 6_000
 
 tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
 
@@ -197,11 +197,11 @@ def _total(values: Floats) -> float:
 # ------------------------------------------------------------------------------------------ trends
 
 _TREND_METRICS = {
-    "mean_latency": results.c.latency,
-    "mean_time": results.c.actual_time,
-    "mean_energy": results.c.energy_consumption,
-    "mean_cost": results.c.execution_cost,
-    "mean_regret": results.c.regret,
+    "mean_latency": "latency",
+    "mean_time": "actual_time",
+    "mean_energy": "energy_consumption",
+    "mean_cost": "execution_cost",
+    "mean_regret": "regret",
 }
 #: Significant digits of a mean. The databases add in their own way, so that further digits could differ.
 _DIGITS = 9
@@ -215,21 +215,22 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
     if sample is None:
         return {"run_id": run_id, "sampled": False, "buckets": []}
     low, high, width = sample.low, sample.high, sample.width
-    number, metrics = sample.bucket.c.number, _TREND_METRICS.values()
+    number, own = sample.bucket.label("number"), results.c
+    metrics = [own[name] for name in _TREND_METRICS.values()]
     # The database adds: tens of thousands of rows would take several times as long to get here.
     query = (
         select(
             number,
-            results.c.scheduler_name,
-            func.min(results.c.task_id),
+            own.scheduler_name,
+            func.min(own.task_id),
             func.min(tasks.c.arrival_time),
             func.count(),
             *(func.count(metric) for metric in metrics),
             *(func.sum(metric) for metric in metrics),
         )
         .select_from(sample.rows)
-        .group_by(number, results.c.scheduler_name)
-        .order_by(number, func.min(results.c.id))
+        .group_by(number, own.scheduler_name)
+        .order_by(number, func.min(own.id))
     )
     found: dict[int, dict[str, Any]] = {}
     for bucket, name, first_task, first_arrival, n, *sums in await plain_rows(connection, query):
@@ -263,8 +264,8 @@ class _Sample:
     #: Tasks of a bucket, and how many of them are read.
     width: int
     take: int
-    bucket: CTE
-    #: The buckets joined with their tasks and results.
+    #: Number of a task's bucket, and the tasks joined with their results.
+    bucket: ColumnElement[int]
     rows: FromClause
 
 
@@ -274,13 +275,20 @@ async def _sample(connection: AsyncConnection, run_id: str, buckets: int) -> _Sa
         return None
     width = -(-(high - low + 1) // max(1, buckets))
     take = min(width, max(1, MAX_SAMPLED_TASKS // max(1, buckets)))
+    of_task = results.c.task_id == tasks.c.task_id
+    if connection.dialect.name == "postgresql":
+        # It would overestimate a join with ranges, and read all results. Of a list it knows the length.
+        starts = range(low, high + 1, width)
+        chosen = [ordinal for start in starts for ordinal in range(start, min(start + take, high + 1))]
+        in_sample = tasks.c.ordinal == any_(literal(chosen, ARRAY(BigInteger)))
+        rows = tasks.join(results, and_(of_task, tasks.c.run_id == run_id, in_sample))
+        return _Sample(low, high, width, take, (tasks.c.ordinal - low) // width, rows)
     # One range of the index for each bucket: a condition on the remainder would read every task of the run.
     bucket = select(literal(0, BigInteger).label("number")).cte("bucket", recursive=True)
     bucket = bucket.union_all(select(bucket.c.number + 1).where(bucket.c.number < (high - low) // width))
     first = low + bucket.c.number * width
     in_bucket = and_(tasks.c.run_id == run_id, tasks.c.ordinal.between(first, first + (take - 1)))
-    rows = bucket.join(tasks, in_bucket).join(results, results.c.task_id == tasks.c.task_id)
-    return _Sample(low, high, width, take, bucket, rows)
+    return _Sample(low, high, width, take, bucket.c.number, bucket.join(tasks, in_bucket).join(results, of_task))
 
 
 async def ordinal_range(connection: AsyncConnection, run_id: str) -> tuple[int | None, int | None]:
@@ -308,15 +316,15 @@ async def learning(connection: AsyncConnection, run_id: str, scheduler: str) -> 
     first_of: dict[int | None, tuple[int, float]] = {}
     sample = await _sample(connection, run_id, _LEARNING_BUCKETS)
     if sample is not None:
+        own = results.c
         query = (
             select(
-                results.c.model_version, tasks.c.kind, tasks.c.ordinal, tasks.c.arrival_time,
-                results.c.predicted_time, results.c.actual_time, results.c.confidence, results.c.latency,
-                results.c.regret,
+                own.model_version, tasks.c.kind, tasks.c.ordinal, tasks.c.arrival_time, own.predicted_time,
+                own.actual_time, own.confidence, own.latency, own.regret,
             )
             .select_from(sample.rows)
-            .where(results.c.scheduler_name == scheduler)
-            .order_by(results.c.task_id)
+            .where(own.scheduler_name == scheduler)
+            .order_by(own.task_id)
         )  # fmt: skip
         for version, kind, ordinal, arrival, *values in await plain_rows(connection, query):
             first_of.setdefault(version, (ordinal, arrival))

@@ -28,7 +28,15 @@ from ..schemas import (
     base_models,
     problems,
 )
-from .strict_route import Limit, RunQuery, SchedulerQuery, StrictRoute, current_run, stored_run
+from .strict_route import (
+    Limit,
+    RunQuery,
+    SchedulerQuery,
+    StrictRoute,
+    completed_deletion,
+    current_run,
+    stored_run,
+)
 
 router = APIRouter(prefix="/api", tags=["history"], route_class=StrictRoute)
 sweeps_router = APIRouter(prefix="/api", tags=["sweeps"], route_class=StrictRoute)
@@ -92,15 +100,11 @@ async def delete_history(context: RequestContext) -> Response:
     context.state.deletions += 1
     context.repository.timelines.forget()
     if deleted is not None:
-        return StrictJSONResponse(_completed(deleted))
+        return StrictJSONResponse(completed_deletion(deleted))
     progress = await context.repository.deletion()
     if progress is None:  # it has just ended
-        return StrictJSONResponse(_completed(0))
+        return StrictJSONResponse(completed_deletion(0))
     return StrictJSONResponse(progress, 202, headers={"Location": "/api/history/deletion"})
-
-
-def _completed(deleted: int) -> dict[str, Any]:
-    return {"deleted_tasks": deleted, "tasks": deleted, "done": True}
 
 
 @router.get(
@@ -112,7 +116,7 @@ def _completed(deleted: int) -> dict[str, Any]:
 )
 async def deletion(context: RequestContext) -> Response:
     """Return how many tasks are to be deleted and are deleted; `done` if no deletion is going on."""
-    return StrictJSONResponse(await context.repository.deletion() or _completed(0))
+    return StrictJSONResponse(await context.repository.deletion() or completed_deletion(0))
 
 
 @router.get(

@@ -46,6 +46,7 @@ from .strict_route import (
     Limit,
     RunInPath,
     StrictRoute,
+    completed_deletion,
     stored_run,
     used_key,
 )
@@ -196,7 +197,7 @@ async def delete_run(context: RequestContext, run_id: RunInPath) -> Response:
     context.state.deletions += 1
     if deleted is None:
         return StrictJSONResponse({"deleted_tasks": 0, "tasks": known["tasks"], "done": False}, 202)
-    return StrictJSONResponse({"deleted_tasks": deleted, "tasks": deleted, "done": True})
+    return StrictJSONResponse(completed_deletion(deleted))
 
 
 @router.get(

@@ -151,6 +151,11 @@ async def stored_run(context: AppContext, run_id: str) -> dict[str, Any] | None:
     return found
 
 
+def completed_deletion(tasks: int) -> dict[str, Any]:
+    """Return the body of a deletion that has ended."""
+    return {"deleted_tasks": tasks, "tasks": tasks, "done": True}
+
+
 #: Header of responses to requests that may have been sent before.
 REPLAY: dict[str, Any] = {
     "Idempotent-Replay": {
