@@ -212,6 +212,21 @@ ROWS = (
         program=("hostile_bench.py", "--seconds", "6"),
     ),
     Row(
+        "state returns after a restart",
+        "kill -9 of a server with learned models, both databases: ready within 20 s",
+        program=("recovery_bench.py", "--only", "restart"),
+    ),
+    Row(
+        "database unavailable: 503, nothing lost",
+        "PostgreSQL frozen: readiness 503 in 3 s, metrics in 2 s",
+        program=("recovery_bench.py", "--only", "frozen"),
+    ),
+    Row(
+        "a slow reader hurts only itself",
+        "5 clients that never read and 20 that do, 20 messages a second",
+        program=("recovery_bench.py", "--only", "readers"),
+    ),
+    Row(
         "first what-if within 2 s",
         "what-if as soon as the server is ready",
         program=("hostile_bench.py", "--what-if"),
