@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy as np
 import hybrid_scheduler as hs
 from hybrid_scheduler.runtime.task_function import TaskFunction, replaced
 
+from .runtime_granularity import WAYS, measured_apart
 from .runtime_programs import Program, programs
 from .tiled_graphs import cholesky, lu, qr
 
@@ -273,30 +274,10 @@ class Study:
 
     def granularity(self) -> None:
         """Measure at which length of a task half of the time is useful work."""
-        cores = len(os.sched_getaffinity(0))
-        ways: dict[str, Callable[[partial[None], int], Any]] = {}
-        executor = self.executor(history=False)
-        pool = ThreadPoolExecutor(cores)
-        ways["executor"] = lambda work, n: [one.result() for one in [executor.submit(work) for _ in range(n)]]
-        ways["ThreadPoolExecutor"] = lambda work, n: [one.result() for one in [pool.submit(work) for _ in range(n)]]
-        dask = _optional("dask")
-        if dask is not None:
-            ways["dask (threads)"] = lambda work, n: dask.compute(
-                *[dask.delayed(work, pure=False)() for _ in range(n)], scheduler="threads", num_workers=cores
-            )
-        ray = _optional("ray")
-        if ray is not None:
-            ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, configure_logging=False)
-            remote = ray.remote(_busy)
-            ways["ray"] = lambda work, n: ray.get([remote.remote(work.keywords["size"]) for _ in range(n)])
-        found: dict[str, Any] = {}
-        for name, way in ways.items():
-            found[name] = _half_useful(way, cores)
-        executor.shutdown()
-        pool.shutdown()
-        if ray is not None:
-            ray.shutdown()
-        self.note("granularity", "microseconds of a task at 50 % efficiency", found)
+        for name in WAYS:
+            if name.startswith(("dask", "ray")) and find_spec(name.partition(" ")[0]) is None:
+                continue
+            self.note("granularity, microseconds of a task at 50 % efficiency", name, measured_apart(name))
 
     def report(self) -> str:
         """Return the results as a table."""
@@ -313,32 +294,6 @@ def _calls(executor: hs.HybridExecutor) -> dict[str, list[float]]:
 
 def _nothing() -> None:
     """Do nothing."""
-
-
-def _busy(size: int) -> None:
-    """Compute without holding the interpreter's lock."""
-    values = np.full(size, 0.5)
-    np.tanh(values, out=values)
-
-
-def _half_useful(way: Callable[[partial[None], int], Any], cores: int) -> float | None:
-    """Return the shortest task, in microseconds, at which half of the time is useful work."""
-    for size in (int(1_000 * 1.5**k) for k in range(22)):
-        work = partial(_busy, size=size)
-        work()
-        alone = min(_timed(work) for _ in range(20))
-        tasks = max(cores * 4, min(4_000, int(0.2 * cores / alone)))
-        way(work, tasks)
-        ideal = alone * tasks / cores
-        if min(_timed(lambda w=work, n=tasks: way(w, n)) for _ in range(3)) <= 2 * ideal:  # type: ignore[misc]
-            return alone * 1e6
-    return None
-
-
-def _timed(way: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    way()
-    return time.perf_counter() - began
 
 
 def _optional(name: str) -> Any:
@@ -428,9 +383,9 @@ def table(found: dict[str, Any]) -> str:
             lines += [f"      {key:32} {_spread(one)}" for key, one in times.items()]
             lines += [f"        {key}: {n} calls, {median:.4g} ms" for key, (n, median) in values["calls"].items()]
         lines.append(f"  geometric mean of CPU / executor: {statistics.geometric_mean(gains):.3f}")
-    for name, values in found.get("granularity", {}).items():
-        lines += ["", f"{name}:"]
-        lines += [f"  {key:24} {value if value is None else f'{value:.4g}'}" for key, value in values.items()]
+    part = "granularity, microseconds of a task at 50 % efficiency"
+    if part in found:
+        lines += ["", f"{part}:", *(f"  {name:24} {_short(value)}" for name, value in found[part].items())]
     return "\n".join(lines) + "\n"
 
 
