@@ -193,6 +193,7 @@ class AcceleratorWorker:
         else:
             with suppress(Exception):  # a device without space for the test block has a bandwidth, too
                 self._graph.placement.bandwidth[self._space - 1] = measured_bandwidth(self.accelerator)
+            self._graph.cores.prepare()
         self.ready.set()
         while (node := self._queue.get()) is not None:
             self._leave_queue(node)
@@ -208,6 +209,9 @@ class AcceleratorWorker:
         try:
             error = self._tried(node)
             if error is None:
+                return
+            if node.entered and not node.function.repeatable:
+                self._graph.fail(node, error)
                 return
             if isinstance(error, DeviceLostError) and not isinstance(error, DataLostError):
                 self._lose(str(error))
@@ -226,7 +230,7 @@ class AcceleratorWorker:
             try:
                 self._launch(node)
             except Exception as error:
-                if not is_out_of_memory(error) or attempt == 1:
+                if not is_out_of_memory(error) or attempt == 1 or (node.entered and not node.function.repeatable):
                     return error
                 error.__traceback__ = None  # its frames hold arrays of the failed attempt
             else:
@@ -253,11 +257,13 @@ class AcceleratorWorker:
 
             args = tuple([here(one) for one in node.args]) if node.flat else replaced(node.args, here)
             kwargs = replaced(node.kwargs, here) if node.kwargs else {}
+            copying = time.perf_counter() - began if missing else 0.0
             if missing:
-                self._note_copy(node, missing, time.perf_counter() - began)
+                self._note_copy(node, missing, copying)
             start = accelerator.mark()
-            node.started = graph.clock()
+            node.started, node.entered = graph.clock(), True
             result = accelerator.run(node.function.gpu, args, kwargs)
+            node.in_function = copying + graph.clock() - node.started
             end = accelerator.mark()
         finally:
             if missing:

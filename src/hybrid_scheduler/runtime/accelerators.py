@@ -22,9 +22,10 @@ from ..profiling.machine_info import Gpu, need_torch, usable_cores
 from .cpu_cores import set_torch_threads
 from .task_function import is_tensor
 
-#: Smaller arrays are copied to the GPU as they are: another stream and threads that fill buffers take longer.
+#: Smaller arrays are copied to the GPU as they are: threads that fill buffers take longer.
 _STAGED_FROM = 4 * 2**20
-#: Results of fewer bytes are copied to ordinary memory.
+#: Arrays of fewer bytes are copied in the stream of the kernels, and results of fewer bytes to ordinary memory. The
+#: driver takes such an array at once; for a larger one it would wait until the kernels before it have ended.
 _SMALL = 64 * 1024
 _CHUNK = 8 * 2**20
 _CHUNKS = 4
@@ -150,11 +151,11 @@ class TorchAccelerator:
         source = array if is_tensor(array) else torch.from_numpy(_with_positive_strides(array))
         if not self._cuda:
             return source.to(self.where)
-        if source.nbytes < _STAGED_FROM:
+        if source.nbytes < _SMALL:
             with self._in_stream():
                 return source.to(self.where, non_blocking=True)
         with torch.cuda.stream(self._copies):
-            if source.is_pinned():
+            if source.nbytes < _STAGED_FROM or source.is_pinned():
                 target = source.to(self.where, non_blocking=True)
             else:
                 target = torch.empty(source.shape, dtype=source.dtype, device=self.where)
@@ -184,7 +185,8 @@ class TorchAccelerator:
         if not self._cuda:
             return array.to("cpu")
         if event is not None and array.nbytes < _SMALL:
-            event.synchronize()
+            if not self._is_current():  # else the copy comes after the task in the same stream
+                event.synchronize()
             return array.to("cpu")
         with torch.cuda.stream(self._downloads):
             if event is not None:
@@ -238,11 +240,17 @@ class TorchAccelerator:
         """Return a context in which the compute stream is current; it does nothing where that is so already."""
         if not self._cuda:
             return _NOTHING
-        current, index = self._current, self._device.index
-        if current is not None and current(index) == self._raw and self._torch.cuda.current_device() == index:
+        if self._is_current():
             return _NOTHING
         context: AbstractContextManager[Any] = self._torch.cuda.stream(self._compute)
         return context
+
+    def _is_current(self) -> bool:
+        """Return whether the calling thread uses the compute stream of this GPU."""
+        current, index = self._current, self._device.index
+        return bool(
+            current is not None and current(index) == self._raw and self._torch.cuda.current_device() == index
+        )
 
     def recover(self) -> None:
         """Free what torch's allocator keeps for later."""

@@ -10,7 +10,7 @@ import math
 import sys
 import threading
 import time
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, Protocol
 
 from .ranked_queue import RankedQueue
@@ -54,6 +54,10 @@ class CpuCores:
         self._crowded_at = -math.inf
         self._limits = _ThreadLimits(cores)
         self._local = threading.local()
+
+    def prepare(self) -> None:
+        """Find the BLAS libraries now, so that no task waits for the search."""
+        _blas_libraries(_loaded_blas())
 
     def put(self, task: CoreTask, threads: int | None = None) -> None:
         """Add a task; `threads` fixes the threads that BLAS and torch may use for it."""
@@ -128,21 +132,15 @@ class _ThreadLimits:
         self._blas = 0
         self._lock = threading.Lock()
         self._touched = False
-
-    @cached_property
-    def _libraries(self) -> list[Any]:
-        """BLAS libraries of this process, each with its threads before the executor changed them."""
-        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-        found = ThreadpoolController().select(user_api="blas").lib_controllers
-        self._before = [one.num_threads for one in found]
-        return list(found)
+        #: Every BLAS library that was changed, with its threads before.
+        self._before: dict[str, tuple[Any, int]] = {}
 
     def apply(self, threads: int, local: threading.local | None) -> None:
         """Let BLAS use so many threads for the task that this thread is about to run; torch, too, with `local`."""
         if threads != self._blas and (self._touched or threads != self._cores):
             with self._lock:
-                for library in self._libraries:
+                for library in _blas_libraries(_loaded_blas()):
+                    self._before.setdefault(library.filepath, (library, library.num_threads))
                     library.set_num_threads(threads)
                 self._blas, self._touched = threads, True
         if local is None:
@@ -156,9 +154,26 @@ class _ThreadLimits:
         """Give BLAS back the threads that it had."""
         if self._touched:
             with self._lock:
-                for library, before in zip(self._libraries, self._before, strict=True):
+                for library, before in self._before.values():
                     library.set_num_threads(before)
+                self._before.clear()
                 self._touched, self._blas = False, 0
+
+
+#: Modules that bring a BLAS library along.
+_BLAS_USERS = ("numpy", "scipy.linalg", "torch")
+
+
+def _loaded_blas() -> tuple[bool, ...]:
+    return tuple(name in sys.modules for name in _BLAS_USERS)
+
+
+@lru_cache(maxsize=1)
+def _blas_libraries(loaded: tuple[bool, ...]) -> list[Any]:
+    """Return the BLAS libraries of this process; the search takes milliseconds, so it is made once."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 _setting = threading.Lock()

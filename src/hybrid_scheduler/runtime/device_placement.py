@@ -2,15 +2,18 @@
 
 The expected end on a device is its queue, plus the transfer of arrays that are not there, plus the learned run
 time, plus what is known to follow: tasks that wait for this result, and a copy back if the program usually asks for
-one. An array that many calls use is worth a transfer that one call is not. So every call that would have been
-faster with the array in place lowers what the transfer counts for.
+one. What the executor itself takes for a call is measured, and part of the expected end, too. An array that many
+calls use is worth a transfer that one call is not. So every call that would have been faster with the array in
+place lowers what the transfer counts for.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from .data_handle import HOST
@@ -25,23 +28,22 @@ if TYPE_CHECKING:
 ONE_CORE, ALL_CORES = "cpu", "cpu (all cores)"
 #: A device is not tried where its transfers alone, or a careful guess, take this many times as long as the best.
 _HOPELESS = 4.0
-#: What a measurement on the CPU, beside the run on an accelerator, may be expected to take: a share of the
-#: function's seconds so far, and a few milliseconds.
-_SHADOW_SHARE, _SHADOW_SECONDS = 0.25, 0.02
+#: Measurements of a function on the CPU, beside its runs on an accelerator, may be expected to take a share of its
+#: seconds so far, and half a millisecond.
+_SHADOW_SHARE, _SHADOW_SECONDS = 0.1, 5e-4
+#: Expected seconds of a measurement on the CPU that waits for the end of the executor.
+_LATE_SHADOW = 0.02
 #: How many times as long as on a GPU a call is expected to take on a CPU that has not run it.
 _SLOW_CPU = 10.0
-#: No call is shorter than this on a GPU: starting kernels takes as long.
-_LEAST_GPU = 30e-6
 #: Choices are kept for the next calls of the same sizes with data in the same places: for so many calls that are
 #: too short to choose, for so many where one device is so many times as fast as the others, and for so many else.
 _MOST_FIXED, _FIXED_USES, _CLEAR_USES, _CLEARLY, _USES = 1_000, 1_000, 64, 2.0, 16
-#: Seconds that choosing takes; a smaller gain is none.
-_CHOOSING = 30e-6
-#: Calls that are expected to take fewer seconds on the CPU run in the thread that submits them: another thread
-#: would contend with it for the interpreter's lock.
-NOT_WORTH_A_THREAD = 150e-6
-#: Seconds that handing a call to a core and its result back take, while the submitting thread is busy.
-_HAND_OVER = 200e-6
+#: Seconds that overheads are taken for until they have been measured, and within which factor of that they stay: of
+#: choosing, of a call that the submitting thread runs or starts, and of handing a call to a core and its result
+#: back.
+_CHOOSING, _IN_PLACE, _HAND_OVER, _MOST_OFF = 30e-6, 30e-6, 200e-6, 10.0
+#: Weight of the newest overhead in its mean, and how many times the mean one may count for.
+_NEWEST, _OUTLIER = 0.1, 3.0
 #: Most bytes that are copied to main memory for a measurement on the CPU.
 _MOST_FETCHED = 1 << 20
 #: Bytes per second of a link, until copies have been measured.
@@ -50,6 +52,14 @@ _BANDWIDTH = 8e9
 _COPY_START = 20e-6
 #: Successors that are looked at to see where a chain of calls should run.
 _LOOK_AHEAD = 16
+
+
+class Shadow(Enum):
+    """When a call that an accelerator runs is measured on the CPU as well: never, beside it, or at the end."""
+
+    NONE = "none"
+    NOW = "now"
+    LATE = "late"
 
 
 class Candidate(NamedTuple):
@@ -63,6 +73,8 @@ class Candidate(NamedTuple):
         Its queue; copies of arrays that are not there; the call itself; what follows on it.
     known : bool
         Whether the run time was learned from calls of about this size.
+    overhead : float
+        What the executor itself takes for a call there, as measured.
     """
 
     device: str
@@ -71,11 +83,33 @@ class Candidate(NamedTuple):
     run: float
     ahead: float
     known: bool
+    overhead: float = 0.0
 
     @property
     def end(self) -> float:
         """Seconds until the call, and what follows on this device, would end."""
-        return self.wait + self.transfer + self.run + self.ahead
+        return self.wait + self.transfer + self.overhead + self.run + self.ahead
+
+
+class MeasuredOverhead:
+    """Mean seconds that a part of the executor's own work takes, from what was measured.
+
+    Parameters
+    ----------
+    seconds : float
+        What it is taken for at first.
+    """
+
+    __slots__ = ("_least", "_most", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._least, self._most = seconds / _MOST_OFF, seconds * _MOST_OFF
+
+    def note(self, seconds: float) -> None:
+        """Add a measurement; one that was disturbed counts for a few times the mean only."""
+        sample = min(max(seconds, self._least), _OUTLIER * self.seconds, self._most)
+        self.seconds += _NEWEST * (sample - self.seconds)
 
 
 class Choice(NamedTuple):
@@ -122,6 +156,8 @@ class FunctionFacts:
         and up to which queue of its device.
     shadows : bool
         Whether calls that run on an accelerator may be measured on the CPU as well.
+    shadow_seconds : float
+        Seconds that such measurements have taken.
     forms : dict
         Form of its results, by the signature of the call and the device class.
     """
@@ -135,6 +171,7 @@ class FunctionFacts:
     seconds: float = 0.0
     fixed: dict[tuple[CallSizes, tuple[object, ...]], _KeptChoice] = field(default_factory=dict)
     shadows: bool = True
+    shadow_seconds: float = 0.0
     forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
 
 
@@ -169,6 +206,13 @@ class DevicePlacement:
         self.bandwidth = [_BANDWIDTH] * len(accelerators)
         #: Expected seconds of the calls that wait for a core or run on one.
         self.cpu_backlog = 0.0
+        #: What the executor takes to choose, for a call that the submitting thread runs on the CPU, for one that is
+        #: handed to a core, and, by memory space, for one that the submitting thread starts on an accelerator.
+        self.choosing, self.in_place = MeasuredOverhead(_CHOOSING), MeasuredOverhead(_IN_PLACE)
+        self.hand_over = MeasuredOverhead(_HAND_OVER)
+        self.starting = [MeasuredOverhead(_IN_PLACE) for _ in range(len(accelerators) + 1)]
+        #: Whether a call is being measured on the CPU.
+        self.measuring = False
 
     def facts_of(self, key: str) -> FunctionFacts:
         """Return the facts about a function."""
@@ -190,11 +234,14 @@ class DevicePlacement:
             if choice.space == HOST or self._accelerators[choice.space - 1].backlog() <= kept.queue:
                 kept.uses -= 1
                 return choice
+        began = time.perf_counter()
         choice = self._consider(call)
         uses, queue = self._uses(call, choice)
+        self.choosing.note(time.perf_counter() - began)
         if uses:
-            if queue < _CHOOSING or choice.predicted < _CHOOSING:
-                choice = choice._replace(reason="choosing would take longer than it could gain")
+            if uses == _FIXED_USES or queue < self.choosing.seconds:
+                text = f"choosing takes {self.choosing.seconds * 1e6:.0f} µs, longer than it could gain"
+                choice = choice._replace(reason=f"{text}: the better fixed device")
             if len(facts.fixed) >= _MOST_FIXED:
                 facts.fixed.clear()
             facts.fixed[case] = _KeptChoice(choice, uses, queue)
@@ -202,14 +249,14 @@ class DevicePlacement:
 
     def _uses(self, call: TaskFuture, choice: Choice) -> tuple[int, float]:
         """Return for how many further calls a choice is kept, and up to which queue of its device."""
-        if call.trial is not None or call.shadowed or not choice.candidates:
+        if call.trial is not None or call.shadow is Shadow.NOW or not choice.candidates:
             return 0, 0.0
         if len(choice.candidates) > 2:  # queues of several accelerators are compared for every call
             return 0, 0.0
         here, there = choice.candidates if choice.space == HOST else reversed(choice.candidates)
         best, other = here.end, there.end
         if choice.space == HOST:
-            if choice.predicted < _LEAST_GPU:
+            if choice.predicted < there.overhead:
                 return _FIXED_USES, math.inf
             # A call that would be faster elsewhere with its arrays in place must be counted every time.
             # A device that was not measured for such a call may be tried once its arrays are worth the transfer.
@@ -245,7 +292,8 @@ class DevicePlacement:
         near = {space: one for space, one in warm.items() if one.distance <= NEAR}
         best = min(transfers[space] + one.seconds for space, one in (near or warm).items())
         for space, _ in usable:
-            if self._worth_a_trial(facts, space, estimates[space], transfers[space], best):
+            least = self.starting[space].seconds
+            if best >= least and self._worth_a_trial(facts, space, estimates[space], transfers[space], best):
                 return self._tried(call, facts, space, estimates, candidates)
         spaces = list(estimates)
         # A device that has never run the function is not chosen by a guess.
@@ -255,8 +303,15 @@ class DevicePlacement:
         if space == HOST:
             self._credit(call, estimates, candidates)
         else:
-            call.shadowed = self._worth_a_shadow(call, facts, estimates[HOST], transfers[HOST], best)
+            call.shadow = self._worth_a_shadow(call, facts, estimates[HOST], transfers[HOST], best)
         return Choice(space, candidates[chosen].run, "it is expected to end first here", candidates)
+
+    def is_short(self, seconds: float) -> bool:
+        """Return whether a call of so many seconds on the CPU runs in the thread that submits it.
+
+        Handing it to another thread would take longer, as measured.
+        """
+        return 0.0 < seconds < self.hand_over.seconds
 
     def must_wait(self, call: TaskFuture) -> bool:
         """Return whether a call should wait for the first measurement of its function, which is under way.
@@ -288,8 +343,17 @@ class DevicePlacement:
     def _on_cpu(self, call: TaskFuture) -> DurationEstimate | None:
         """Return the estimate for the CPU: with all cores if nothing else runs there, else with one."""
         first, second = (ALL_CORES, ONE_CORE) if self._cores.is_idle else (ONE_CORE, ALL_CORES)
-        estimate = self.durations.estimate(call.function.key, first, call.sizes)
-        return estimate or self.durations.estimate(call.function.key, second, call.sizes)
+        return self._estimate_on_cpu(call.function.key, call.sizes, first, second)
+
+    def _estimate_on_cpu(self, key: str, sizes: CallSizes, first: str, second: str) -> DurationEstimate | None:
+        """Return the estimate for the first class, unless calls of the second one were nearer in size."""
+        one = self.durations.estimate(key, first, sizes)
+        if one is not None and one.distance <= NEAR:
+            return one
+        other = self.durations.estimate(key, second, sizes)
+        if one is None or other is None:
+            return one or other
+        return other if other.distance < one.distance else one
 
     def _transfer(self, call: TaskFuture, space: int) -> float:
         """Return the seconds of copies that the call needs there, less what earlier calls would have saved."""
@@ -327,15 +391,15 @@ class DevicePlacement:
             after = min(ahead[space], cheapest + moved)
             if space == HOST:
                 wait = 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
-                wait += _HAND_OVER if run >= NOT_WORTH_A_THREAD else 0.0
+                overhead = self.in_place.seconds if self.is_short(run) else self.hand_over.seconds
                 name = "cpu"
             else:
                 state = self._accelerators[space - 1]
-                wait, name, run = state.backlog(), state.name, max(run, _LEAST_GPU)
+                wait, name, overhead = state.backlog(), state.name, self.starting[space].seconds
                 if not call.waiting():
                     share = facts.fetched / facts.made
                     after += share * (_COPY_START + facts.result_bytes / self.bandwidth[space - 1])
-            found.append(Candidate(name, wait, transfers[space], run, after, near))
+            found.append(Candidate(name, wait, transfers[space], run, after, near, overhead))
         return tuple(found)
 
     def _ahead(self, call: TaskFuture, spaces: list[int]) -> dict[int, float]:
@@ -371,7 +435,7 @@ class DevicePlacement:
             total = sum(handle.nbytes for handle in missing)
             if estimate is None or total == 0:
                 continue
-            gain = here - (one.wait + max(estimate.least, _LEAST_GPU) + one.ahead)
+            gain = here - (one.wait + estimate.least + one.overhead + one.ahead)
             if gain > 0:
                 for handle in missing:
                     handle.saved[space] = handle.saved.get(space, 0.0) + gain * handle.nbytes / total
@@ -388,6 +452,8 @@ class DevicePlacement:
     ) -> Choice:
         """Return the choice of an accelerator that has not been measured for such a call."""
         device_class, known = self._class(space), estimates[space]
+        if estimates[HOST] is None and facts.shadows and call.function.repeatable:
+            call.shadow = Shadow.LATE
         if device_class not in facts.trials:
             call.trial = device_class
             facts.trials.add(device_class)
@@ -397,7 +463,7 @@ class DevicePlacement:
         self, facts: FunctionFacts, space: int, estimate: DurationEstimate | None, transfer: float, best: float
     ) -> bool:
         """Return whether an accelerator should run a call of a size that it has not run."""
-        if self._class(space) in facts.trials or best < _LEAST_GPU:
+        if self._class(space) in facts.trials:
             return False
         if estimate is None or not estimate.warm:
             return transfer < _HOPELESS * best
@@ -415,14 +481,33 @@ class DevicePlacement:
         estimate: DurationEstimate | None,
         transfer: float,
         best: float,
-    ) -> bool:
-        """Return whether a call that an accelerator runs should be measured on the CPU as well."""
-        if not facts.shadows or ONE_CORE in facts.trials or not self._cores.has_free_core:
-            return False
+    ) -> Shadow:
+        """Return whether a call that an accelerator runs should be measured on the CPU as well, and when."""
+        if (
+            not call.function.repeatable
+            or not facts.shadows
+            or (estimate is not None and estimate.distance <= NEAR)
+        ):
+            return Shadow.NONE
         fetched = sum(one.nbytes for one in call.handles if HOST not in one.copies)
-        allowed = _SHADOW_SECONDS + _SHADOW_SHARE * facts.seconds
         if fetched > _MOST_FETCHED or transfer > _HOPELESS * best:
+            return Shadow.NONE
+        if estimate is not None and transfer + estimate.least >= best:
+            return Shadow.NONE
+        expected = _SLOW_CPU * best if estimate is None else estimate.most
+        allowed = _SHADOW_SECONDS + _SHADOW_SHARE * facts.seconds - facts.shadow_seconds
+        if expected <= allowed and not self.measuring and self._cores.has_free_core:
+            return Shadow.NOW
+        return Shadow.LATE if expected <= _LATE_SHADOW else Shadow.NONE
+
+    def worth_a_late_shadow(self, key: str, sizes: CallSizes) -> bool:
+        """Return whether a call should still be measured on the CPU, now that nothing else runs."""
+        classes = {state.device_class for state in self._accelerators}
+        known = [one for name in classes if (one := self.durations.estimate(key, name, sizes)) is not None]
+        if not known or not self.facts_of(key).shadows:
             return False
-        if estimate is None or not estimate.warm:
-            return _SLOW_CPU * best <= allowed
-        return estimate.distance > NEAR and transfer + estimate.least < best and estimate.most <= best + allowed
+        best = min(one.seconds for one in known)
+        estimate = self._estimate_on_cpu(key, sizes, ONE_CORE, ALL_CORES)
+        if estimate is None:
+            return _SLOW_CPU * best <= _LATE_SHADOW
+        return estimate.distance > NEAR and estimate.least < best and estimate.most <= _LATE_SHADOW

@@ -117,10 +117,8 @@ class HybridExecutor(Executor):
         self._choose_policy(scheduler, seed)
         if self._store is not None:
             durations.add_document(self._store.load())
-            for function, device_class, _, seconds, runs in durations.rows():
-                facts = self.graph.placement.facts_of(function)
-                facts.runs[device_class] = runs
-                facts.seconds += runs * seconds
+            for function, device_class, _, _, runs in durations.rows():
+                self.graph.placement.facts_of(function).runs[device_class] = runs
         #: Reports to a dashboard, if one was named.
         self.stream: DashboardStream | None = None
         if dashboard is not None:
@@ -132,7 +130,7 @@ class HybridExecutor(Executor):
         if found:
             _switching.enter()
         _living.add(self)
-        self._finalizer = weakref.finalize(self, _end_later, self.graph, self._store, self.stream)
+        self._finalizer = weakref.finalize(self, _end_dropped, self.graph, self._store, self.stream)
         self._finalizer.atexit = False
 
     def _choose_policy(self, scheduler: str | Online, seed: int) -> None:
@@ -328,7 +326,10 @@ def _explanation(future: TaskFuture) -> str:
     where = "cpu" if choice.space == 0 else future.graph.states[choice.space - 1].name
     lines = [f"{name}: on {where}, because {choice.reason}"]
     for one in choice.candidates:
-        parts = f"queue {_time(one.wait)}, transfer {_time(one.transfer)}, run {_time(one.run)}"
+        parts = (
+            f"queue {_time(one.wait)}, transfer {_time(one.transfer)}, run {_time(one.run)},"
+            f" overhead {_time(one.overhead)}"
+        )
         after = f", then {_time(one.ahead)}" if one.ahead else ""
         guess = "" if one.known else " (a guess: no call of about this size was measured)"
         lines.append(f"  {one.device}: {_time(one.end)} = {parts}{after}{guess}")
@@ -411,6 +412,13 @@ def _save(graph: TaskGraph, store: DurationStore | None) -> None:
 
 #: Threads that wait for the last tasks of executors that were closed without waiting, or dropped.
 _endings: set[threading.Thread] = set()
+
+
+def _end_dropped(graph: TaskGraph, store: DurationStore | None, stream: DashboardStream | None) -> None:
+    """End an executor that the program dropped without closing it."""
+    if graph.workers:
+        _switching.leave()
+    _end_later(graph, store, stream)
 
 
 def _end_later(graph: TaskGraph, store: DurationStore | None, stream: DashboardStream | None) -> None:

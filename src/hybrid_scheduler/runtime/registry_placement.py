@@ -14,7 +14,7 @@ from ..core.scheduler_protocols import Links
 from ..physics import Tariff, dollars_per_second
 from .cpu_cores import CpuCores
 from .data_handle import HOST
-from .device_placement import AcceleratorState, Choice, DevicePlacement
+from .device_placement import AcceleratorState, Choice, DevicePlacement, Shadow
 from .function_durations import FunctionDurations
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class RegistryPlacement(DevicePlacement):
         for index, device in enumerate(self.platform.devices):
             one = names.get(device.name)
             if one is not None:
-                free_at[index] = now + one.wait + one.transfer
+                free_at[index] = now + one.wait + one.transfer + one.overhead
                 seconds[index] = one.run, 0.0
         task = Task(
             call.number,
@@ -118,7 +118,8 @@ class RegistryPlacement(DevicePlacement):
         one = names.get(self.platform.devices[chosen].name)
         if one is None:  # a device that cannot take this call
             chosen, one = HOST, plain.candidates[HOST]
-        call.shadowed = call.shadowed and chosen != HOST and self._scheduler.knows is Knowledge.TOLD
+        if chosen == HOST or self._scheduler.knows is not Knowledge.TOLD:
+            call.shadow = Shadow.NONE
         return Choice(chosen, one.run, "the scheduler chose it", plain.candidates)
 
     def observe(self, call: TaskFuture) -> None:

@@ -115,6 +115,8 @@ class CpuRunner:
                 graph.complete(node, result)
                 return
             node.started = graph.clock()
+            if node.handed_at:  # there, and as long back
+                graph.placement.hand_over.note(2 * (node.started - node.handed_at - node.transfer))
             result = function(*args, **kwargs)
             node.finished = graph.clock()
             node.seconds = node.finished - node.started
@@ -197,7 +199,7 @@ def _form(value: Any) -> str:
 
 
 class ShadowTrial:
-    """Measurement of a call on the CPU beside its run on an accelerator; the result is dropped.
+    """Measurement of a call on the CPU besides its run on an accelerator; the result is dropped.
 
     The program does not wait for it. It has the lowest rank, so that it takes no core that a task could use.
 
@@ -207,22 +209,30 @@ class ShadowTrial:
         The graph of the tasks.
     node : TaskFuture
         The call, with its arguments.
+    late : bool
+        Whether it waits for the end of the executor. The program may change its arrays until then, so they are
+        copied.
     """
 
     rank = -math.inf
 
-    def __init__(self, graph: TaskGraph, node: TaskFuture) -> None:
+    def __init__(self, graph: TaskGraph, node: TaskFuture, *, late: bool = False) -> None:
         self._graph, self._function, self._tensor = graph, node.function, node.tensor
         self._args, self._kwargs = node.args, node.kwargs
+        if late:
+            self._args, self._kwargs = replaced(node.args, _copied), replaced(node.kwargs, _copied)
         self.may_use_torch = node.may_use_torch
         self.key, self.sizes = node.function.key, node.sizes
         #: Shortest measured seconds; infinite if it failed or did not run.
         self.seconds, self.device_class = math.inf, ONE_CORE
+        #: Seconds that all its runs took.
+        self.spent = 0.0
 
     def run_on_cores(self, threads: int) -> None:
         """Run the call, several times if it is short; called by the pool of cores."""
         graph = self._graph
         self.device_class = _class_of_cores(graph, threads)
+        start = time.perf_counter()
         try:
             change = _on_host(graph, tensor=self._tensor)
             args, kwargs = replaced(self._args, change), replaced(self._kwargs, change)
@@ -236,6 +246,7 @@ class ShadowTrial:
             self.seconds = math.inf
             _log.debug("%s could not be measured on the CPU: %r", self._function.name, error)
         finally:
+            self.spent = time.perf_counter() - start
             self._end()
 
     def cancel(self) -> bool:
@@ -246,6 +257,16 @@ class ShadowTrial:
     def _end(self) -> None:
         self._args = self._kwargs = None
         self._graph.learner.put(self)
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of an array in main memory; the program cannot change one that is on an accelerator only."""
+    if not isinstance(value, DataHandle):
+        return value
+    array = value.copies.get(HOST)
+    if array is None:
+        return value
+    return array.clone() if is_tensor(array) else np.array(array)
 
 
 class OutcomeLearner:
@@ -335,6 +356,7 @@ class OutcomeLearner:
     def _learn_from_shadow(self, shadow: ShadowTrial) -> None:
         graph = self._graph
         facts = graph.placement.facts_of(shadow.key)
+        facts.shadow_seconds += shadow.spent
         try:
             if math.isfinite(shadow.seconds):
                 graph.durations.learn(shadow.key, shadow.device_class, shadow.sizes, shadow.seconds)

@@ -59,6 +59,9 @@ class TaskFunction:
         Megabytes that a call needs, or a function of the arguments that returns them.
     threads : int, optional
         CPU threads of a call; by default all cores if nothing else runs on the CPU, else one.
+    repeatable : bool, optional
+        Whether a call may run more than once. If not, a call is never measured on the CPU besides its run on a GPU,
+        and one that fails on a GPU, even for lack of memory, ends with that error.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class TaskFunction:
         size: Callable[..., float] | float | None = None,
         memory: Callable[..., float] | float | None = None,
         threads: int | None = None,
+        repeatable: bool = True,
     ) -> None:
         for field, variant in (("cpu", cpu), ("gpu", gpu)):
             if not callable(variant) and not (field == "gpu" and variant is None):
@@ -77,7 +81,9 @@ class TaskFunction:
         if threads is not None and (type(threads) is not int or threads < 1):
             raise InvalidInputError(f"threads of {name}", "a whole number >= 1, or None", threads)
         self.cpu, self.gpu, self.name = cpu, gpu, name
-        self.size, self.memory, self.threads = size, memory, threads
+        if type(repeatable) is not bool:
+            raise InvalidInputError(f"repeatable of {name}", "True or False", repeatable)
+        self.size, self.memory, self.threads, self.repeatable = size, memory, threads, repeatable
         self.key = f"{name}:{_code_hash(cpu)}{_code_hash(gpu) if gpu is not cpu else ''}"
         functools.update_wrapper(self, cpu, updated=())
         self.__name__ = name.rpartition(".")[2]
@@ -115,18 +121,19 @@ def auto(
     size: Callable[..., float] | float | None = None,
     memory: Callable[..., float] | float | None = None,
     threads: int | None = None,
+    repeatable: bool = True,
 ) -> Any:
     """Let one function run on the CPU or on a GPU, whichever is expected to end first.
 
     The function is called with NumPy arrays on the CPU and with torch tensors on a GPU, so it takes its array
     functions from `array_namespace`. It must not change its arguments or anything else: a call may run a second
-    time, after lack of memory or to be measured on the CPU.
+    time, after lack of memory or to be measured on the CPU. ``repeatable=False`` forbids that.
 
     Parameters
     ----------
     function : callable
         The function to decorate.
-    size, memory, threads
+    size, memory, threads, repeatable
         As for `TaskFunction`.
 
     Returns
@@ -148,7 +155,9 @@ def auto(
     """
 
     def decorate(inner: Callable[..., Any]) -> TaskFunction:
-        return TaskFunction(inner, inner, name=_name_of(inner), size=size, memory=memory, threads=threads)
+        return TaskFunction(
+            inner, inner, name=_name_of(inner), size=size, memory=memory, threads=threads, repeatable=repeatable
+        )
 
     return decorate if function is None else decorate(function)
 
@@ -160,6 +169,7 @@ def task(
     size: Callable[..., float] | float | None = None,
     memory: Callable[..., float] | float | None = None,
     threads: int | None = None,
+    repeatable: bool = True,
 ) -> Callable[[Callable[..., Any]], TaskFunction]:
     """Give a function one variant for the CPU and one for GPUs.
 
@@ -171,7 +181,7 @@ def task(
         CPU variant; the decorated function itself if left out.
     gpu : callable, optional
         GPU variant, called with torch tensors on the GPU; without one the function stays on the CPU.
-    size, memory, threads
+    size, memory, threads, repeatable
         As for `TaskFunction`.
 
     Examples
@@ -186,7 +196,15 @@ def task(
     """
 
     def decorate(inner: Callable[..., Any]) -> TaskFunction:
-        return TaskFunction(cpu or inner, gpu, name=_name_of(inner), size=size, memory=memory, threads=threads)
+        return TaskFunction(
+            cpu or inner,
+            gpu,
+            name=_name_of(inner),
+            size=size,
+            memory=memory,
+            threads=threads,
+            repeatable=repeatable,
+        )
 
     return decorate
 
@@ -266,6 +284,10 @@ def sizes_of(values: list[Any]) -> CallSizes:
     sizes: list[float] = []
     nbytes = 0
     for value in values:
+        if type(value) is int:
+            signature.append("int")
+            sizes.append(math.log1p(min(abs(value), 10**15)))
+            continue
         own = getattr(value, "call_sizes", None)
         if own is not None:  # a handle, which keeps them
             signature.append(own[0])
@@ -277,9 +299,6 @@ def sizes_of(values: list[Any]) -> CallSizes:
             signature.append((len(shape), str(value.dtype)))
             sizes.extend(math.log1p(n) for n in shape)
             nbytes += int(value.nbytes)
-        elif type(value) is int:
-            signature.append("int")
-            sizes.append(math.log1p(min(abs(value), 10**15)))
         elif isinstance(value, str | bool):
             signature.append(value if len(str(value)) <= 32 else "str")
         else:

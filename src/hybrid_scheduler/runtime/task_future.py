@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import HybridSchedulerError
 from .data_handle import DataHandle
+from .device_placement import Shadow
 from .task_function import CallSizes, replaced
 
 if TYPE_CHECKING:
@@ -57,12 +58,16 @@ class TaskFuture(Future[Any]):
     awaited = False
     #: Whether a thread has taken it to end it, after it was started on an accelerator.
     claimed = False
-    #: Whether the call should be measured on the CPU as well, beside its run on an accelerator.
-    shadowed = False
+    #: Whether, and when, the call is measured on the CPU as well, besides its run on an accelerator.
+    shadow = Shadow.NONE
+    #: Whether its function has been called on an accelerator.
+    entered = False
+    #: Seconds that the submitting thread spent in copies and in the function, of those that submitting took.
+    in_function = 0.0
     #: Whether its arguments contain no containers.
     flat = False
-    #: Whether its expected seconds count in the backlog of the CPU.
-    queued = False
+    #: Whether its expected seconds count in the backlog of the CPU, and when it was handed to a core that was free.
+    queued, handed_at = False, 0.0
     #: Device class that ran it.
     device_class = ""
     #: Whether arrays of the result are torch tensors.

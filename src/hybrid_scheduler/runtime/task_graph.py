@@ -18,10 +18,19 @@ from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
 from .cpu_cores import CpuCores
 from .data_handle import HOST, DataDirectory, DataHandle
-from .device_placement import ALL_CORES, NOT_WORTH_A_THREAD, ONE_CORE, AcceleratorState, DevicePlacement
+from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, DevicePlacement, Shadow
 from .function_durations import FunctionDurations
 from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial
-from .task_function import MOVABLE_KINDS, TaskFunction, check_argument, flattened, is_array, is_tensor, replaced
+from .task_function import (
+    MOVABLE_KINDS,
+    CallSizes,
+    TaskFunction,
+    check_argument,
+    flattened,
+    is_array,
+    is_tensor,
+    replaced,
+)
 from .task_future import DependencyError, TaskFuture
 
 #: Containers in whose elements futures are looked for.
@@ -30,6 +39,8 @@ _CONTAINERS = {list, tuple, dict}
 _PLAIN = {int, float, bool, str, complex, type(None)}
 
 _log = logging.getLogger(__name__)
+#: Calls that are kept to be measured on the CPU at the end, the most bytes of one, and the seconds for all of them.
+_MOST_LATE, _MOST_LATE_BYTES, _LATE_SECONDS = 32, 1 << 20, 0.1
 #: Ancestors whose rank is raised when a task is added below them.
 _MOST_RAISED = 32
 
@@ -79,6 +90,8 @@ class TaskGraph:
         self._parked: dict[str, list[TaskFuture]] = {}
         #: Call that is measured on the CPU while an accelerator runs it.
         self._shadow: ShadowTrial | None = None
+        #: By function and sizes: calls that are measured on the CPU when nothing else is left to do.
+        self._late: dict[tuple[str, CallSizes], ShadowTrial] = {}
         self._open = self.failures = 0
         self._closed = False
 
@@ -277,32 +290,61 @@ class TaskGraph:
         except BaseException as error:
             self.fail(node, error)
             return
+        placement = self.placement
         node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
-        if node.shadowed:
+        if node.shadow is not Shadow.NONE:
             self._start_shadow(node)
         if choice.space == HOST:
-            if here and 0.0 < choice.predicted < NOT_WORTH_A_THREAD and node.function.threads is None:
+            if here and placement.is_short(choice.predicted) and node.function.threads is None:
                 self.runner.run(node, self.cores.cores)
+                placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
             elif here or node.function.threads is not None or not self.runner.follows(node):
+                if here and self.cores.has_free_core:
+                    node.handed_at = self.clock()
                 self._put_on_cores(node)
         else:
             worker = self.workers[choice.space - 1]
-            if not (here and worker.start_here(node)):
+            if here and worker.start_here(node):
+                placement.starting[choice.space].note(self.clock() - node.submitted - node.in_function)
+            else:
                 node.rank = node.rank or (self._expected(node) if node.depends else 0.0)
                 worker.put(node)
 
     def _start_shadow(self, node: TaskFuture) -> None:
-        """Measure a call on the CPU as well, on a core that is free; the program does not wait for it."""
+        """Measure a call on the CPU as well, on a core that is free or later; the program does not wait for it."""
+        if node.shadow is Shadow.LATE:
+            case = node.function.key, node.sizes
+            if node.sizes.nbytes <= _MOST_LATE_BYTES and len(self._late) < _MOST_LATE and case not in self._late:
+                self._late[case] = ShadowTrial(self, node, late=True)
+            return
         with self._lock:
             if self._shadow is not None or self._closed:
                 return
             self._shadow = ShadowTrial(self, node)
+            self.placement.measuring = True
         self.cores.put(self._shadow, 1)  # threads of a BLAS library would take cores from the program
+
+    def _measure_late(self) -> None:
+        """Measure calls on the CPU that could not be measured beside the program; the shortest first."""
+        self.learner.wait()
+        late, self._late = list(self._late.values()), {}
+        deadline = self.clock() + _LATE_SECONDS
+        for trial in sorted(late, key=lambda one: sum(one.sizes.sizes)):
+            if self.clock() < deadline and self.placement.worth_a_late_shadow(trial.key, trial.sizes):
+                with self._lock:
+                    self._shadow = trial
+                self.cores.put(trial, 1)
+                self._wait_for_shadow()
+
+    def _wait_for_shadow(self) -> None:
+        with self._idle:
+            while self._shadow is not None:
+                self._idle.wait()
 
     def end_shadow(self) -> None:
         """Note that the measurement of a call on the CPU has ended."""
         with self._idle:
-            self._shadow = None
+            self._shadow, self.placement.measuring = None, False
             self._idle.notify_all()
 
     def _all_free(self) -> bool:
@@ -519,9 +561,7 @@ class TaskGraph:
         """Wait until everything that has ended was learned from, calls that are measured on the CPU included."""
         for worker in self.workers:
             worker.end_started()
-        with self._idle:
-            while self._shadow is not None:
-                self._idle.wait()
+        self._wait_for_shadow()
         self.learner.wait()
 
     # ---------------------------------------------------------------- end
@@ -531,6 +571,7 @@ class TaskGraph:
         with self._lock:
             self._closed = True
         if cancel:
+            self._late = {}
             with self._lock:
                 parked = [node for waiting in self._parked.values() for node in waiting]
             for node in parked:
@@ -544,6 +585,7 @@ class TaskGraph:
             with self._idle:
                 while self._open or self._shadow is not None:
                     self._idle.wait()
+            self._measure_late()
             for worker in self.workers:
                 worker.close()
             self.cores.close()
