@@ -154,31 +154,31 @@ _BUILDERS = dict(zip(WAYS, (_executor, _thread_pool, _dask, _ray), strict=True))
 # ------------------------------------------------------------------------------------------ processes
 
 
-def measured_apart(name: str, *, command: list[str] | None = None, limit: float = LIMIT_SECONDS) -> float | str:
-    """Measure a way in a process of its own.
+def run_apart(module: str, *args: str, command: list[str] | None = None, limit: float = LIMIT_SECONDS) -> Any:
+    """Return what the `main` of a module of the studies prints last, as JSON, in a process of its own.
 
     Parameters
     ----------
-    name : str
-        One of `WAYS`.
+    module, *args : str
+        Name of the module, and the arguments of its command line.
     command : list of str, optional
-        Program that prints the result; this module by default.
+        Program to run instead.
     limit : float, optional
         Seconds after which the process is ended.
 
     Returns
     -------
-    float or str
-        Microseconds of a task, or why there is no such figure.
+    Any
+        The value, or a text that begins with "not measured" and says why there is none.
     """
-    own = [sys.executable, "-c", "from studies.runtime_granularity import main; main()", name]
+    own = [sys.executable, "-c", f"from studies.{module} import main; main()", *args]
     process = subprocess.Popen(
         command or own,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path) or "."},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, sys.path)])},
     )
     try:
         out, error = process.communicate(timeout=limit)
@@ -190,8 +190,7 @@ def measured_apart(name: str, *, command: list[str] | None = None, limit: float 
     lines = out.strip().splitlines()
     if process.returncode or not lines:
         return f"not measured: {(error.strip().splitlines() or ['no output'])[-1][:200]}"
-    found = json.loads(lines[-1])
-    return "no task up to 30 ms is efficient" if found is None else float(found)
+    return json.loads(lines[-1])
 
 
 def main() -> None:

@@ -5,15 +5,18 @@
 
 Writes runtime.json (every single time) and runtime.txt (medians and ranges). All ways of one row take turns, so
 that a disturbance meets all of them. "By hand" moves the data to the GPU with torch, computes, and moves the result
-back. "First start" has learned nothing; "second start" reads what the first one kept on disk.
+back. Starts are first runs in fresh processes: "first start" has learned nothing, and "second start" reads what the
+first one kept on disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
+import shutil
 import statistics
 import tempfile
 import time
@@ -26,17 +29,19 @@ from typing import Any
 import numpy as np
 
 import hybrid_scheduler as hs
-from hybrid_scheduler.runtime.task_function import TaskFunction, replaced
 
-from .runtime_granularity import WAYS, measured_apart
+from .runtime_granularity import WAYS, run_apart
 from .runtime_programs import Program, programs
+from .runtime_starts import back, on_gpu, run_by_hand, run_on_cpu, run_on_executor
 from .tiled_graphs import cholesky, lu, qr
 
 ROUNDS = 5
 #: Seconds before each measurement: threads of BLAS libraries keep cores busy for a while after their last call.
 _PAUSE = 0.1
-#: Seconds of a way that is measured twice only.
-_LONG = 1.0
+#: Seconds of a way that is measured twice only, and of one that is measured once.
+_LONG, _VERY_LONG = 1.0, 5.0
+#: Runs of a program before it is measured, besides the one that is compared with the CPU.
+_WARM = 2
 Ways = dict[str, Callable[[], Any]]
 
 
@@ -56,38 +61,17 @@ def _gpu() -> bool:
 
 
 def take_turns(ways: Ways, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of every way in every round; two rounds are enough for ways that take seconds."""
+    """Return the seconds of every way in every round; one or two are enough for ways that take seconds."""
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
-            if len(found[name]) >= 2 and min(found[name]) > _LONG:
+            if found[name] and min(found[name]) > (_LONG if len(found[name]) >= 2 else _VERY_LONG):
                 continue
             time.sleep(_PAUSE)
             began = time.perf_counter()
             way()
             found[name].append(time.perf_counter() - began)
     return found
-
-
-def _on_gpu(value: Any) -> Any:
-    import torch
-
-    return torch.from_numpy(value).cuda() if isinstance(value, np.ndarray) else value
-
-
-def _back(value: Any) -> Any:
-    import torch
-
-    return value.cpu().numpy() if isinstance(value, torch.Tensor) else value
-
-
-def _call_gpu(function: TaskFunction, *args: Any) -> Any:
-    assert function.gpu is not None
-    return function.gpu(*args)
-
-
-def _call_cpu(function: TaskFunction, *args: Any) -> Any:
-    return function.cpu(*args)
 
 
 class Study:
@@ -165,10 +149,10 @@ class Study:
                 return value.result()
 
             def by_hand() -> Any:
-                value, weights = _on_gpu(x), _on_gpu(w)
+                value, weights = on_gpu(x), on_gpu(w)
                 for _ in range(10):
                     value = chain_step.gpu(value, weights)
-                return _back(value)
+                return back(value)
 
             def on_cpu() -> Any:
                 value = x
@@ -211,7 +195,7 @@ class Study:
 
             ways: Ways = {"executor": ours}
             if self.gpu:
-                ways["library on the GPU, with copies"] = lambda: _back(library(_on_gpu(matrix)))
+                ways["library on the GPU, with copies"] = lambda: back(library(on_gpu(matrix)))
             found = ours()
             error = _graph_error(name, matrix, found)
             del found
@@ -235,53 +219,70 @@ class Study:
 
     def _program(self, number: int, program: Program) -> None:
         data = program.make(np.random.default_rng(number))
-
-        def on_cpu() -> Any:
-            return program.body(_call_cpu, lambda value: value, data)
-
-        def by_hand() -> Any:
-            return program.body(_call_gpu, _back, replaced(data, _on_gpu))
-
-        def ours(executor: hs.HybridExecutor) -> Any:
-            placed = replaced(data, lambda one: executor.put(one) if isinstance(one, np.ndarray) else one)
-            return program.body(executor.submit, lambda future: future.result(), placed)
-
-        expected = on_cpu()
-        if self.gpu:
-            by_hand()
+        expected = run_on_cpu(program, data)
         with self.executor() as executor:
             executor.graph.wait_ready()
-            began = time.perf_counter()
-            got = ours(executor)
-            first = time.perf_counter() - began
-        error = _difference(expected, got)
-        with self.executor() as executor:
-            executor.graph.wait_ready()
-            began = time.perf_counter()
-            ours(executor)
-            second = time.perf_counter() - began
-            ways: Ways = {"executor": lambda: ours(executor), "CPU": on_cpu}
+            ways: Ways = {
+                "executor": lambda: run_on_executor(executor, program, data),
+                "CPU": lambda: run_on_cpu(program, data),
+            }
             if self.gpu:
-                ways["GPU by hand"] = by_hand
+                ways["GPU by hand"] = lambda: run_by_hand(program, data)
+                run_by_hand(program, data)
+            error = _difference(expected, run_on_executor(executor, program, data))
+            for _ in range(_WARM):
+                run_on_executor(executor, program, data)
             times = take_turns(ways, self.rounds)
-            calls = _calls(executor)
+            calls, overhead = _calls(executor), _overheads(executor)
         self.note(
             "programs",
             program.name,
-            {**times, "first start": first, "second start": second, "error": error, "tolerance": program.tolerance,
-             "calls": calls},
-        )  # fmt: skip
+            {**times, "error": error, "tolerance": program.tolerance, "calls": calls, "overheads": overhead},
+        )
+
+    def starts(self) -> None:
+        """Measure the first run of every program in fresh processes."""
+        known = tempfile.mkdtemp()
+        self._start("first start", "executor", known)
+        for _ in range(self.rounds):
+            copy = tempfile.mkdtemp()  # so that every second start is one
+            shutil.copytree(known, copy, dirs_exist_ok=True)
+            self._start("second start", "executor", copy)
+            if self.gpu:
+                self._start("GPU by hand", "GPU by hand", known)
+        self._start("CPU", "CPU", known)
+
+    def _start(self, row: str, way: str, folder: str) -> None:
+        found = run_apart("runtime_starts", way, folder, str(self.scale), limit=120.0)
+        if isinstance(found, str):
+            self.note("errors", row, found)
+            return
+        rows = self.found.get("starts", {}).get(row, {})
+        self.note("starts", row, {name: [*rows.get(name, []), one] for name, one in found.items()})
 
     def granularity(self) -> None:
         """Measure at which length of a task half of the time is useful work."""
         for name in WAYS:
             if name.startswith(("dask", "ray")) and find_spec(name.partition(" ")[0]) is None:
                 continue
-            self.note("granularity, microseconds of a task at 50 % efficiency", name, measured_apart(name))
+            self.note("granularity, microseconds of a task at 50 % efficiency", name, _granularity(name))
 
     def report(self) -> str:
         """Return the results as a table."""
         return table(self.found)
+
+
+def _granularity(name: str) -> Any:
+    found = run_apart("runtime_granularity", name)
+    return "no task up to 30 ms is efficient" if found is None else found
+
+
+def _overheads(executor: hs.HybridExecutor) -> dict[str, float]:
+    """Return what the executor measured of its own work, in microseconds."""
+    placement = executor.graph.placement
+    found = {"choosing": placement.choosing, "in place": placement.in_place, "hand over": placement.hand_over}
+    found |= {state.name: one for state, one in zip(executor.graph.states, placement.starting[1:], strict=True)}
+    return {name: round(one.seconds * 1e6, 1) for name, one in found.items()}
 
 
 def _calls(executor: hs.HybridExecutor) -> dict[str, list[float]]:
@@ -368,7 +369,7 @@ def table(found: dict[str, Any]) -> str:
             lines += [f"        {name}: {count} calls, {median:.4g} ms" for name, (count, median) in calls.items()]
     rows = found.get("programs", {})
     if rows:
-        lines += ["", "Programs, milliseconds; ratio to the better fixed device; first and second start:"]
+        lines += ["", "Programs, milliseconds; ratio to the better fixed device:"]
         gains = []
         for name, values in rows.items():
             times = {key: values[key] for key in ("executor", "CPU", "GPU by hand") if key in values}
@@ -376,13 +377,22 @@ def table(found: dict[str, Any]) -> str:
             best = min(statistics.median(one) for key, one in times.items() if key != "executor")
             gains.append(cpu / ours)
             lines.append(
-                f"  {name:32} {ours / best:.3f} of the better; {ours / cpu:.3f} of the CPU; first start"
-                f" {values['first start'] / best:.3f}, second {values['second start'] / best:.3f};"
+                f"  {name:32} {ours / best:.3f} of the better; {ours / cpu:.3f} of the CPU;"
                 f" error {values['error']:.2g} (allowed {values['tolerance']:g})"
             )
             lines += [f"      {key:32} {_spread(one)}" for key, one in times.items()]
             lines += [f"        {key}: {n} calls, {median:.4g} ms" for key, (n, median) in values["calls"].items()]
         lines.append(f"  geometric mean of CPU / executor: {statistics.geometric_mean(gains):.3f}")
+    starts = found.get("starts", {})
+    if "second start" in starts:
+        lines += ["", "First runs in fresh processes, milliseconds; ratio to the better fixed device:"]
+        for name, second in starts["second start"].items():
+            fixed = [starts[way][name] for way in ("GPU by hand", "CPU") if name in starts.get(way, {})]
+            best = min(map(statistics.median, fixed), default=math.nan)
+            first, later = starts["first start"][name][0], statistics.median(second)
+            lines.append(f"  {name:32} {later / best:.3f} (first start {first / best:.3f})")
+            rows = {way: values[name] for way, values in starts.items() if name in values}
+            lines += [f"      {way:32} {_spread(one)}" for way, one in rows.items()]
     part = "granularity, microseconds of a task at 50 % efficiency"
     if part in found:
         lines += ["", f"{part}:", *(f"  {name:24} {_short(value)}" for name, value in found[part].items())]
@@ -395,7 +405,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--scale", type=int, default=8, choices=(1, 8))
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--parts", default="overhead,chains,twelve,graphs,granularity")
+    parser.add_argument("--parts", default="overhead,chains,twelve,starts,granularity,graphs")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     study = Study(options.out, options.scale, options.rounds)

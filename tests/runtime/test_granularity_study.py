@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from studies.runtime_granularity import hash_bytes, measured_apart, shortest_efficient
+from studies.runtime_granularity import hash_bytes, run_apart, shortest_efficient
 
 
 @pytest.mark.parametrize("overhead", [2e-5, 3e-4, 5e-3])
@@ -22,7 +22,12 @@ def test_search_finds_where_work_equals_overhead(overhead):
 
 def test_search_ends_if_no_task_is_efficient():
     lengths = []
-    assert shortest_efficient(lambda length: lengths.append(length) or 0.1) is None
+
+    def efficiency(length):
+        lengths.append(length)
+        return 0.1
+
+    assert shortest_efficient(efficiency) is None
     assert len(lengths) <= 10
 
 
@@ -48,17 +53,19 @@ def test_late_search_returns_what_it_has_found():
 
 def test_a_way_that_hangs_is_ended():
     forever = [sys.executable, "-c", "import threading; threading.Event().wait()"]
-    assert measured_apart("ray", command=forever, limit=0.5) == "not measured: it did not end within 0.5 s"
+    assert (
+        run_apart("runtime_granularity", command=forever, limit=0.5) == "not measured: it did not end within 0.5 s"
+    )
 
 
 def test_a_way_that_fails_says_why():
     failing = [sys.executable, "-c", "raise SystemExit('no such machine')"]
-    assert measured_apart("ray", command=failing) == "not measured: no such machine"
+    assert run_apart("runtime_granularity", command=failing) == "not measured: no such machine"
 
 
 def test_figure_of_a_process_is_read():
     noisy = [sys.executable, "-c", "print('started'); print(12.5)"]
-    assert measured_apart("ray", command=noisy) == 12.5
+    assert run_apart("runtime_granularity", command=noisy) == 12.5
 
 
 def test_a_task_hashes_any_number_of_bytes():
