@@ -219,6 +219,31 @@ def test_measurements_take_a_share_of_a_functions_seconds() -> None:
             facts = placement.facts_of(counted.function.key)
 
 
+def test_a_first_run_that_loads_kernels_does_not_keep_a_size_from_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run of a size may take a hundred times as long as the next ones."""
+    monkeypatch.setattr(MeasuredOverhead, "note", lambda *_: None)
+    counted = _Counted()
+    large = np.ones((200, 20))
+    fake = FakeAccelerator()
+    seconds = iter([0.1, *[1e-3] * 50])
+    with _executor(accelerators=[fake]) as executor:
+        executor.graph.placement.bandwidth[:] = [1e12]
+        monkeypatch.setattr(fake, "seconds", lambda *_: next(seconds))
+        executor.graph.placement.facts_of(counted.function.key).runs["fake"] = 5
+        _learn(executor, counted.function, "fake", 5e-4)
+        for array, known in ((SOME, 2e-3), (large, 2e-2)):
+            _learn(executor, counted.function, "cpu", known, array)
+        for _ in range(3):
+            future = executor.submit(counted.function, large)
+            future.result(timeout=60)
+            executor.graph.wait_learned()
+        assert future.space == 1
+        estimate = executor.graph.durations.estimate(counted.function.key, "fake", future.sizes)
+        assert estimate is not None
+        assert estimate.warm
+        assert estimate.seconds == pytest.approx(1e-3)
+
+
 # ------------------------------------------------------------------------------------------ repeatable
 
 

@@ -275,7 +275,10 @@ class AcceleratorWorker:
             return directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
 
         node.device_class = accelerator.device_class
-        value = made(result) if accelerator.holds(result) else replaced(result, made)
+        if accelerator.holds(result):
+            value: Any = directory.made(result, space, tensor=node.tensor, event=end)
+        else:
+            value = replaced(result, made)
         try:
             check_result(graph.placement, node, value)
         except Exception as error:
@@ -290,7 +293,7 @@ class AcceleratorWorker:
         node.handles = [one for one in handles if HOST in one.copies]
         graph.launched(node, value)
         self._started.append((node, start, end))
-        if node.awaited or self._resting:
+        if (node.awaited or self._resting) and not self._wake.is_set():
             self._wake.set()
 
     def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:

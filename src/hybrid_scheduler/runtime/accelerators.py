@@ -22,10 +22,9 @@ from ..profiling.machine_info import Gpu, need_torch, usable_cores
 from .cpu_cores import set_torch_threads
 from .task_function import is_tensor
 
-#: Smaller arrays are copied to the GPU as they are: threads that fill buffers take longer.
+#: Smaller arrays are copied to the GPU as they are: another stream and threads that fill buffers take longer.
 _STAGED_FROM = 4 * 2**20
-#: Arrays of fewer bytes are copied in the stream of the kernels, and results of fewer bytes to ordinary memory. The
-#: driver takes such an array at once; for a larger one it would wait until the kernels before it have ended.
+#: Results of fewer bytes are copied to ordinary memory.
 _SMALL = 64 * 1024
 _CHUNK = 8 * 2**20
 _CHUNKS = 4
@@ -115,7 +114,6 @@ class TorchAccelerator:
         self._next = 0
         self._uploading = False
         self._device = self._torch.device(self.where)
-        self._indices = (number,) if self._cuda else (None, 0)
         if self._cuda:
             self._compute = self._torch.cuda.default_stream(self.where)
             self._raw = self._compute.cuda_stream
@@ -141,7 +139,11 @@ class TorchAccelerator:
 
     def holds(self, array: Any) -> bool:
         """Return whether a tensor is in this GPU's memory."""
-        return is_tensor(array) and array.device.type == self._device.type and array.device.index in self._indices
+        if not isinstance(array, self._torch.Tensor):
+            return False
+        if self._cuda:
+            return bool(array.is_cuda) and array.get_device() == self._device.index
+        return array.device.type == self._device.type and array.device.index in (None, 0)
 
     # ---------------------------------------------------------------- copies
 
@@ -151,11 +153,11 @@ class TorchAccelerator:
         source = array if is_tensor(array) else torch.from_numpy(_with_positive_strides(array))
         if not self._cuda:
             return source.to(self.where)
-        if source.nbytes < _SMALL:
+        if source.nbytes < _STAGED_FROM:
             with self._in_stream():
                 return source.to(self.where, non_blocking=True)
         with torch.cuda.stream(self._copies):
-            if source.nbytes < _STAGED_FROM or source.is_pinned():
+            if source.is_pinned():
                 target = source.to(self.where, non_blocking=True)
             else:
                 target = torch.empty(source.shape, dtype=source.dtype, device=self.where)

@@ -185,6 +185,15 @@ class FunctionDurations:
         calls = by_signature.get(call.signature) if by_signature else None
         return calls.at(call) if calls is not None else None
 
+    def is_first_of_its_size(self, function: str, device_class: str, call: CallSizes, seconds: float) -> bool:
+        """Return whether a run took so long because it was the first of its size, as kernels were loaded for it.
+
+        That is so if no call of this size was measured, and it took several times as long as if time had grown with
+        every size of the nearest call that was.
+        """
+        known = self.estimate(function, device_class, call)
+        return known is not None and known.warm and known.distance > 0 and seconds > _DISTURBED * known.most
+
     def typical(self, function: str, device_class: str) -> float | None:
         """Return the seconds of the function's latest runs there, whatever their sizes."""
         return self._typical.get((function, device_class))

@@ -371,7 +371,10 @@ class OutcomeLearner:
         facts = graph.placement.facts_of(function.key)
         runs = facts.runs.get(node.device_class, 0)
         facts.runs[node.device_class] = runs + 1
-        first = node.space != HOST and runs == 0
+        first = node.space != HOST and (
+            runs == 0
+            or graph.durations.is_first_of_its_size(function.key, node.device_class, node.sizes, node.seconds)
+        )
         facts.seconds += node.seconds
         graph.durations.learn(function.key, node.device_class, node.sizes, node.seconds, first=first)
         graph.end_trial(node)
