@@ -121,6 +121,28 @@ def test_a_call_too_short_to_choose_says_so_with_the_measured_time() -> None:
         assert "on cpu" in executor.explain(future)
 
 
+def test_a_queue_does_not_make_the_executor_choose_again_where_only_one_device_can_be_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = _Counted()
+    fake = FakeAccelerator()
+    with _executor(accelerators=[fake]) as executor:
+        placement = executor.graph.placement
+        placement.facts_of(counted.function.key).shadows = False
+        _learn(executor, counted.function, "fake", 1e-3)
+        considered: list[int] = []
+        consider = placement._consider
+        monkeypatch.setattr(placement, "_consider", lambda call: considered.append(1) or consider(call))  # type: ignore[func-returns-value]
+        fake.pause()
+        placed = executor.put(SOME)
+        executor.submit(counted.function, placed)  # copies the array
+        futures = [executor.submit(counted.function, placed) for _ in range(12)]
+        fake.resume()
+        for future in futures:
+            future.result(timeout=60)
+        assert len(considered) == 2
+
+
 def test_the_search_for_blas_libraries_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     import threadpoolctl  # type: ignore[import-untyped]
 

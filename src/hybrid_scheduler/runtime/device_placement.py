@@ -262,6 +262,8 @@ class DevicePlacement:
             # A device that was not measured for such a call may be tried once its arrays are worth the transfer.
             if other - there.transfer < best or not there.known or not self._cores.has_free_core:
                 return 0, 0.0
+        elif self._on_cpu(call) is None:  # no queue sends it to a CPU that has never run it
+            return _USES, math.inf
         return _CLEAR_USES if other > _CLEARLY * best else _USES, here.wait + max(0.0, other - best)
 
     def _consider(self, call: TaskFuture) -> Choice:
