@@ -1,5 +1,6 @@
 """Overhead that the executor measures of its own work, and how often it measures a function on the CPU."""
 
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,12 @@ def test_a_queue_does_not_make_the_executor_choose_again_where_only_one_device_c
         _learn(executor, counted.function, "fake", 1e-3)
         considered: list[int] = []
         consider = placement._consider
-        monkeypatch.setattr(placement, "_consider", lambda call: considered.append(1) or consider(call))  # type: ignore[func-returns-value]
+
+        def counting(call: Any) -> Any:
+            considered.append(1)
+            return consider(call)
+
+        monkeypatch.setattr(placement, "_consider", counting)
         fake.pause()
         placed = executor.put(SOME)
         executor.submit(counted.function, placed)  # copies the array
@@ -222,6 +228,19 @@ def test_large_arrays_are_not_copied_for_a_later_measurement() -> None:
     counted = _Counted()
     with _executor() as executor:
         executor.submit(counted.function, np.ones((600, 600))).result(timeout=60)
+    assert counted.on_cpu == []
+
+
+def test_results_on_an_accelerator_are_not_kept_for_a_later_measurement() -> None:
+    counted = _Counted()
+    with _executor() as executor:
+        executor.graph.placement.facts_of(counted.function.key).shadow_seconds = 1.0  # none beside the call
+        first = executor.submit(counted.function, executor.put(np.ones((600, 600))))
+        executor.submit(counted.function, first).handle(timeout=60)
+        del first
+        executor.graph.wait_learned()
+        gc.collect()
+        assert executor.graph.directory.bytes_in(1) == 0
     assert counted.on_cpu == []
 
 

@@ -208,9 +208,11 @@ class DevicePlacement:
         self.cpu_backlog = 0.0
         #: What the executor takes to choose, for a call that the submitting thread runs on the CPU, for one that is
         #: handed to a core, and, by memory space, for one that the submitting thread starts on an accelerator.
+        #: Accelerators of one class share it, so that none of them is preferred.
         self.choosing, self.in_place = MeasuredOverhead(_CHOOSING), MeasuredOverhead(_IN_PLACE)
         self.hand_over = MeasuredOverhead(_HAND_OVER)
-        self.starting = [MeasuredOverhead(_IN_PLACE) for _ in range(len(accelerators) + 1)]
+        by_class = {one.device_class: MeasuredOverhead(_IN_PLACE) for one in accelerators}
+        self.starting = [self.in_place, *(by_class[one.device_class] for one in accelerators)]
         #: Whether a call is being measured on the CPU.
         self.measuring = False
 

@@ -260,12 +260,10 @@ class ShadowTrial:
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of an array in main memory; the program cannot change one that is on an accelerator only."""
+    """Return a copy of an array that is in main memory."""
     if not isinstance(value, DataHandle):
         return value
-    array = value.copies.get(HOST)
-    if array is None:
-        return value
+    array = value.copies[HOST]
     return array.clone() if is_tensor(array) else np.array(array)
 
 

@@ -314,7 +314,9 @@ class TaskGraph:
         """Measure a call on the CPU as well, on a core that is free or later; the program does not wait for it."""
         if node.shadow is Shadow.LATE:
             case = node.function.key, node.sizes
-            if node.sizes.nbytes <= _MOST_LATE_BYTES and len(self._late) < _MOST_LATE and case not in self._late:
+            small = node.sizes.nbytes <= _MOST_LATE_BYTES and len(self._late) < _MOST_LATE
+            # It must not keep memory of an accelerator, so that all arrays must be in main memory.
+            if small and case not in self._late and all(HOST in one.copies for one in node.handles):
                 self._late[case] = ShadowTrial(self, node, late=True)
             return
         with self._lock:
