@@ -127,6 +127,27 @@ def test_a_future_whose_result_was_read_is_done(executor: hs.HybridExecutor) -> 
     assert called == [future]
 
 
+def test_a_future_that_another_thread_ends_is_done_once_its_result_was_read() -> None:
+    ready, ending, asked = threading.Event(), threading.Event(), threading.Event()
+    main = threading.get_ident()
+
+    class _SlowToEnd(FakeAccelerator):
+        def finish(self, event: Any) -> None:
+            if ready.is_set() and threading.get_ident() != main:
+                ending.set()
+                asked.wait(60)
+            super().finish(event)
+
+    with hs.HybridExecutor(_OnAccelerator(), accelerators=[_SlowToEnd(speedup=100.0)], history=False) as executor:
+        executor.graph.wait_ready()
+        ready.set()
+        future = executor.submit(add, SOME, 1.0)
+        assert ending.wait(60)  # the device's own thread ends it, because no other did
+        np.testing.assert_array_equal(future.result(), SOME + 1)
+        threading.Timer(0.05, asked.set).start()
+        assert future.done()
+
+
 def test_a_future_is_not_done_before_its_device_is(executor: hs.HybridExecutor, fake: FakeAccelerator) -> None:
     fake.pause()
     future = executor.submit(add, SOME, 1.0)

@@ -64,6 +64,8 @@ class TaskFuture(Future[Any]):
     entered = False
     #: Seconds that the submitting thread spent in copies and in the function, of those that submitting took.
     in_function = 0.0
+    #: Whether its result was copied to main memory before it had ended.
+    was_read = False
     #: Whether its arguments contain no containers.
     flat = False
     #: Whether its expected seconds count in the backlog of the CPU, and when it was handed to a core that was free.
@@ -124,7 +126,9 @@ class TaskFuture(Future[Any]):
         if timeout is None and self.available and not self.ended and type(self.value) is DataHandle:
             # The copy waits for the task, which another thread ends later.
             with suppress(Exception):  # a device that failed: the task ends with its error
-                return self._fetched(self.value)
+                fetched = self._fetched(self.value)
+                self.was_read = True
+                return fetched
         value = self.handle(timeout)
         if self.key is None and type(value) is not DataHandle:
             return value
@@ -163,6 +167,8 @@ class TaskFuture(Future[Any]):
     def _end_if_complete(self) -> None:
         if self.available and not self.ended and self.key is not None:
             self.graph.end_if_complete(self)
+            if self.was_read and not super().done():
+                super().exception()  # another thread is about to end it
 
     def _fetched(self, value: Any) -> Any:
         if not isinstance(value, DataHandle):
