@@ -4,6 +4,7 @@ import { useEffect, useMemo, useState } from "react";
 import { api } from "../../client/api";
 import { time } from "../../lib/format";
 import { useLive } from "../../store/liveStore";
+import { RETRY_WHILE_BUSY } from "../../store/queryClient";
 import { useVisibleStyles } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
 import { Button } from "../ui/Button";
@@ -48,6 +49,7 @@ export function WhatIf() {
     enabled: names.length > 0,
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
+    ...RETRY_WHILE_BUSY,
   });
   const answers = new Map(query.data?.schedulers.map((row) => [row.name, row]));
   const rows = styles.flatMap((style) => answers.get(style.name) ?? []);
@@ -112,7 +114,7 @@ export function WhatIf() {
               <p className="font-semibold text-16">{inWords(asked, now)}</p>
               <p className="text-12 text-muted">
                 {busy
-                  ? "Simulating…"
+                  ? (query.failureReason?.message ?? "Simulating…")
                   : lead && verdict && changed(asked, now).length
                     ? `${byName.get(lead.name)?.label ?? lead.name}: ${measure} ${verdict.text}`
                     : "Move a slider to change it."}
