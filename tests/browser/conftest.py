@@ -38,6 +38,8 @@ _OUTAGE = (
 )
 
 
+#: What it says while the server compiles its code, on a machine where no test did so before.
+_COMPILING = ("503", "/api/whatif")
 _LOUD = ("error", "warning")
 #: Of whatever is awaited in a page, in milliseconds: enough for a busy machine with one core.
 _TIMEOUT_MS = 30_000
@@ -157,4 +159,5 @@ def open_page(shared_context: BrowserContext) -> Iterator[Callable[..., Page]]:
     yield open_page
     for page, said, expected in pages:
         page.close()
-        assert [text for text in said if not any(words in text for words in expected)] == []
+        unexpected = [text for text in said if not any(words in text for words in expected)]
+        assert [text for text in unexpected if not all(words in text for words in _COMPILING)] == []

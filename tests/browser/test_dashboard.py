@@ -255,7 +255,8 @@ def test_page_reconnects_after_the_server_was_killed(dashboard: Path, open_page:
                 last = api.get("/api/events", params={"after": 0, "limit": 1}).json()["last_seq"]
                 wait_for_pill(page, f"{last:,}")
                 stored = {task["task_id"]: task for task in api.get("/api/full_history").json()}
-            pages = [answer for answer in answers if "/api/events" in answer.url]
+            # Questions for one type of event fill no gap: the Gantt chart asks for drift.
+            pages = [one for one in answers if "/api/events" in one.url and "type=" not in one.url]
             asked = [int(re.findall(r"after=(\d+)", answer.url)[0]) for answer in pages]
             came = [event["seq"] for answer in pages for event in answer.json()["events"]]
             came += [message["seq"] for message in map(json.loads, frames) if message["type"] != "hello"]
