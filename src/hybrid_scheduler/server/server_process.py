@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -300,6 +301,17 @@ def _whatif_worker(settings: Settings) -> Iterator[WhatIfWorker]:
         worker.close()
 
 
+def _collect_garbage_rarely() -> None:
+    """Leave the libraries out of searches for garbage, and look less often.
+
+    A comparison of 10,000 tasks makes half a million objects, none of them garbage. Looking through them took a
+    quarter of the request's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
 @contextlib.contextmanager
 def _blocked_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
@@ -326,6 +338,7 @@ async def _run_server(
     async with open_server(
         settings, role=role, start=start, speed=speed, options=options, defaults=defaults, whatif_worker=worker
     ) as running:
+        _collect_garbage_rarely()
         url = url_of(options.host, listener.getsockname()[1])
 
         def on_ready() -> None:
