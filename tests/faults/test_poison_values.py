@@ -1,5 +1,6 @@
 """Values that break readers, in every field of every route: refused, or stored so that every later GET answers."""
 
+import asyncio
 import copy
 import json
 from itertools import product
@@ -179,6 +180,8 @@ async def test_poison_in_any_field_never_breaks_a_later_get(storage, tmp_path, m
     asked = accepted = gets = 0
     documented = set()
     async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
+        while not (await client.get("/api/runs")).json()["runs"]:
+            await asyncio.sleep(0.05)  # until the new run is stored
         for method, path, example in bodies():
             if path == "/api/whatif":
                 if not FULL:  # it stores nothing, and its process takes seconds to start
