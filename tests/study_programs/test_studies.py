@@ -10,6 +10,7 @@ from hybrid_scheduler.experiments import distribution_shift
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies import (
     agent_ablations,
+    default_run,
     false_alarms,
     forest_noise,
     learned_quality,
@@ -139,3 +140,13 @@ def test_batch_with_an_untrained_forest_equals_greedy():
     found = forest_noise.cold_batch(learned_quality.QualityCase("mixed", None, 200, schedulers), (1000, 1001))
     assert found[untrained] == found[schedulers[2]] == found["greedy"]
     assert found["hybrid_ml"][0] < 0.5 * found["greedy"][0]
+
+
+def test_learners_notice_the_slowdown_of_the_default_run_and_its_end():
+    idle, found = default_run.figures(1)
+    assert idle["round_robin"] > idle["hybrid_ml"] > 0.8
+    for name in default_run.LEARNERS:
+        slowdown, recovery, before, begin, end, after = found[name]
+        assert 0 < slowdown < 3
+        assert 0 < recovery < 3
+        assert max(before, end, after) < 0.05 < begin
