@@ -482,7 +482,7 @@ def test_the_cpu_is_tried_once_that_is_cheap_beside_what_was_spent(fake: FakeAcc
         assert {one.device for one in executor.records} == {"fake_0"}
         facts = executor.graph.placement.facts_of(add.key)
         facts.seconds = 1e9
-        facts.fixed.clear()
+        facts.kept.clear()
         for _ in range(4):
             executor.submit(add, MANY, 1.0).result()
             executor.graph.wait_learned()
