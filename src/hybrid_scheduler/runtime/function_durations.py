@@ -66,7 +66,8 @@ class _Calls:
         self._matrix[0, 0] = 1e-3  # nothing is assumed about the speed itself
         self._vector = np.zeros(dimensions + 1)
         self.weights: tuple[float, ...] = ()
-        self.disturbed = False
+        #: Sizes whose newest run took far longer than the ones before.
+        self.disturbed: set[tuple[float, ...]] = set()
 
     def add(self, call: CallSizes, seconds: float, *, first: bool) -> None:
         found, log = self.means.get(call.sizes), math.log(seconds)
@@ -77,10 +78,10 @@ class _Calls:
         if found is None or found[1] == 0:
             self._keep(call.sizes, (log, 1, call.nbytes))
         else:
-            if log > found[0] + math.log(_DISTURBED) and not self.disturbed:
-                self.disturbed = True
+            if log > found[0] + math.log(_DISTURBED) and call.sizes not in self.disturbed:
+                self.disturbed.add(call.sizes)  # or a kernel was loaded, which each size may need once
                 return
-            self.disturbed = False
+            self.disturbed.discard(call.sizes)
             weight = max(_NEWEST, 1.0 / (found[1] + 1))
             self.means[call.sizes] = found[0] + weight * (log - found[0]), found[1] + 1, call.nbytes
             if found[1] > 8:  # the regression has heard enough of this size
@@ -93,7 +94,8 @@ class _Calls:
     def _keep(self, sizes: tuple[float, ...], mean: tuple[float, int, int]) -> None:
         if sizes not in self.means and len(self.means) >= _MOST_SIZES:
             means = dict(self.means)
-            means.pop(next(iter(means)))
+            self.disturbed.discard(oldest := next(iter(means)))
+            means.pop(oldest)
             self.means = means
         self.means[sizes] = mean
 
