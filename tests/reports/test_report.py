@@ -13,7 +13,7 @@ from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.reports.html_report import as_html
 from hybrid_scheduler.reports.pdf_report import as_pdf
 from hybrid_scheduler.reports.perfetto_trace import comparison_blocks, perfetto_trace
-from hybrid_scheduler.reports.report_content import ReportContent, Section, TableBlock, TextBlock
+from hybrid_scheduler.reports.report_documents import ReportContent, Section, TableBlock, TextBlock
 from hybrid_scheduler.schedulers import register, unregister
 from hybrid_scheduler.schedulers.earliest_finish import EarliestFinish
 from hybrid_scheduler.workload.scenarios import scenario_named

@@ -24,7 +24,7 @@ from ..reports.figures.figure_layout import with_interval
 from ..reports.html_report import as_html
 from ..reports.pdf_report import as_pdf
 from ..reports.performance_analysis import three_digits
-from ..reports.report_content import (
+from ..reports.report_documents import (
     CAPTIONS,
     METHOD,
     TRACE_METHOD,

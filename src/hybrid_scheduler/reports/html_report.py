@@ -7,7 +7,7 @@ import io
 from html import escape
 from typing import TYPE_CHECKING
 
-from .report_content import FigureBlock, ReportContent, Section, TableBlock, TextBlock
+from .report_documents import FigureBlock, ReportContent, Section, TableBlock, TextBlock
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

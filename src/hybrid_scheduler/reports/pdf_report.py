@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from ..core import require
-from .report_content import FigureBlock, ReportContent, TableBlock, TextBlock
+from .report_documents import FigureBlock, ReportContent, TableBlock, TextBlock
 
 _DPI = 220
 #: Largest height of a figure in text widths, so that two fit on a page.
