@@ -21,8 +21,6 @@ from ..reports import figures
 from ..reports.figure_data import FigureData
 from ..reports.figure_style import label_of
 from ..reports.figures.figure_layout import with_interval
-from ..reports.html_report import as_html
-from ..reports.pdf_report import as_pdf
 from ..reports.performance_analysis import three_digits
 from ..reports.report_documents import (
     CAPTIONS,
@@ -33,6 +31,8 @@ from ..reports.report_documents import (
     Section,
     TableBlock,
     TextBlock,
+    as_html,
+    as_pdf,
 )
 from . import run_record
 from .evaluation import DetailedRun, run_detailed

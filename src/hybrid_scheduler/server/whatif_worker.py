@@ -31,8 +31,7 @@ from ..experiments.spec import ExperimentSpec
 from ..experiments.trace_source import TraceSource
 from ..experiments.what_if import Change, WhatIfResult, baseline_figures, what_if
 from ..reports.figures import FIGURES
-from ..reports.html_report import as_html
-from ..reports.pdf_report import as_pdf
+from ..reports.report_documents import as_html, as_pdf
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
 
