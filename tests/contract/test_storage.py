@@ -20,8 +20,16 @@ from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.outcome import STATUS_NAMES
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live import ContinuousSimulation, LiveConfig
-from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, RunLabels, VersionRecord, published_name
-from hybrid_scheduler.live.journal import EngineBusy, JournalFull, JournalUnavailable
+from hybrid_scheduler.live.journal import (
+    Counters,
+    EngineBusy,
+    IdempotencyKey,
+    JournalFull,
+    JournalUnavailable,
+    RunLabels,
+    VersionRecord,
+    published_name,
+)
 from hybrid_scheduler.storage import (
     DatabaseAddress,
     DatabaseUnusable,

@@ -17,19 +17,20 @@ from typing import Any
 import numpy as np
 
 from ..core import InvalidInputError
-from .batch_records import (
+from .command_queue import forward_result
+from .journal import (
     Batch,
     Counters,
     Event,
     IdempotencyKey,
+    Journal,
+    JournalFull,
     RunRecord,
     StartedTasks,
     VersionRecord,
     joined_results,
     joined_tasks,
 )
-from .command_queue import forward_result
-from .journal import Journal, JournalFull
 from .live_run import LiveChunk
 from .measured_run import MeasuredRun
 

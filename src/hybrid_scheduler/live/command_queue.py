@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..core import HybridSchedulerError, Task, Workload
-from .batch_records import check_text
+from .journal import check_text
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -19,10 +19,9 @@ from ..core.canonical_json import content_hash
 from ..learning.duration.retraining import TrainingWorker
 from ..workload import Scenario
 from .batch_builder import BatchBuilder
-from .batch_records import Counters, IdempotencyKey, Recovered, RunLabels, RunRecord
 from .clock import ChunkSize, Clock, TaskRate, VirtualTime
 from .command_queue import SubmittedTask, forward_result
-from .journal import Journal, JournalUnavailable
+from .journal import Counters, IdempotencyKey, Journal, JournalUnavailable, Recovered, RunLabels, RunRecord
 from .live_config import LiveConfig
 from .live_run import LaneEvent, LiveChunk, LiveRun
 from .measured_run import MeasuredRun, batch_of

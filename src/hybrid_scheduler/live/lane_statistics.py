@@ -17,7 +17,7 @@ from ..core.outcome import FAILED, RAN
 from ..metrics import jain_index
 from ..metrics.running_statistics import RunningMean
 from ..metrics.verdict import DeviceLoad, Evidence
-from .batch_records import ResultColumns, joined_tasks
+from .journal import ResultColumns, joined_tasks
 from .status import SchedulerStatistics
 
 #: Number of newest tasks that quantiles are taken over.

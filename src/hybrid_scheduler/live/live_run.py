@@ -21,7 +21,7 @@ from ..metrics.verdict import DeviceLoad, Evidence, Verdict, judge
 from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
-from .batch_records import Recent, Recovered, ResultColumns, StartedTasks
+from .journal import Recent, Recovered, ResultColumns, StartedTasks
 from .lane_statistics import LOAD_WINDOW_S, LatencyFloor, stored_evidence
 from .live_config import LiveConfig, LiveTrace
 from .model_snapshots import with_model

@@ -38,7 +38,7 @@ from ..learning.duration.online_duration_model import LearningEvent, ModelVersio
 from ..learning.duration.retraining import BackgroundRetraining, LearnsDurations, TrainingWorker
 from ..physics import EnergyAndCost
 from ..workload.argument_checks import parse_spec
-from .batch_records import Recent, ResultColumns, StartedTasks, joined_outcomes, joined_tasks
+from .journal import Recent, ResultColumns, StartedTasks, joined_outcomes, joined_tasks
 from .lane_statistics import LaneStatistics
 from .live_config import LiveConfig
 from .status import ModelCard

@@ -8,8 +8,17 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from ..live.batch_records import Batch, Counters, Event, IdempotencyKey, Recent, Recovered, RunLabels
-from ..live.journal import JournalFull, JournalUnavailable
+from ..live.journal import (
+    Batch,
+    Counters,
+    Event,
+    IdempotencyKey,
+    JournalFull,
+    JournalUnavailable,
+    Recent,
+    Recovered,
+    RunLabels,
+)
 
 
 class MemoryJournal:
