@@ -29,7 +29,7 @@ from hybrid_scheduler.server.engine_control import (
     preview_of,
 )
 from hybrid_scheduler.server.prometheus_metrics import Metrics
-from hybrid_scheduler.server.rate_limits import RateLimiter
+from hybrid_scheduler.server.security_middleware import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
 from hybrid_scheduler.storage.device_load import LoadWindow, Timelines
 from hybrid_scheduler.storage.repository import ModelHistory

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..storage.cache import Cache
     from .engine_control import EngineControl
     from .prometheus_metrics import Metrics
-    from .rate_limits import RateLimiter
+    from .security_middleware import RateLimiter
     from .stream_hub import StreamHub
 
 MIB = 2**20

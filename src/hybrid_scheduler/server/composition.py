@@ -34,8 +34,8 @@ from .dashboard_files import find_dashboard
 from .engine_control import EngineControl, machine_fields
 from .local_engine_control import LocalEngineControl
 from .prometheus_metrics import Metrics
-from .rate_limits import RateLimiter
 from .remote_engine_control import RemoteEngineControl, execute_command, send_heartbeats
+from .security_middleware import RateLimiter
 from .stream_hub import StreamHub
 from .trace_uploads import sweep_uploads
 from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker
