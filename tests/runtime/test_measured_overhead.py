@@ -13,7 +13,7 @@ from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.runtime import cpu_cores
 from hybrid_scheduler.runtime.device_placement import MeasuredOverhead, Shadow
 from hybrid_scheduler.testing import FakeAccelerator
-from hybrid_scheduler.testing.fake_accelerator import OutOfMemoryError
+from hybrid_scheduler.testing.fakes import OutOfMemoryError
 
 SOME = np.ones((20, 20))
 
