@@ -217,7 +217,7 @@ def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
-    from ..reports.table_files import write_table
+    from ..reports.file_formats import write_table
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "comparison.json").write_text(pretty_json(_document(found, judgement)), encoding="utf-8")

@@ -270,7 +270,7 @@ def _check_out(out: Path | None) -> None:
 def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from ..core import InvalidInputError
     from ..core.canonical_json import pretty_json
-    from ..reports.table_files import write_table
+    from ..reports.file_formats import write_table
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

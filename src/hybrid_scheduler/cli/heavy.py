@@ -107,7 +107,7 @@ def _write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
     from ..experiments import run_record
     from ..experiments.heavy_simulation import COLUMNS
     from ..reports import figures
-    from ..reports.table_files import write_table
+    from ..reports.file_formats import write_table
 
     out.mkdir(parents=True, exist_ok=True)
     write_table(out / _REPORT, COLUMNS, result.rows)
