@@ -93,7 +93,7 @@ def trace(
 
     from ..core import HybridSchedulerError, InvalidInputError
     from ..experiments.run_record import HEAVY, read_run
-    from ..reports.perfetto_trace import comparison_blocks, perfetto_trace
+    from ..reports.file_formats import comparison_blocks, perfetto_trace
     from .compile_notice import compile_notice
 
     record = read_run(run_dir)
