@@ -19,9 +19,7 @@ from ..metrics.statistics import Interval
 from ..metrics.verdict import Verdict, seconds_text, times_text
 from ..reports import figures
 from ..reports.figure_data import FigureData
-from ..reports.figure_style import label_of
-from ..reports.figures.figure_layout import with_interval
-from ..reports.performance_analysis import three_digits
+from ..reports.figure_style import label_of, three_digits, with_interval
 from ..reports.report_documents import (
     CAPTIONS,
     METHOD,
