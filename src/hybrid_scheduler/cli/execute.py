@@ -284,8 +284,7 @@ def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -
 def _store(
     benchmark: KernelBenchmark, document: dict[str, Any], settings: Settings, *, began: float
 ) -> UploadedRun:
-    from ..experiments.measured_history import measured_run
-    from .upload import store
+    from .upload import measured_run, store
 
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else None

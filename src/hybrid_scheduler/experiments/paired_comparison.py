@@ -46,8 +46,7 @@ from ..metrics.statistics import (
 from ..metrics.verdict import Evidence, Verdict
 from ..metrics.verdict import judge as judge_evidence
 from . import FIRST_REPORTED_SEED
-from .spec import ExperimentSpec
-from .trace_source import MEANS, SUMS, batch_values
+from .spec import MEANS, SUMS, ExperimentSpec, batch_values
 
 __all__ = [
     "FIRST_REPORTED_SEED",

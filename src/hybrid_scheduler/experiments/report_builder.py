@@ -37,8 +37,7 @@ from .evaluation import DetailedRun, run_detailed
 from .paired_comparison import BATCHES, Judgement, PairedComparison, SeedRun
 from .replay import RUN_FILES, add_evidence
 from .run_record import RunFile
-from .spec import ExperimentSpec
-from .trace_source import MEANS, SUMS, TraceSource
+from .spec import MEANS, SUMS, ExperimentSpec, TraceSource
 
 SUFFIXES = (".html", ".pdf")
 _OVERVIEW = {
