@@ -138,6 +138,7 @@ def compare(
             "physics.noise_sigma": noise,
         }
     )
+    from ..compiled.jit_cache import compile_notice
     from ..core import InvalidInputError
     from ..experiments.paired_comparison import (
         DEFAULT_METRIC,
@@ -146,7 +147,6 @@ def compare(
         compare_seeds,
         compare_trace,
     )
-    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 

@@ -84,8 +84,8 @@ def heavy(
     )
     from dataclasses import replace
 
+    from ..compiled.jit_cache import compile_notice
     from ..experiments.heavy_simulation import run_heavy
-    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 

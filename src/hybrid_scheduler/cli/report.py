@@ -115,11 +115,11 @@ def report(
             "physics.noise_sigma": noise,
         }
     )
+    from ..compiled.jit_cache import compile_notice
     from ..core import InvalidInputError
     from ..experiments.report_builder import check_suffix, make_report, write_evidence, write_report
     from ..reports.figures import FIGURES
     from .compare import check_empty
-    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 
@@ -186,8 +186,8 @@ def report(
 
 def _verify(command: CommandContext, path: Path, keep: Path | None, processes: int | None) -> None:
     """Check an evidence file, run it again and print whether the logs are equal."""
+    from ..compiled.jit_cache import compile_notice
     from ..experiments.replay import replay, unpack_evidence
-    from .compile_notice import compile_notice
     from .recorded_run import show_replay
 
     with tempfile.TemporaryDirectory() as temporary:

@@ -100,7 +100,7 @@ def simulate(
     # Imported here, because --help needs neither NumPy nor the compiler.
     from functools import partial
 
-    from .compile_notice import compile_notice
+    from ..compiled.jit_cache import compile_notice
     from .inputs import read_inputs, run_simulation
     from .options import check_sources, weights
     from .printer import uninterrupted

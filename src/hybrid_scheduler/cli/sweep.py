@@ -94,9 +94,9 @@ def sweep(
       hybrid-scheduler sweep --adversary greedy:oracle --out results/worst
     """
     command: CommandContext = context.obj
+    from ..compiled.jit_cache import compile_notice
     from ..core import UnknownNameError
     from ..experiments.paired_comparison import check_metric
-    from .compile_notice import compile_notice
     from .options import check_sources
 
     if backend not in _BACKENDS:
@@ -278,13 +278,13 @@ def _adversary(
     first_seed: int,
     processes: int | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
+    from ..compiled.jit_cache import compile_notice
     from ..core import InvalidInputError
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
     from ..experiments.worst_case_search import find_worst, ordinary_cases
     from .compare import check_empty
-    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
 
     names = [name.strip() for name in pair.split(":")]
