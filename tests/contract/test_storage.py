@@ -46,7 +46,7 @@ from hybrid_scheduler.storage.device_load import LoadWindow
 from hybrid_scheduler.storage.event_bus import EventReader, LocalBus, RedisBus
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
 from hybrid_scheduler.storage.integrity_check import verify
-from hybrid_scheduler.storage.redis_connection import RedisAddress
+from hybrid_scheduler.storage.redis_cache import RedisAddress
 from hybrid_scheduler.storage.schema_version import upgrade, with_connection
 from hybrid_scheduler.testing import FakeClock
 from hybrid_scheduler.workload import generate, scenario_named

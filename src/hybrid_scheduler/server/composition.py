@@ -25,7 +25,7 @@ from ..storage.cache import Cache, MemoryCache, RedisCache
 from ..storage.engine_commands import EngineCommandTable
 from ..storage.event_bus import EVENTS, EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
-from ..storage.redis_connection import RedisAddress
+from ..storage.redis_cache import RedisAddress
 from ..workload.scenarios import LIVE_SCENARIO
 from ..workload.trace_files import find_trace
 from .access_control import resolve_token

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from .redis_connection import CircuitBreaker, RedisAddress, close_quietly
+from .redis_cache import CircuitBreaker, RedisAddress, close_quietly
 
 
 class Cache(Protocol):
