@@ -22,7 +22,7 @@ from .whatif_worker import ThreadWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
     from ..storage import Repository
-    from ..storage.cache import Cache
+    from ..storage.redis_cache import Cache
     from .engine_control import EngineControl
     from .prometheus_metrics import Metrics
     from .security_middleware import RateLimiter

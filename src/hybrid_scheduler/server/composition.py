@@ -21,11 +21,10 @@ from ..live.live_config import LIVE_SCHEDULERS, LiveTrace, wave_slowdown
 from ..live.live_run import compile_live_code
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
-from ..storage.cache import Cache, MemoryCache, RedisCache
 from ..storage.engine_commands import EngineCommandTable
 from ..storage.event_bus import EVENTS, EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
-from ..storage.redis_cache import RedisAddress
+from ..storage.redis_cache import Cache, MemoryCache, RedisAddress, RedisCache
 from ..workload.scenarios import LIVE_SCENARIO
 from ..workload.trace_files import find_trace
 from .access_control import resolve_token
