@@ -18,7 +18,8 @@ from hybrid_scheduler.core.canonical_json import plain_value
 from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, LiveConfig, MeasuredRun, RunLabels
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
-from hybrid_scheduler.metrics.verdict import Evidence, judge
+from hybrid_scheduler.metrics.summary import Evidence
+from hybrid_scheduler.metrics.verdict import judge
 from hybrid_scheduler.physics import Slowdown
 from hybrid_scheduler.server.app_context import AppContext, ServerOptions
 from hybrid_scheduler.server.engine_control import (

@@ -43,7 +43,8 @@ from ..metrics.statistics import (
     trend_direction,
     values_needed,
 )
-from ..metrics.verdict import Evidence, Verdict
+from ..metrics.summary import Evidence
+from ..metrics.verdict import Verdict
 from ..metrics.verdict import judge as judge_evidence
 from . import FIRST_REPORTED_SEED
 from .spec import MEANS, SUMS, ExperimentSpec, batch_values

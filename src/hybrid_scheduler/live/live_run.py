@@ -17,7 +17,8 @@ from ..learning.duration.online_duration_model import LearningEvent, ModelVersio
 from ..learning.duration.retraining import InlineTrainingWorker, TrainingWorker
 from ..learning.model_files import ModelFileError
 from ..metrics.running_statistics import busy_share
-from ..metrics.verdict import DeviceLoad, Evidence, Verdict, judge
+from ..metrics.summary import DeviceLoad, Evidence
+from ..metrics.verdict import Verdict, judge
 from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
