@@ -344,6 +344,17 @@ class LiveRun:
         for lane in self.lanes:
             self.learn(lane, first_task)
 
+    def retrain(self, lane: SchedulerLane, at_task: int) -> bool:
+        """Train a lane's model from its window, unless it is being trained; return False if that is too short."""
+        learner = lane.learner
+        if learner is None or learner.retraining.running:
+            return True
+        if not learner.times.request_training():
+            return False
+        learner.start_training()
+        self.learn(lane, at_task)  # a regression has learned again at once
+        return True
+
     def learn(self, lane: SchedulerLane, at_task: int) -> None:
         """Report the learning events of a lane, and start the training that its model requests."""
         self._add_learning_events(lane, lane.events(), at_task)
