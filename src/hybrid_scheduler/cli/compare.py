@@ -127,17 +127,10 @@ def compare(
 
         compare_real(context, real=real, tasks=tasks, schedulers=schedulers, out=out, store=store, as_json=as_json)
         return
-    settings = command.settings(
-        {
-            "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
-            "simulation.tasks": tasks,
-            "simulation.schedulers": schedulers,
-            "simulation.platform": platform,
-            "physics.name": physics,
-            "physics.noise_sigma": noise,
-        }
-    )
+    settings = command.settings_from(
+        scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers, platform=platform,
+        physics=physics, noise=noise,
+    )  # fmt: skip
     from ..compiled.jit_cache import compile_notice
     from ..core import InvalidInputError
     from ..experiments.paired_comparison import (

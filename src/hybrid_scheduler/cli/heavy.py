@@ -72,15 +72,8 @@ def heavy(
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
     """
     command: CommandContext = context.obj
-    settings = command.settings(
-        {
-            "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
-            "simulation.seed": seed,
-            "simulation.schedulers": schedulers,
-            "simulation.platform": platform,
-            "physics.noise_sigma": noise,
-        }
+    settings = command.settings_from(
+        scenario=scenario, utilisation=utilisation, seed=seed, schedulers=schedulers, platform=platform, noise=noise
     )
     from dataclasses import replace
 

@@ -105,16 +105,10 @@ def report(
       hybrid-scheduler report results/tails --diff greedy,oracle --figures gantt
     """
     command: CommandContext = context.obj
-    settings = command.settings(
-        {
-            "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
-            "simulation.tasks": tasks,
-            "simulation.schedulers": schedulers,
-            "simulation.platform": platform,
-            "physics.noise_sigma": noise,
-        }
-    )
+    settings = command.settings_from(
+        scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers, platform=platform,
+        noise=noise,
+    )  # fmt: skip
     from ..compiled.jit_cache import compile_notice
     from ..core import InvalidInputError
     from ..experiments.report_builder import check_suffix, make_report, write_evidence, write_report

@@ -107,21 +107,11 @@ def simulate(
     from .result_files import check_folder, staged, write_record
 
     command: CommandContext = context.obj
-    settings = command.settings(
-        {
-            "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
-            "simulation.tasks": tasks,
-            "simulation.seed": seed,
-            "simulation.schedulers": schedulers,
-            "simulation.platform": platform,
-            "simulation.memory_policy": memory_policy,
-            "physics.name": physics,
-            "physics.noise_sigma": noise,
-            "physics.slowdown": slowdown,
-            **weights(objective),
-        }
-    )
+    settings = command.settings_from(
+        weights(objective), scenario=scenario, utilisation=utilisation, tasks=tasks, seed=seed,
+        schedulers=schedulers, platform=platform, memory_policy=memory_policy, physics=physics, noise=noise,
+        slowdown=slowdown,
+    )  # fmt: skip
     check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None)
     if out is not None:
         check_folder(out, force=force)

@@ -22,8 +22,8 @@ class EngineClosed(HybridSchedulerError):
 
 
 @dataclass(frozen=True, slots=True)
-class SubmittedTask:
-    """A task submitted by a client. It arrives when the engine takes it."""
+class ClientTask:
+    """Properties of a task that a client sends."""
 
     size: float
     compute_intensity: float
@@ -31,6 +31,11 @@ class SubmittedTask:
     kind: str = "generic"
     external_id: str | None = None
     divisible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedTask(ClientTask):
+    """A valid task of a client. It arrives when the engine takes it."""
 
     def __post_init__(self) -> None:
         self.arriving(0, 0.0)
