@@ -136,7 +136,7 @@ def _figure_data(result: HeavyResult) -> Any:
         [*result.spec.facts, f"seed {result.seed}"],
         {"mean_latency": bands},
         result.lower_bound,
-        {name: tally.latency.distribution(600) for name, tally in result.totals.items()},
+        {name: totals.latency.distribution(600) for name, totals in result.totals.items()},
     )
 
 

@@ -88,7 +88,7 @@ class TraceSource:
                 f"from 2 to {most}, for {len(workload):,} tasks" if most >= 2 else "left out: the trace is short"
             )
             raise InvalidInputError("--batches", allowed, batches)
-        return cls(name, workload, workload_digest(workload), batches or min(BATCHES, most))
+        return cls(name, workload, _workload_digest(workload), batches or min(BATCHES, most))
 
     @property
     def why_no_interval(self) -> str | None:
@@ -107,7 +107,7 @@ class TraceSource:
         return f"one trace; interval from batch means over {self.batches} batches"
 
 
-def workload_digest(workload: Workload) -> str:
+def _workload_digest(workload: Workload) -> str:
     """Return the SHA-256 over all columns of a workload."""
     found = hashlib.sha256()
     columns = [*workload.columns().values(), workload.kind, workload.parent_start, workload.parent_rows]

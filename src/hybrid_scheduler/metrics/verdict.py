@@ -185,7 +185,7 @@ def judge(
     differs
         Significance of a difference; by default two means differ if their intervals do not overlap.
     one_run
-        Whether there is one run and no interval, so that chance cannot be told from skill.
+        Whether there is one run and no interval, so that chance and skill cannot be separated.
     """
     known = sorted((e for e in evidence if e.mean_latency is not None), key=lambda e: e.mean_latency or 0.0)
     if not known:

@@ -29,7 +29,7 @@ from .timing import FEWEST_RUNS, Accelerator, RepetitionLimits, Timing, fixed_th
 if TYPE_CHECKING:
     from .kernels import Kernel, Tensors
 
-DEFAULT_SIZES = (256, 512, 1024, 2048)
+_DEFAULT_SIZES = (256, 512, 1024, 2048)
 #: Called with a description and the number of pairs of kernel and size that are done.
 Progress = Callable[[str, int], None]
 
@@ -106,7 +106,7 @@ class HardwareProfiler:
         self.accelerator = Accelerator(self.gpu.kind) if self.gpu else None
         self.profile_: Profile | None = None
 
-    def profile_range(self, sizes: Sequence[int] = DEFAULT_SIZES) -> Profile:
+    def profile_range(self, sizes: Sequence[int] = _DEFAULT_SIZES) -> Profile:
         """Measure every kernel at every size, small sizes first.
 
         Parameters
@@ -467,7 +467,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the profile goes")
     parser.add_argument("--device", default="auto", metavar="NAME", help=" | ".join(DEVICE_TYPES))
-    parser.add_argument("--sizes", type=_sizes, default=list(DEFAULT_SIZES), metavar="N,N", help="sizes to measure")
+    parser.add_argument("--sizes", type=_sizes, default=[*_DEFAULT_SIZES], metavar="N,N", help="sizes to measure")
     parser.add_argument("--kernels", type=_names, metavar="A,B", help="kernels to measure, all by default")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop in time")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU")

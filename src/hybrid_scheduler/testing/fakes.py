@@ -36,7 +36,7 @@ class OutOfMemoryError(RuntimeError):
     """Error of an allocation that does not fit into the accelerator's memory."""
 
 
-class FakeArray(np.ndarray[Any, Any]):
+class _FakeArray(np.ndarray[Any, Any]):
     """Array in the memory of a `FakeAccelerator`."""
 
     owner: Any = None
@@ -110,7 +110,7 @@ class FakeAccelerator:
 
     def holds(self, array: Any) -> bool:
         """Return whether an array is in its memory."""
-        return isinstance(array, FakeArray) and array.owner is self
+        return isinstance(array, _FakeArray) and array.owner is self
 
     def upload(self, array: Any) -> Any:
         """Copy an array into its memory."""
@@ -184,12 +184,12 @@ class FakeAccelerator:
             return value
         return self._allocate(np.array(value))
 
-    def _allocate(self, array: Any) -> FakeArray:
+    def _allocate(self, array: Any) -> _FakeArray:
         with self._lock:
             if self.allocated + array.nbytes > self.memory:
                 raise OutOfMemoryError(f"{array.nbytes} bytes do not fit beside {self.allocated}")
             self.allocated += array.nbytes
-        kept: FakeArray = array.view(FakeArray)
+        kept: _FakeArray = array.view(_FakeArray)
         kept.owner = self
         weakref.finalize(kept, self._free, array.nbytes)
         return kept
