@@ -63,6 +63,7 @@ def test_help_output_uses_the_words_of_the_field() -> None:
     pattern = re.compile(r"\b(" + "|".join((*METAPHORS, *NOT_FOR_USERS)) + r")\b", re.IGNORECASE)
     runner = CliRunner()
     program = typer.main.get_command(app)
+    assert isinstance(program, typer.core.TyperGroup)
     groups: list[tuple[tuple[str, ...], typer.core.TyperGroup]] = [((), program)]
     commands: list[tuple[str, ...]] = [()]
     for path, group in groups:
