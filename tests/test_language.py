@@ -212,3 +212,39 @@ def _interface_types(tree: ast.Module) -> set[str]:
 
 def test_the_package_stays_small() -> None:
     assert len(MODULES) <= 300
+
+
+#: Files that repeat lines of others, and why.
+REPEATS = {
+    "live/live_config.py": "the fields of a machine, which are stored and hashed one by one",
+    "server/schemas/catalogue.py": "the fields of a REST answer beside those of the record behind it",
+    "server/schemas/runs.py": "the fields of REST answers beside those of the status behind them",
+    "schedulers/late_binding.py": "a loop that is compiled with two rules",
+}
+
+
+def test_no_six_lines_are_written_twice() -> None:
+    """Imports, exported names, comments and lines of punctuation do not count."""
+    places: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for path, tree in TREES.items():
+        left_out = {
+            number
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        lines = [
+            (number, " ".join(line.split()))
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+            if number not in left_out and re.search(r"\w", line) and not line.lstrip().startswith("#")
+        ]
+        file = path.relative_to(PACKAGE).as_posix()
+        for first in range(len(lines) - 5):
+            places[tuple(text for _, text in lines[first : first + 6])].add(f"{file}:{lines[first][0]}")
+    found = [
+        sorted(where)
+        for where in places.values()
+        if len(where) > 1 and not any(place.partition(":")[0] in REPEATS for place in where)
+    ]
+    assert found == []
