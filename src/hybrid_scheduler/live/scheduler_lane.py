@@ -27,6 +27,7 @@ from ..core import (
     Outcome,
     Outcomes,
     Prediction,
+    Queue,
     Scheduler,
     Task,
     TimeTable,
@@ -371,8 +372,8 @@ class _QueuedTask:
         ]  # fmt: skip
 
 
-class _CommonQueue:
-    """Waiting tasks of a central lane, oldest first. Implements `core.Queue`."""
+class _CommonQueue(Queue):
+    """Waiting tasks of a central lane, oldest first."""
 
     def __init__(self) -> None:
         self.tasks: list[_QueuedTask] = []
