@@ -134,9 +134,7 @@ class ReferenceCluster:
         for device, share in after.items():
             if before.get(device, 0.0) >= share:
                 continue
-            enough = [
-                at for s, mb, at in self.copies.get((parent, device), []) if s >= share and mb >= megabytes
-            ]
+            enough = [at for s, mb, at in self.copies.get((parent, device), []) if s >= share and mb >= megabytes]
             if not enough:
                 return now + moved, True
             arrivals.append(min(enough))

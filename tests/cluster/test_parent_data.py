@@ -92,7 +92,7 @@ def test_view_says_when_data_would_be_on_each_device():
     scheduler = Scripted(t0=CPU, t1=GPU, t2=CPU, t3=GPU, t4=OTHER)
     starts(tasks, scheduler)
     views = scheduler.views
-    assert views[0].ready_at is None and views[2].ready_at is None and views[4].ready_at is None
+    assert [views[row].ready_at for row in (0, 2, 4)] == [None] * 3
     assert views[1].ready_at.tolist() == pytest.approx([ON_CPU, ON_CPU + LINK, ON_CPU + LINK])
     # The copy on the first GPU has arrived long ago.
     assert views[3].ready_at.tolist() == pytest.approx([2 * ON_CPU, 2 * ON_CPU, 2 * ON_CPU + LINK])
@@ -114,7 +114,7 @@ def test_queue_of_a_central_scheduler_shows_data_and_ranks():
     assert [ready.tolist() for _, _, ready, _ in seen] == [[[0.0]], [[0.5], [0.5]], [[1.0]]]
     seen.clear()
     Cluster(workstation(0)).run(graph([[], [], []]), Watching())
-    assert all(ready is None and rank is None for _, _, ready, rank in seen)
+    assert {(ready, rank) for _, _, ready, rank in seen} == {(None, None)}
 
 
 class Anywhere(Online):
