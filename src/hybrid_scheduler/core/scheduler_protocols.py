@@ -518,7 +518,8 @@ class Central(Scheduler):
         """Yield the position in `queue` and the placement of each task to start now.
 
         After each of them `queue` and ``view.free_at`` are up to date. By default accelerators pick first, the
-        longest idle first; the CPU takes the remaining tasks.
+        longest idle first; the CPU takes the remaining tasks. If tasks wait for data, devices that picked nothing
+        are asked again after others have picked.
 
         Parameters
         ----------
@@ -529,12 +530,16 @@ class Central(Scheduler):
         """
         is_cpu, free_at = view.platform.is_cpu, view.free_at
         idle = np.flatnonzero(free_at <= view.now).tolist()
-        for device in sorted(idle, key=lambda d: (is_cpu[d], free_at[d], d)):
-            while len(queue) and free_at[device] <= view.now:
-                position = self.pick(queue, device, view)
-                if position is None:
-                    break
-                yield position, Decision(device, 0.0 if is_cpu[device] else 1.0)
+        ask, has_data = bool(idle), queue.ready_at is not None
+        while ask:
+            ask = False
+            for device in sorted(idle, key=lambda d: (is_cpu[d], free_at[d], d)):
+                while len(queue) and free_at[device] <= view.now:
+                    position = self.pick(queue, device, view)
+                    if position is None:
+                        break
+                    ask = has_data
+                    yield position, Decision(device, 0.0 if is_cpu[device] else 1.0)
 
     def queue_state(self) -> dict[str, Floats]:
         """Return what the scheduler remembers of the waiting tasks, for a run that is continued later."""
