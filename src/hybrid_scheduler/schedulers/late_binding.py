@@ -82,7 +82,7 @@ _PLAN_IN_GRAPH = _PLANNED(
 )  # fmt: skip
 #: In graphs: weight in the prices of the work that waits behind a task, and for how many times the seconds of its
 #: transfer a task may be bound before its device is free. Tuned on seeds that no reported figure uses.
-_WAITING_IN_GRAPH, _BIND_AHEAD = 0.5, 4.0
+_WAITING_IN_GRAPH, _BIND_AHEAD = 0.5, 8.0
 #: Fee of a split that no task pays.
 _NEVER = 1e300
 _LOOP = types.void(
