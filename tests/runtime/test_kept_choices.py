@@ -211,3 +211,30 @@ def test_calls_of_a_cpu_only_executor_run_in_place_once_they_are_known() -> None
             np.testing.assert_array_equal(executor.submit(add, SOME, float(i)).result(timeout=60), SOME + i)
             executor.graph.wait_learned()
         assert len(executor.records) == 20
+
+
+def test_a_choice_is_not_kept_before_the_function_was_measured(
+    executor: hs.HybridExecutor, fake: _Steady, considered: list[str]
+) -> None:
+    placed = executor.put(SOME)
+    fake.pause()  # nothing is measured
+    futures = [executor.submit(add, placed, float(i)) for i in range(6)]
+    assert not executor.graph.placement.facts_of(add.key).kept
+    fake.resume()
+    for i, one in enumerate(futures):
+        np.testing.assert_array_equal(one.result(timeout=60), SOME + i)
+    assert all(one.seconds > 0 for one in executor.records)
+
+
+def test_a_kept_choice_follows_what_is_learned(executor: hs.HybridExecutor, fake: _Steady) -> None:
+    _learn(executor, add, {"fake": 1e-4, "cpu": 0.5}, SOME, 1.0)
+    placed = executor.put(SOME)
+    for _ in range(2):
+        executor.submit(add, placed, 1.0).result(timeout=60)
+    fake.run_seconds = 1.5e-4
+    for _ in range(4):
+        executor.submit(add, placed, 1.0).result(timeout=60)
+        executor.graph.wait_learned()
+    future = executor.submit(add, placed, 1.0)
+    future.result(timeout=60)
+    assert 1e-4 < future.predicted <= 1.5e-4

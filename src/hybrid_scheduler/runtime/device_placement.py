@@ -41,7 +41,7 @@ _MOST_KEPT, _FIXED_USES, _USES = 1_000, 1_000, 64
 #: seconds.
 _MEASURED_FIRST, _MEASURED_EVERY, _MEASURED_FROM = 4, 8, 1e-3
 #: How far (in ln) the learned run time may be from the expected one before a kept choice is dropped.
-_MOST_MOVED = 0.3
+_MOST_MOVED = 1.0
 #: Seconds that overheads are taken for until they have been measured, and within which factor of that they stay: of
 #: choosing, of a call that the submitting thread runs or starts, and of handing a call to a core and its result
 #: back.
@@ -311,6 +311,9 @@ class DevicePlacement:
         """Return the devices between which queues decide for further such calls, and for how many of them."""
         if call.trial is not None or call.shadow is Shadow.NOW or not choice.candidates:
             return [], 0
+        known = self._on_cpu(call) if choice.space == HOST else self._on_accelerator(call, choice.space)
+        if known is None or not known.warm:
+            return [], 0
         spaces = {"cpu": HOST} | {one.name: space for space, one in enumerate(self._accelerators, 1)}
         on_cpu, *others = choice.candidates
         if choice.space == HOST:
@@ -324,21 +327,28 @@ class DevicePlacement:
         for one in choice.candidates:
             space = spaces[one.device]
             # No queue sends a call to a CPU that has never run it.
-            known = self._on_cpu(call) is not None if space == HOST else one.known
-            if known or space == choice.space:
+            measured = self._on_cpu(call) is not None if space == HOST else one.known
+            if measured or space == choice.space:
                 options.append((one.end - one.wait, space, choice._replace(space=space, predicted=one.run)))
         return sorted(options, key=lambda one: one[0]), _USES
 
-    def recheck(self, call: TaskFuture) -> None:
-        """Drop a kept choice if what was learned has moved away from what it assumed."""
+    def renew(self, call: TaskFuture) -> None:
+        """Bring a kept choice up to date with what was learned from a call; drop it if that is far from it."""
         facts = self.facts_of(call.function.key)
         kept = facts.kept.get(call.case) if call.case is not None else None
         known = self.durations.estimate(call.function.key, call.device_class, call.sizes)
         if kept is None or known is None or call.case is None:
             return
-        assumed = next((choice.predicted for _, space, choice in kept.options if space == call.space), 0.0)
-        if assumed > 0 and abs(math.log(known.seconds / assumed)) > _MOST_MOVED:
-            facts.kept.pop(call.case, None)
+        options = []
+        for end, space, choice in kept.options:
+            assumed = choice.predicted
+            if space == call.space:
+                if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MOST_MOVED:
+                    facts.kept.pop(call.case, None)
+                    return
+                end, choice = end + known.seconds - assumed, choice._replace(predicted=known.seconds)
+            options.append((end, space, choice))
+        kept.options = sorted(options, key=lambda one: one[0])
 
     def _consider(self, call: TaskFuture) -> Choice:
         """Return the decision from the present queues and transfers."""
@@ -353,8 +363,8 @@ class DevicePlacement:
             and one.backlog() < math.inf
         ]
         estimates = {HOST: self._on_cpu(call)}
-        for space, one in usable:
-            estimates[space] = self.durations.estimate(function.key, one.device_class, call.sizes)
+        for space, _ in usable:
+            estimates[space] = self._on_accelerator(call, space)
         if not usable:
             known = estimates[HOST]
             reason = next(iter(facts.unusable.values()), "only the CPU can run it")
@@ -420,6 +430,9 @@ class DevicePlacement:
         """Return the estimate for the CPU: with all cores if nothing else runs there, else with one."""
         first, second = (ALL_CORES, ONE_CORE) if self._cores.is_idle else (ONE_CORE, ALL_CORES)
         return self._estimate_on_cpu(call.function.key, call.sizes, first, second)
+
+    def _on_accelerator(self, call: TaskFuture, space: int) -> DurationEstimate | None:
+        return self.durations.estimate(call.function.key, self._accelerators[space - 1].device_class, call.sizes)
 
     def _estimate_on_cpu(self, key: str, sizes: CallSizes, first: str, second: str) -> DurationEstimate | None:
         """Return the estimate for the first class, unless calls of the second one were nearer in size."""

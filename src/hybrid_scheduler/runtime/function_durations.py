@@ -16,7 +16,10 @@ import numpy as np
 
 from .task_function import CallSizes
 
-#: Weight of the newest run in the mean of its size.
+#: Weight of the newest run in the mean of its size: of one that was faster than the mean or confirms that runs
+#: became far slower, and of another slower one. Runs are slower for many reasons that pass, such as cold caches.
+_FASTER, _SLOWER = 0.6, 0.2
+#: Weight of the newest run in a function's typical seconds.
 _NEWEST = 0.3
 #: A run that took this many times the mean was disturbed, unless the next one takes as long.
 _DISTURBED = 3.0
@@ -78,11 +81,12 @@ class _Calls:
         if found is None or found[1] == 0:
             self._keep(call.sizes, (log, 1, call.nbytes))
         else:
-            if log > found[0] + math.log(_DISTURBED) and call.sizes not in self.disturbed:
+            confirmed = call.sizes in self.disturbed
+            if log > found[0] + math.log(_DISTURBED) and not confirmed:
                 self.disturbed.add(call.sizes)  # or a kernel was loaded, which each size may need once
                 return
             self.disturbed.discard(call.sizes)
-            weight = max(_NEWEST, 1.0 / (found[1] + 1))
+            weight = _FASTER if log < found[0] or confirmed else _SLOWER
             self.means[call.sizes] = found[0] + weight * (log - found[0]), found[1] + 1, call.nbytes
             if found[1] > 8:  # the regression has heard enough of this size
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import statistics
 import threading
 import time
 from collections import deque
@@ -227,7 +228,7 @@ class ShadowTrial:
             self._args, self._kwargs = replaced(node.args, _copied), replaced(node.kwargs, _copied)
         self.may_use_torch = node.may_use_torch
         self.key, self.sizes = node.function.key, node.sizes
-        #: Shortest measured seconds; infinite if it failed or did not run.
+        #: Median of the measured seconds; infinite if it failed or did not run.
         self.seconds, self.device_class = math.inf, ONE_CORE
         #: Seconds that all its runs took.
         self.spent = 0.0
@@ -240,12 +241,12 @@ class ShadowTrial:
         try:
             change = _on_host(graph, tensor=self._tensor)
             args, kwargs = replaced(self._args, change), replaced(self._kwargs, change)
-            for _ in range(_SHADOW_RUNS):
+            times: list[float] = []
+            while len(times) < _SHADOW_RUNS and min(times, default=0.0) <= _SHORT_SHADOW:
                 began = time.perf_counter()
                 self._function.cpu(*args, **kwargs)
-                self.seconds = min(self.seconds, time.perf_counter() - began)
-                if self.seconds > _SHORT_SHADOW:
-                    break
+                times.append(time.perf_counter() - began)
+            self.seconds = statistics.median(times)
         except BaseException as error:  # the task itself does not fail
             self.seconds = math.inf
             _log.debug("%s could not be measured on the CPU: %r", self._function.name, error)
@@ -408,7 +409,7 @@ class OutcomeLearner:
         )
         durations.learn(key, node.device_class, node.sizes, node.seconds, first=first)
         self._graph.end_trial(node)
-        self._graph.placement.recheck(node)
+        self._graph.placement.renew(node)
         if node.space != HOST:
             made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
             facts.result_bytes = float(sum(one.nbytes for one in made))
