@@ -121,7 +121,8 @@ class Outcomes:
         """Return columns for every task of the workload, to be filled by a run."""
         n = len(workload)
         device, status = np.full(n, -1, np.int32), np.zeros(n, np.uint8)
-        fraction, cpu_start, cpu_time, accelerator_start, accelerator_time = (np.empty(n) for _ in range(5))
+        # One block: the allocator keeps it for the next run, where five would each be mapped page by page again.
+        fraction, cpu_start, cpu_time, accelerator_start, accelerator_time = np.empty((5, n))
         return cls(workload, device, fraction, cpu_start, cpu_time, accelerator_start, accelerator_time, status)
 
     def __len__(self) -> int:
