@@ -63,10 +63,10 @@ class NetworkShape:
 
 def aligned_copy(values: Floats32) -> Floats32:
     """Return a copy that begins at a line of the processor's cache: the network is then a third faster."""
-    room = np.empty(len(values) + 16, np.float32)
-    begin = -room.ctypes.data % 64 // 4
-    room[begin : begin + len(values)] = values
-    return room[begin : begin + len(values)]
+    buffer = np.empty(len(values) + 16, np.float32)
+    begin = -buffer.ctypes.data % 64 // 4
+    buffer[begin : begin + len(values)] = values
+    return buffer[begin : begin + len(values)]
 
 
 def initial_weights(shape: NetworkShape, rng: np.random.Generator) -> Floats32:
@@ -317,9 +317,9 @@ def matrix_of_rows(rows, hidden):  # type: ignore[no-untyped-def]
     Its rows are longer than `hidden`, so that the numbers of one column do not compete for the same lines.
     """
     length = (hidden + 31) // 16 * 16
-    room = np.empty(rows * length + 16, np.float32)
-    begin = -room.ctypes.data % 64 // 4
-    return room[begin : begin + rows * length].reshape((rows, length))
+    buffer = np.empty(rows * length + 16, np.float32)
+    begin = -buffer.ctypes.data % 64 // 4
+    return buffer[begin : begin + rows * length].reshape((rows, length))
 
 
 _vector = types.Array(types.float32, 1, "C")
