@@ -238,11 +238,3 @@ def test_a_kept_choice_follows_what_is_learned(executor: hs.HybridExecutor, fake
     future = executor.submit(add, placed, 1.0)
     future.result(timeout=60)
     assert 1e-4 < future.predicted <= 1.5e-4
-
-
-def test_short_calls_on_the_cpu_get_one_core_beside_accelerators(executor: hs.HybridExecutor) -> None:
-    _learn(executor, add, {"fake": 0.5, "cpu": 1e-5}, SOME, 1.0)
-    for i in range(3):
-        np.testing.assert_array_equal(executor.submit(add, SOME, float(i)).result(timeout=60), SOME + i)
-    executor.graph.wait_learned()
-    assert {row[1] for row in executor.graph.durations.rows()} == {"fake", "cpu"}  # not "cpu (all cores)"

@@ -48,8 +48,6 @@ _MOST_MOVED = 1.0
 _CHOOSING, _IN_PLACE, _HAND_OVER, _MOST_OFF = 30e-6, 30e-6, 200e-6, 10.0
 #: Weight of the newest overhead in its mean, and how many times the mean one may count for.
 _NEWEST, _OUTLIER = 0.1, 3.0
-#: Expected seconds below which a call on the CPU gets one core while there are accelerators.
-_ONE_CORE_BELOW = 2e-3
 #: Most bytes that are copied to main memory for a measurement on the CPU.
 _MOST_FETCHED = 1 << 20
 #: Bytes per second of a link, until copies have been measured.
@@ -400,18 +398,6 @@ class DevicePlacement:
         Handing it to another thread would take longer, as measured.
         """
         return 0.0 < seconds < self.hand_over.seconds
-
-    def threads_for(self, call: TaskFuture) -> int | None:
-        """Return 1 for a short call that was measured on one core, beside accelerators; else None.
-
-        Threads of a BLAS library keep their cores busy for tens of milliseconds after a call, which slows down the
-        thread that starts calls on accelerators.
-        """
-        if self._accelerators and call.key is not None:
-            known = self.durations.estimate(call.key, ONE_CORE, call.sizes)
-            if known is not None and known.distance <= NEAR and known.seconds < _ONE_CORE_BELOW:
-                return 1
-        return None
 
     def must_wait(self, call: TaskFuture) -> bool:
         """Return whether a call should wait for the first measurement of its function, which is under way.

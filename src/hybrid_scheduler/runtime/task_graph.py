@@ -316,7 +316,7 @@ class TaskGraph:
         node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
         if choice.space == HOST:
             if here and placement.is_short(choice.predicted) and node.function.threads is None:
-                self.runner.run(node, self.cores.limited(placement.threads_for(node)))
+                self.runner.run(node, self.cores.cores)
                 if node.measured:
                     placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
             elif here or node.function.threads is not None or not self.runner.follows(node):
@@ -396,7 +396,7 @@ class TaskGraph:
     def _put_on_cores(self, node: TaskFuture) -> None:
         node.queued, node.unshared = True, False
         self.placement.cpu_backlog += node.predicted
-        self.cores.put(node, node.function.threads or self.placement.threads_for(node))
+        self.cores.put(node, node.function.threads)
 
     def _find_sizes(self, node: TaskFuture) -> None:
         """Find the sizes of a call, and refuse one that fits into no memory."""
