@@ -18,6 +18,7 @@ from hybrid_scheduler import (
 )
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.late_learner import LateLearner
+from hybrid_scheduler.learning.duration.learner_state import FEATURES
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
@@ -25,6 +26,16 @@ class LateByEvents(LateLearner):
     """The same rule without its compiled loop."""
 
     compiled_loop = None
+
+
+class Inverted(HierarchicalLearner):
+    """Takes the CPU for a fast device and the GPUs for slow ones, without any doubt."""
+
+    def start(self, setting):
+        super().start(setting)
+        self.model.weights[self.model.device_kind[:2] * FEATURES] += (-3.0, 3.0)
+        self.model.prior_variance[:] = 1e-12
+        self.model.covariance[:] = np.diag(self.model.prior_variance)
 
 
 def with_kinds(workload, kinds):
@@ -50,6 +61,26 @@ def test_compiled_loop_equals_the_event_loop(scenario, platform, sigma, kinds):
     assert np.array_equal(runs[0].device, runs[1].device)
     assert np.array_equal(runs[0].fraction, runs[1].fraction)
     assert np.array_equal(runs[0].latency, runs[1].latency)
+
+
+@pytest.mark.parametrize("kind", [LateLearner, LateByEvents])
+def test_guard_limits_the_harm_of_inverted_predictions(kind):
+    workload, means = generate(scenario_named("mixed"), 1000, seed=2005, utilisation=0.8), {}
+    for guard in (True, False):
+        learner = Inverted(guard=guard)
+        means[guard] = Cluster().run(workload, kind(learner)).outcomes.latency.mean()
+        # The model learns the truth from outcomes; until then the safe rule acts.
+        changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
+        assert changes == ["fallback", "recovered"] * guard
+    assert means[True] < means[False]
+
+
+def test_guard_does_not_act_where_predictions_are_right():
+    for scenario, load in (("mixed", 0.95), ("transfer", 0.85)):
+        workload = generate(scenario_named(scenario), 1000, seed=2006, utilisation=load)
+        scheduler = create("hybrid_ml(binding=late)")
+        Cluster().run(workload, scheduler)
+        assert not [event for event in scheduler.events_ if event.kind == "fallback"]
 
 
 @pytest.mark.parametrize("model", ["default", "None"])
@@ -111,6 +142,7 @@ def test_it_is_a_central_scheduler_with_versions_and_events():
         ("hybrid_ml(binding=soon)", UnknownNameError),
         ("hybrid_ml(binding=late,durations=forest)", InvalidInputError),
         ("hybrid_ml(binding=late,boost=-1)", InvalidInputError),
+        ("hybrid_ml(binding=late,deferred=2)", InvalidInputError),
     ],
 )
 def test_wrong_options_are_refused(spec, error):
