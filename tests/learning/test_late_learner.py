@@ -16,6 +16,7 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
+from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.late_learner import LateLearner
 from hybrid_scheduler.learning.duration.learner_state import FEATURES
@@ -92,6 +93,19 @@ def test_it_comes_close_to_late_binding_that_knows_durations(model):
     )
     assert learned < 1.06 * known
     assert learned < early
+
+
+def test_unequal_accelerators_get_the_prices_of_known_durations():
+    platform = platform_named("mixed-gpus")
+    workload = generate(scenario_named("mixed"), 800, seed=2007, platform=platform, utilisation=0.9)
+    prices = []
+    for spec in ("late_binding", "hybrid_ml(binding=late)"):
+        scheduler = create(spec)
+        Cluster(platform).run(workload, scheduler)
+        value, worth, _ = window_prices(scheduler.rule.prices)
+        table = scheduler.devices if spec == "late_binding" else scheduler.learner.devices
+        prices.append(worth * value[table["column"][~platform.is_cpu]])
+    assert np.allclose(*prices, rtol=0.1)
 
 
 def test_a_batch_is_learned_while_it_waits():
