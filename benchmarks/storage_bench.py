@@ -28,7 +28,7 @@ import asyncpg
 from batches import Engine
 from services import CannotStart, fresh_database, postgres_server
 
-from hybrid_scheduler.live.batch_records import Batch
+from hybrid_scheduler.live.journal import Batch
 from hybrid_scheduler.storage import DatabaseAddress, SqlJournal, batch_rows
 from hybrid_scheduler.storage.schema_version import upgrade
 

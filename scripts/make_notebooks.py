@@ -60,11 +60,11 @@ def read(name: str) -> Any:
 def execute(notebook: Any, folder: Path) -> None:
     """Run every cell with `folder` as the current one; a cell that raises ends it with `CellExecutionError`."""
     # A folder of its own with a short name: sockets live there, and their paths must not be long.
-    with tempfile.TemporaryDirectory() as desk:
-        manager = ThisPython(connection_file=str(Path(desk) / "k.json"), transport=_TRANSPORT)
+    with tempfile.TemporaryDirectory() as connection:
+        manager = ThisPython(connection_file=str(Path(connection) / "k.json"), transport=_TRANSPORT)
         client = NotebookClient(notebook, km=manager, timeout=_SECONDS_PER_CELL, record_timing=False)
         # Start-up files and settings of the user would change what a notebook does.
-        client.execute(cwd=str(folder), env={**os.environ, "IPYTHONDIR": desk}, cleanup_kc=True)
+        client.execute(cwd=str(folder), env={**os.environ, "IPYTHONDIR": connection}, cleanup_kc=True)
 
 
 def tidy(notebook: Any) -> None:

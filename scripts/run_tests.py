@@ -201,6 +201,8 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     print_help_if_asked(__doc__)
+    # Hundreds of programs that the tests start would each compile their libraries again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

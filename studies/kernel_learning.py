@@ -1,6 +1,7 @@
 """Placement of real kernels by learners after 200 of them, over many streams with the H200's measured times.
 
-    python -m studies.kernel_learning --seeds 60        a minute or two on one core
+    python -m studies.kernel_learning --seeds 60              a minute or two on one core
+    python -m studies.kernel_learning --policies --out FILE   the executor's policy beside the simulated scheduler
 
 Result: quoted in docs/results/h200/README.md. One run on a real machine says little: the order of the kernels and
 the disturbances vary. So the machine is simulated from its profile, with disturbances as seen on it: times vary,
@@ -13,12 +14,18 @@ down.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
-from hybrid_scheduler.core import Floats, Outcome, Setting, Task, View
+from hybrid_scheduler.core import Decision, Floats, Online, Outcome, Setting, Task, View
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
+from hybrid_scheduler.learning.duration.duration_files import load_prior
+from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
+from hybrid_scheduler.learning.duration.learner_state import Limits
 from hybrid_scheduler.physics import ProfiledPhysics
 from hybrid_scheduler.profiling.calibration import calibrate
 from hybrid_scheduler.profiling.hardware_profile import profile_named
@@ -48,8 +55,25 @@ def _physics(name_or_path: str) -> ProfiledPhysics:
     return calibrate(profile_named(name_or_path)).physics
 
 
+#: How boldly the simulated scheduler tries devices, where each kernel runs alone and a trial delays no other.
+BOLD = Limits(unknown=0.12, trials=12.0, harm=1.0, credit=100.0, growth=2.0, longest=100.0)
+#: Policies that are compared: the executor's own, and the simulated scheduler as it is, with bandit feedback.
+POLICIES: dict[str, Callable[[], Online]] = {
+    "executor's policy": lambda: KernelPolicy("hybrid_ml"),
+    "simulated, from nothing": lambda: HierarchicalLearner(prices=False),
+    "simulated, with the prior": lambda: HierarchicalLearner(prices=False, prior=load_prior()),
+    "simulated, bold, from nothing": lambda: HierarchicalLearner(prices=False, limits=BOLD),
+    "simulated, bold, with the prior": lambda: HierarchicalLearner(prices=False, limits=BOLD, prior=load_prior()),
+}
+
+
 def choice_ratio(spec: str, seed: int, profile: str = "h200", split: bool = False) -> float:
     """Return the seconds of the choices over the seconds of the best device, both undisturbed."""
+    return choice_ratios(KernelPolicy(spec, splits=_divisible if split else never_splits), seed, profile, split)[1]
+
+
+def choice_ratios(policy: Online, seed: int, profile: str = "h200", split: bool = False) -> tuple[float, float]:
+    """Return the ratio of the choices to the best device among the first 200 kernels, and among the others."""
     calls = [
         call
         for half in (0, 1)
@@ -57,15 +81,15 @@ def choice_ratio(spec: str, seed: int, profile: str = "h200", split: bool = Fals
     ]
     workload = as_workload(calls, [1000.0 * row for row in range(len(calls))])
     seconds = _physics(profile).times(workload, MACHINE).sum(axis=2)
-    policy = KernelPolicy(spec, splits=_divisible if split else never_splits)
+    own = isinstance(policy, KernelPolicy)  # which itself knows what can be divided
     policy.start(Setting(MACHINE, seed=seed))
     rng, idle, nan = np.random.default_rng(seed), np.zeros(len(MACHINE)), float("nan")
     ran: set[tuple[str, int]] = set()
     chosen = np.zeros(len(calls))
     for row, call in enumerate(calls):
-        task = workload[row]
+        task = workload[row] if own else replace(workload[row], divisible=False)
         now = task.arrival_time
-        share = policy.decide(task, View(now, idle, MACHINE)).fraction
+        share = _whole(policy.decide(task, View(now, idle, MACHINE)), split)
         parts = _parts(share, seconds[row])
         chosen[row] = parts.max()
         parts *= rng.lognormal(0.0, _SIGMA)
@@ -81,7 +105,13 @@ def choice_ratio(spec: str, seed: int, profile: str = "h200", split: bool = Fals
                 task.task_id, int(share > 0), share, now, now if host else nan, host, now if there else nan, there
             )
         )
-    return float(chosen[LEARNING:].sum() / seconds[LEARNING:].min(axis=1).sum())
+    first, later = slice(None, LEARNING), slice(LEARNING, None)
+    best = seconds.min(axis=1)
+    return float(chosen[first].sum() / best[first].sum()), float(chosen[later].sum() / best[later].sum())
+
+
+def _whole(decision: Decision, split: bool) -> float:
+    return decision.fraction if split else float(decision.fraction >= 0.5)
 
 
 def _divisible(task: Task) -> bool:
@@ -101,21 +131,42 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=60, help=f"streams, seeds from {FIRST_REPORTED_SEED} on")
     parser.add_argument("--profile", default="h200", help="name of a built-in profile, or a file")
     parser.add_argument("--split", action="store_true", help="kernels may be divided")
+    parser.add_argument("--policies", action="store_true", help="compare the executor's policy with the simulated")
+    parser.add_argument("--out", type=Path, help="file for the comparison of policies")
     options = parser.parse_args()
-    print(f"{'scheduler':12s}{'streams':>9s}{'mean':>8s}{'median':>8s}{'p90':>8s}{'worst':>8s}{'above 1.10':>12s}")
+    seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)
+    if options.policies:
+        text = compared(seeds, options.profile)
+        print(text)
+        if options.out is not None:
+            options.out.write_text(text, encoding="utf-8")
+        return
+    print(f"{'scheduler':12s}{'streams':>9s}{_HEADER}")
     for spec in options.schedulers.split(","):
-        found = np.array(
-            [
-                choice_ratio(spec, FIRST_REPORTED_SEED + i, options.profile, options.split)
-                for i in range(options.seeds)
-            ]
-        )
-        middle, high = np.quantile(found, (0.5, 0.9))
-        print(
-            f"{spec:12s}{len(found):9d}{found.mean():8.3f}{middle:8.3f}{high:8.3f}{found.max():8.3f}"
-            f"{int((found > 1.10).sum()):12d}",
-            flush=True,
-        )
+        found = np.array([choice_ratio(spec, seed, options.profile, options.split) for seed in seeds])
+        print(f"{spec:12s}{len(found):9d}{_row(found)}", flush=True)
+
+
+_HEADER = f"{'mean':>8s}{'median':>8s}{'p90':>8s}{'worst':>8s}{'above 1.10':>12s}"
+
+
+def _row(found: Floats) -> str:
+    middle, high = np.quantile(found, (0.5, 0.9))
+    above = int((found > 1.10).sum())
+    return f"{found.mean():8.3f}{middle:8.3f}{high:8.3f}{found.max():8.3f}{above:12d}"
+
+
+def compared(seeds: range, profile: str) -> str:
+    """Return a table of the policies: the first 200 kernels, and the 200 after them."""
+    lines = [
+        f"{len(seeds)} streams, seeds from {seeds[0]} on; seconds of the choices over those of the best device."
+    ]
+    lines += [f"{'policy':34s}{'kernels':>10s}{_HEADER}"]
+    for name, make in POLICIES.items():
+        ratios = np.array([choice_ratios(make(), seed, profile) for seed in seeds])
+        for column, kernels in enumerate(("first 200", "next 200")):
+            lines.append(f"{name if column == 0 else '':34s}{kernels:>10s}{_row(ratios[:, column])}")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

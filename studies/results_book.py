@@ -23,7 +23,7 @@ from hybrid_scheduler.core.canonical_json import pretty_json
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.experiments.paired_comparison import Judgement, PairedComparison, cores
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
-from hybrid_scheduler.reports.figures.figure_layout import with_interval
+from hybrid_scheduler.reports.figure_style import with_interval
 
 from . import learned_quality, quoted_figures
 from .book_cases import BookCase, cases

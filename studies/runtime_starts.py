@@ -75,9 +75,9 @@ def _start_gpu() -> None:
     torch.cuda.synchronize()
 
 
-def first_runs(run: Callable[[Program, dict[str, Any]], Any], scale: int) -> dict[str, float]:
+def first_runs(run: Callable[[Program, dict[str, Any]], Any], scale: int) -> dict[str, Any]:
     """Return the seconds of the first run of every program."""
-    found = {}
+    found: dict[str, Any] = {}
     importlib.import_module("scipy.sparse")
     hs.array_namespace(np.ones(1))
     if "torch" in sys.modules:
@@ -90,15 +90,41 @@ def first_runs(run: Callable[[Program, dict[str, Any]], Any], scale: int) -> dic
     return found
 
 
+def calls_by_device(executor: hs.HybridExecutor, ends: dict[str, float]) -> dict[str, dict[str, list[float]]]:
+    """Return, by program, function and device: calls, their milliseconds, and those expected.
+
+    Parameters
+    ----------
+    executor : HybridExecutor
+        The executor that ran the programs.
+    ends : dict
+        When each program had ended, in order, on the executor's clock.
+    """
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in ends}
+    for one in executor.records:
+        program = next(name for name, end in ends.items() if one.submitted <= end)
+        row = found[program].setdefault(f"{one.function.rpartition('.')[2]} on {one.device}", [0, 0.0, 0.0])
+        for place, value in enumerate((1, one.seconds * 1e3, one.predicted * 1e3)):
+            row[place] = round(row[place] + value, 3)
+    return found
+
+
 def main() -> None:
     """Run the programs in the way that the command line names, and print their seconds as JSON."""
     way, folder, scale = sys.argv[-3], sys.argv[-2], int(sys.argv[-1])
     if way == "executor":
         with hs.HybridExecutor(history=folder) as executor:
             executor.graph.wait_ready()
-            found = first_runs(lambda program, data: run_on_executor(executor, program, data), scale)
+            ends: dict[str, float] = {}
+
+            def run(program: Program, data: dict[str, Any]) -> None:
+                run_on_executor(executor, program, data)
+                ends[program.name] = executor.graph.clock()
+
+            found = first_runs(run, scale)
             began = time.perf_counter()
         found["closing the executor"] = time.perf_counter() - began
+        found["calls"] = calls_by_device(executor, ends)
     elif way == "GPU by hand":
         _start_gpu()
         found = first_runs(run_by_hand, scale)

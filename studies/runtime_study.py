@@ -257,6 +257,9 @@ class Study:
         if isinstance(found, str):
             self.note("errors", row, found)
             return
+        calls = found.pop("calls", None)
+        if calls is not None:
+            self.note("calls of starts", row, calls)
         rows = self.found.get("starts", {}).get(row, {})
         self.note("starts", row, {name: [*rows.get(name, []), one] for name, one in found.items()})
 

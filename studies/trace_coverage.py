@@ -15,8 +15,7 @@ import numpy as np
 
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.experiments.paired_comparison import compare_trace
-from hybrid_scheduler.experiments.spec import ExperimentSpec
-from hybrid_scheduler.experiments.trace_source import TraceSource
+from hybrid_scheduler.experiments.spec import ExperimentSpec, TraceSource
 from hybrid_scheduler.metrics.statistics import HIGHER, LOWER, dependent_interval
 from hybrid_scheduler.workload.scenarios import scenario_named
 

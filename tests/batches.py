@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybrid_scheduler.core import Workload
-from hybrid_scheduler.live.batch_records import (
+from hybrid_scheduler.live.journal import (
     Batch,
     Counters,
     Event,

@@ -53,6 +53,7 @@ class ReferenceCluster:
         self.pairs, self.startup = pairs, startup
         self.free = [0.0] * len(platform.devices)
         self.parts = [None] * len(workload)
+        self.copies = {}  # (parent, device): shares, MB and arrivals of copies that were made for children
         self.edges = [[] for _ in range(len(workload))]
         for row in range(len(workload)):
             first, last = workload.parent_start[row], workload.parent_start[row + 1]
@@ -116,19 +117,53 @@ class ReferenceCluster:
             seconds += self.platform.network_latency + amount / self.platform.network_bandwidth
         return seconds
 
-    def place(self, row, device, fraction, now):
+    def arrival(self, parent, megabytes, after, now, *, planned):
+        """Return when a parent's data is on a child's devices, and whether a transfer had to begin for it.
+
+        A plan sends data as soon as the parent ends. Otherwise a transfer begins now, unless every device has what
+        it needs: from the parent, or in a copy that was made for another child.
+        """
+        source = self.parts[parent]
+        before = self.shares(source.device, source.fraction)
+        moved = self.transfer(megabytes, before, after)
+        if planned:
+            return source.finish + moved, False
+        if moved == 0:
+            return now, False
+        arrivals = []
+        for device, share in after.items():
+            if before.get(device, 0.0) >= share:
+                continue
+            enough = [at for s, mb, at in self.copies.get((parent, device), []) if s >= share and mb >= megabytes]
+            if not enough:
+                return now + moved, True
+            arrivals.append(min(enough))
+        return max(arrivals), False
+
+    def ready(self, row, device, now):
+        """Return when the data of a task that is released now would be on a device, if all of it ran there."""
+        found = [self.arrival(parent, mb, {device: 1.0}, now, planned=False)[0] for parent, mb in self.edges[row]]
+        return max([now, *found])
+
+    def starts(self, row, now):
+        """Return when each device could start a task; without data the times at which they are free."""
+        if not any(megabytes for _, megabytes in self.edges[row]):
+            return self.free
+        return [max(free, self.ready(row, device, now)) for device, free in enumerate(self.free)]
+
+    def place(self, row, device, fraction, now, *, planned=False):
         """Queue a task behind what is there, once its data has come."""
         device, fraction, status = self.executed(row, device, fraction)
         if status == "failed" or any(self.parts[parent].status == "failed" for parent, _ in self.edges[row]):
             self.parts[row] = Part(device, fraction, "failed")
             return
-        ready = now
+        ready, after = now, self.shares(device, fraction)
         for parent, megabytes in self.edges[row]:
-            source = self.parts[parent]
-            moved = self.transfer(
-                megabytes, self.shares(source.device, source.fraction), self.shares(device, fraction)
-            )
-            ready = max(ready, source.finish + moved)
+            at, moved = self.arrival(parent, megabytes, after, now, planned=planned)
+            ready = max(ready, at)
+            if moved:
+                for target, share in after.items():
+                    self.copies.setdefault((parent, target), []).append((share, megabytes, at))
         part = self.parts[row] = Part(device, fraction, status)
         if fraction < 1:
             host = self.host(device)
@@ -177,7 +212,8 @@ class ReferenceCluster:
             for row, edges in enumerate(self.edges):
                 depth[row] = max([depth[row], *(depth[parent] + 1 for parent, _ in edges)])
         for row in sorted(range(len(depth)), key=lambda r: (start[r], finish[r], depth[r], r)):
-            self.place(row, int(device[row]), float(fraction[row]), float(self.workload.arrival_time[row]))
+            released = float(self.workload.arrival_time[row])
+            self.place(row, int(device[row]), float(fraction[row]), released, planned=True)
         return self.parts
 
 

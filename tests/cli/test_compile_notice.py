@@ -3,26 +3,26 @@
 import pytest
 from numba import njit
 
-from hybrid_scheduler.cli import compile_notice
+from hybrid_scheduler.compiled import jit_cache
 
 
-@pytest.mark.parametrize(("notice_after", "notices"), [(0.0, [compile_notice.NOTICE]), (60.0, [])])
+@pytest.mark.parametrize(("notice_after", "notices"), [(0.0, [jit_cache.NOTICE]), (60.0, [])])
 def test_notice_appears_once_after_the_limit(
     notice_after: float, notices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compile_notice, "_NOTICE_AFTER_S", notice_after)
+    monkeypatch.setattr(jit_cache, "_NOTICE_AFTER_S", notice_after)
     notices_given: list[str] = []
-    with compile_notice.compile_notice(notices_given.append):
+    with jit_cache.compile_notice(notices_given.append):
         njit(lambda x: x + 1)(1)
         njit(lambda x: x + 2)(1)
     assert notices_given == notices
 
 
 def test_no_notice_without_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_notice, "_NOTICE_AFTER_S", 0.0)
+    monkeypatch.setattr(jit_cache, "_NOTICE_AFTER_S", 0.0)
     function = njit(lambda x: x + 1)
     function(1)
     notices_given: list[str] = []
-    with compile_notice.compile_notice(notices_given.append):
+    with jit_cache.compile_notice(notices_given.append):
         function(2)
     assert notices_given == []

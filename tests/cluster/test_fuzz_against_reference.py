@@ -31,7 +31,7 @@ BLOCKS, CASES = 20, 100
 ONLINE = ("any", "round_robin", "random", "greedy", "cpu_only", "gpu_only", "earliest_finish", "oracle",
           "oracle(grid=11)", "min_completion", "price_index", "two_level")  # fmt: skip
 PLANNED = ("heft", "cpop", "peft", "fluid_plan", "any plan")
-CENTRAL = ("shortest_first",)
+CENTRAL = ("shortest_first", "late_binding")
 
 
 class Anything(Online):
@@ -182,10 +182,11 @@ def _checked(name, reference, row, now, free, decisions, sigma):
     """Return the recorded decision; those of the earliest finish must not end later than the best of many."""
     decision = decisions[int(reference.workload.task_id[row])]
     if name in ("earliest_finish", "oracle"):
-        best = earliest_finish(reference, row, now, free, realised=name == "oracle")
+        starts = reference.starts(row, now)
+        best = earliest_finish(reference, row, now, starts, realised=name == "oracle")
         assert math.isfinite(decision.fraction)
         if sigma == 0 or name == "oracle":
-            assert _finish(reference, row, now, free, decision) <= best * (1 + 1e-9) + 1e-12
+            assert _finish(reference, row, now, starts, decision) <= best * (1 + 1e-9) + 1e-12
     return decision.device, decision.fraction
 
 

@@ -9,7 +9,7 @@ from services import database_url, postgres_url  # noqa: F401
 
 from hybrid_scheduler.core.outcome import STATUS_NAMES
 from hybrid_scheduler.live import batch_of
-from hybrid_scheduler.live.batch_records import published_name
+from hybrid_scheduler.live.journal import published_name
 from hybrid_scheduler.storage import DatabaseAddress, Repository, SqlJournal, open_database
 from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history

@@ -20,8 +20,16 @@ from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.outcome import STATUS_NAMES
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live import ContinuousSimulation, LiveConfig
-from hybrid_scheduler.live.batch_records import Counters, IdempotencyKey, RunLabels, VersionRecord, published_name
-from hybrid_scheduler.live.journal import EngineBusy, JournalFull, JournalUnavailable
+from hybrid_scheduler.live.journal import (
+    Counters,
+    EngineBusy,
+    IdempotencyKey,
+    JournalFull,
+    JournalUnavailable,
+    RunLabels,
+    VersionRecord,
+    published_name,
+)
 from hybrid_scheduler.storage import (
     DatabaseAddress,
     DatabaseUnusable,
@@ -38,7 +46,7 @@ from hybrid_scheduler.storage.device_load import LoadWindow
 from hybrid_scheduler.storage.event_bus import EventReader, LocalBus, RedisBus
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
 from hybrid_scheduler.storage.integrity_check import verify
-from hybrid_scheduler.storage.redis_connection import RedisAddress
+from hybrid_scheduler.storage.redis_cache import RedisAddress
 from hybrid_scheduler.storage.schema_version import upgrade, with_connection
 from hybrid_scheduler.testing import FakeClock
 from hybrid_scheduler.workload import generate, scenario_named

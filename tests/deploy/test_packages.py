@@ -124,23 +124,23 @@ def test_one_version_everywhere(packages):
 def test_the_wheel_in_an_empty_environment_serves_the_dashboard(packages, tmp_path):
     python = empty_environment(tmp_path / "venv")
     # Nothing on the path but the new environment: no Node, no compiler, none of our own commands.
-    surroundings = {"PATH": str(python.parent), "HOME": str(tmp_path / "home")}
-    assert shutil.which("node", path=surroundings["PATH"]) is None
+    environment = {"PATH": str(python.parent), "HOME": str(tmp_path / "home")}
+    assert shutil.which("node", path=environment["PATH"]) is None
     wheel = packages / f"{NAME}-py3-none-any.whl"
-    said([str(python), "-m", "pip", "install", "--no-index", str(wheel)], tmp_path, surroundings)
+    said([str(python), "-m", "pip", "install", "--no-index", str(wheel)], tmp_path, environment)
     borrow_kernels(tmp_path / "venv")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     program = str(python.with_name("hybrid-scheduler"))
 
-    where = said([str(python), "-c", "import hybrid_scheduler as h; print(h.__file__)"], elsewhere, surroundings)
+    where = said([str(python), "-c", "import hybrid_scheduler as h; print(h.__file__)"], elsewhere, environment)
     assert Path(where.strip()).is_relative_to(site_packages(tmp_path / "venv"))
-    assert said([program, "--version"], elsewhere, surroundings) == f"hybrid-scheduler {__version__}\n"
-    assert "ready" in said([program, "doctor"], elsewhere, surroundings)
-    result = json.loads(said([program, "simulate", "--json", "--tasks", "100"], elsewhere, surroundings))
+    assert said([program, "--version"], elsewhere, environment) == f"hybrid-scheduler {__version__}\n"
+    assert "ready" in said([program, "doctor"], elsewhere, environment)
+    result = json.loads(said([program, "simulate", "--json", "--tasks", "100"], elsewhere, environment))
     assert set(result["schedulers"]) >= {"greedy", "hybrid_ml", "rl_agent", "oracle"}
 
-    with started([program, "serve", "--port", "0"], elsewhere, surroundings) as server:
+    with started([program, "serve", "--port", "0"], elsewhere, environment) as server:
         with server.client() as client:
             page = client.get("/", headers={"Accept": "text/html,*/*;q=0.8"})
             assert page.headers["content-type"].startswith("text/html")

@@ -79,7 +79,10 @@ def test_large_run_has_no_bound_and_constant_memory(monkeypatch):
     assert result.lower_bound is None
     assert result.rows[0]["makespan_over_bound"] is None
     held = [
-        value for tally in result.totals.values() for value in vars(tally).values() if isinstance(value, np.ndarray)
+        value
+        for totals in result.totals.values()
+        for value in vars(totals).values()
+        if isinstance(value, np.ndarray)
     ]
     assert max(map(len, held)) == 5  # one number per device
 

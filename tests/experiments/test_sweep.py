@@ -92,12 +92,12 @@ def test_truncated_last_line_is_dropped(rest, tmp_path):
     cells = plan(seeds=1)
     run_sweep(cells, tmp_path / "whole", Local(1))
     lines = (tmp_path / "whole" / CELLS).read_bytes().splitlines(keepends=True)
-    torn = tmp_path / "torn"
-    torn.mkdir()
-    (torn / CELLS).write_bytes(b"".join(lines[:3]) + rest)
-    run_sweep(cells, torn, Local(1))
-    assert table(torn) == table(tmp_path / "whole")
-    assert (torn / CELLS).read_bytes().splitlines(keepends=True)[:3] == lines[:3]
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    (cut / CELLS).write_bytes(b"".join(lines[:3]) + rest)
+    run_sweep(cells, cut, Local(1))
+    assert table(cut) == table(tmp_path / "whole")
+    assert (cut / CELLS).read_bytes().splitlines(keepends=True)[:3] == lines[:3]
 
 
 def test_damaged_line_in_the_middle_is_refused(tmp_path):

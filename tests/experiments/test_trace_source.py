@@ -12,8 +12,7 @@ from hybrid_scheduler.experiments import run_record
 from hybrid_scheduler.experiments.paired_comparison import compare_seeds, compare_trace
 from hybrid_scheduler.experiments.replay import comparison_events, replay
 from hybrid_scheduler.experiments.report_builder import make_report, stored_comparison
-from hybrid_scheduler.experiments.spec import ExperimentSpec
-from hybrid_scheduler.experiments.trace_source import MEANS, SUMS, TraceSource
+from hybrid_scheduler.experiments.spec import MEANS, SUMS, ExperimentSpec, TraceSource
 from hybrid_scheduler.metrics.statistics import TOO_CLOSE
 from hybrid_scheduler.physics import AnalyticPhysics
 from studies.trace_coverage import COLUMNS, coverage

@@ -12,9 +12,11 @@ from hybrid_scheduler.learning.dqn.double_dqn import DQN, Adam, DQNSettings
 from hybrid_scheduler.learning.dqn.q_network import (
     NetworkShape,
     QNetwork,
-    backward_row,
-    forward_row,
+    advantage_weights,
+    backward,
+    forward_pair,
     initial_weights,
+    matrix_of_rows,
 )
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
 from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer
@@ -119,11 +121,12 @@ def test_gradient_equals_that_of_torch():
     shape = NetworkShape(7, 3, 16)
     weights, gradient = rng.normal(size=len(shape)).astype(np.float32), np.zeros(len(shape), np.float32)
     x, dq = (rng.normal(size=size).astype(np.float32) for size in ((9, 7), (9, 3)))
-    h1, h2, dh1, dh2 = (np.empty(16, np.float32) for _ in range(4))
-    q, active = np.empty(3, np.float32), np.empty(17, np.int64)
-    for i in range(9):
-        forward_row(weights, x[i], 16, active, h1, h2, q)
-        backward_row(weights, gradient, x[i], h1, h2, dq[i], dh1, dh2)
+    h1, h2, dh1, dh2 = (matrix_of_rows(10, 16) for _ in range(4))
+    q, active = np.empty((10, 3), np.float32), np.empty(17, np.int64)
+    head = advantage_weights(weights, 7, 16, 3)
+    for i in range(0, 9, 2):
+        forward_pair(weights, head, x[i], x[min(i + 1, 8)], 16, active, h1, h2, q, i)
+    backward(weights, head, gradient, x, h1, h2, dq, dh1, dh2, 16)
     leaves = [torch.from_numpy(part).clone().requires_grad_() for part in shape.split(weights)]
     (in_torch(torch, shape, leaves, torch.from_numpy(x)) * torch.from_numpy(dq)).sum().backward()
     for ours, leaf in zip(shape.split(gradient), leaves, strict=True):

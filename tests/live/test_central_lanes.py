@@ -8,7 +8,7 @@ import pytest
 from hybrid_scheduler import Central, Cluster, InvalidInputError, create, register
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live import LiveConfig, SubmittedTask
-from hybrid_scheduler.live.batch_records import RESULT_COLUMNS
+from hybrid_scheduler.live.journal import RESULT_COLUMNS
 from hybrid_scheduler.live.scheduler_lane import CentralLane
 from hybrid_scheduler.schedulers.registry import unregister
 from hybrid_scheduler.workload import generate, scenario_named

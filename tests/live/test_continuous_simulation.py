@@ -23,7 +23,7 @@ from hybrid_scheduler import (
 )
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live import EngineClosed, LiveConfig, SubmittedTask
-from hybrid_scheduler.live.batch_records import RESULT_COLUMNS
+from hybrid_scheduler.live.journal import RESULT_COLUMNS
 from hybrid_scheduler.live.live_config import LiveTrace
 from hybrid_scheduler.live.live_run import LiveRun, stored_verdict
 from hybrid_scheduler.metrics import jain_index

@@ -29,7 +29,7 @@ from hybrid_scheduler.learning.duration.retraining import (
     train,
 )
 from hybrid_scheduler.live import LiveConfig, scheduler_lane
-from hybrid_scheduler.live.batch_records import Recent
+from hybrid_scheduler.live.journal import Recent
 from hybrid_scheduler.live.scheduler_lane import SchedulerLane
 from hybrid_scheduler.schedulers import RLAgent, create, unregister
 from hybrid_scheduler.schedulers.rl_agent import SHIPPED_MODEL

@@ -99,8 +99,8 @@ def test_bounds_hold_and_references_know_the_current_durations():
         assert row.mean_latency >= least >= 0.999 * run.floor.mean
         assert row.makespan >= makespan_bound(tasks, machine.platform, machine.physics)
     blind = replace(machine, physics=config.physics).run(tasks, create("price_index"), seed=42)
-    told = machine.run(tasks, create("price_index"), seed=42)
-    placed = [outcome.outcomes.fraction for outcome in (blind, told)]
+    informed = machine.run(tasks, create("price_index"), seed=42)
+    placed = [outcome.outcomes.fraction for outcome in (blind, informed)]
     assert not np.array_equal(*placed)  # it plans with the longer durations
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hybrid_scheduler import WorkloadGenerator, compare
-from hybrid_scheduler.metrics.verdict import PER_TASK_BEST, DeviceLoad, Evidence, compare_text, judge, reasons
+from hybrid_scheduler.metrics.summary import PER_TASK_BEST, DeviceLoad, Evidence
+from hybrid_scheduler.metrics.verdict import compare_text, judge, reasons
 
 CALM = (DeviceLoad("cpu", "cpu", 0.6, 0.2), *(DeviceLoad(f"gpu_{n}", "gpu", 0.5, 0.2) for n in range(4)))
 LEADER = Evidence(

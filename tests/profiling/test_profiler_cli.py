@@ -17,7 +17,7 @@ from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.cli.printer import Printer
 from hybrid_scheduler.profiling import load_profile
 from hybrid_scheduler.profiling import profiler as measuring
-from hybrid_scheduler.profiling.profiler_cli import main
+from hybrid_scheduler.profiling.profiler import main
 
 TINY = ("--device", "cpu", "--sizes", "16,32", "--kernels", "sort,conv", "--budget", "2")
 SOURCE = str(Path(hybrid_scheduler.__file__).parents[1])

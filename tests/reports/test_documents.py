@@ -4,7 +4,7 @@ import json
 import math
 
 from hybrid_scheduler.core.canonical_json import pretty_json
-from hybrid_scheduler.reports.table_files import number, read_table, write_table
+from hybrid_scheduler.reports.file_formats import number, read_table, write_table
 
 
 def test_nan_is_null_in_json():

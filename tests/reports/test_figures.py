@@ -10,7 +10,7 @@ from hybrid_scheduler.learning.duration.online_duration_model import ModelVersio
 from hybrid_scheduler.metrics import Interval
 from hybrid_scheduler.reports import figures
 from hybrid_scheduler.reports.figure_data import FigureData, MissingFigureData
-from hybrid_scheduler.reports.figures.figure_layout import with_interval
+from hybrid_scheduler.reports.figure_style import with_interval
 from hybrid_scheduler.reports.figures.scheduler_bars import front
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 

@@ -9,8 +9,8 @@ import pytest
 
 from hybrid_scheduler import InvalidInputError
 from hybrid_scheduler.reports import performance_analysis
-from hybrid_scheduler.reports.figure_style import label_of, line_style, look_of, save_png
-from hybrid_scheduler.reports.performance_analysis import Performance, draw, rolling_mean, three_digits
+from hybrid_scheduler.reports.figure_style import label_of, line_style, look_of, save_png, three_digits
+from hybrid_scheduler.reports.performance_analysis import Performance, draw, rolling_mean
 from hybrid_scheduler.schedulers import hybrid_ml, rl_agent, schedulers
 
 NAMES = (

@@ -10,10 +10,8 @@ from hybrid_scheduler import InvalidInputError, WorkloadGenerator, compare, gant
 from hybrid_scheduler.experiments.paired_comparison import compare_seeds
 from hybrid_scheduler.experiments.report_builder import make_report, write_report
 from hybrid_scheduler.experiments.spec import ExperimentSpec
-from hybrid_scheduler.reports.html_report import as_html
-from hybrid_scheduler.reports.pdf_report import as_pdf
-from hybrid_scheduler.reports.perfetto_trace import comparison_blocks, perfetto_trace
-from hybrid_scheduler.reports.report_content import ReportContent, Section, TableBlock, TextBlock
+from hybrid_scheduler.reports.file_formats import comparison_blocks, perfetto_trace
+from hybrid_scheduler.reports.report_documents import ReportContent, Section, TableBlock, TextBlock, as_html, as_pdf
 from hybrid_scheduler.schedulers import register, unregister
 from hybrid_scheduler.schedulers.earliest_finish import EarliestFinish
 from hybrid_scheduler.workload.scenarios import scenario_named

@@ -16,7 +16,7 @@ from hybrid_scheduler.runtime.data_handle import DataHandle, DataLostError
 from hybrid_scheduler.runtime.device_backends import DeviceLostError
 from hybrid_scheduler.runtime.task_function import TaskFunction
 from hybrid_scheduler.testing import FakeAccelerator
-from hybrid_scheduler.testing.fake_accelerator import OutOfMemoryError
+from hybrid_scheduler.testing.fakes import OutOfMemoryError
 
 MANY = np.ones((200, 200))
 

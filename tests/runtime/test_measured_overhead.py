@@ -13,7 +13,7 @@ from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.runtime import cpu_cores
 from hybrid_scheduler.runtime.device_placement import MeasuredOverhead, Shadow
 from hybrid_scheduler.testing import FakeAccelerator
-from hybrid_scheduler.testing.fake_accelerator import OutOfMemoryError
+from hybrid_scheduler.testing.fakes import OutOfMemoryError
 
 SOME = np.ones((20, 20))
 
@@ -252,7 +252,7 @@ def test_measurements_take_a_share_of_a_functions_seconds() -> None:
         facts = placement.facts_of(counted.function.key)
         for seconds, expected in ((0.0, Shadow.LATE), (1.0, Shadow.NOW)):
             facts.seconds = seconds
-            facts.fixed.clear()
+            facts.kept.clear()
             future = executor.submit(counted.function, SOME)
             future.result(timeout=60)
             assert future.shadow is expected

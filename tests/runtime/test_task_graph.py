@@ -427,6 +427,29 @@ def test_schedulers_of_the_registry_place_calls(name: str, fake: FakeAccelerator
         assert devices == {"fake_0"}
 
 
+def test_a_scheduler_sees_where_the_data_of_a_call_is(fake: FakeAccelerator) -> None:
+    views: list[View] = []
+
+    class Watching(Online):
+        """Scheduler that keeps its views and uses the accelerator."""
+
+        def decide(self, task: Task, view: View) -> Decision:
+            views.append(view)
+            return Decision(1, 1.0)
+
+    with hs.HybridExecutor(Watching(), accelerators=[fake], history=False, cores=2) as executor:
+        first = executor.submit(add, MANY, 1.0)
+        executor.submit(add, first, 1.0).result()
+    assert len(views) == 2
+    on_host, on_accelerator = views
+    assert on_host.ready_at is not None
+    assert on_accelerator.ready_at is not None
+    # The program's array is in main memory, the first result on the accelerator.
+    assert on_host.ready_at[1] > on_host.ready_at[0]
+    assert on_accelerator.ready_at[0] > on_accelerator.ready_at[1]
+    assert (on_host.free_at < on_host.ready_at)[1]
+
+
 def test_a_scheduler_hears_what_became_of_every_call(fake: FakeAccelerator) -> None:
     heard: list[tuple[str, int]] = []
 
@@ -482,7 +505,7 @@ def test_the_cpu_is_tried_once_that_is_cheap_beside_what_was_spent(fake: FakeAcc
         assert {one.device for one in executor.records} == {"fake_0"}
         facts = executor.graph.placement.facts_of(add.key)
         facts.seconds = 1e9
-        facts.fixed.clear()
+        facts.kept.clear()
         for _ in range(4):
             executor.submit(add, MANY, 1.0).result()
             executor.graph.wait_learned()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.schedulers import plugins, schedulers, unregister
+from hybrid_scheduler.schedulers import registry, schedulers, unregister
 
 MINE = """
 from hybrid_scheduler import Decision, Online, register
@@ -35,8 +35,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_files_of_the_environment_are_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(plugins.VARIABLE, f"{file}{os.pathsep}")
-    plugins.run_files()
+    monkeypatch.setenv(registry.PLUGIN_VARIABLE, f"{file}{os.pathsep}")
+    registry.run_plugin_files()
     try:
         assert schedulers()["last_gpu"].label == "Last GPU"
     finally:
@@ -44,10 +44,10 @@ def test_files_of_the_environment_are_run(file: Path, monkeypatch: pytest.Monkey
 
 
 def test_files_add_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(plugins.VARIABLE, raising=False)
-    plugins.add_file(file)
-    plugins.add_file(file)
-    assert os.environ[plugins.VARIABLE] == os.pathsep.join([str(file)] * 2)
+    monkeypatch.delenv(registry.PLUGIN_VARIABLE, raising=False)
+    registry.add_plugin_file(file)
+    registry.add_plugin_file(file)
+    assert os.environ[registry.PLUGIN_VARIABLE] == os.pathsep.join([str(file)] * 2)
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,20 @@ def test_files_add_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_broken_file_is_named(text: str, message: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(text, encoding="utf-8")
-    monkeypatch.setenv(plugins.VARIABLE, str(file))
+    monkeypatch.setenv(registry.PLUGIN_VARIABLE, str(file))
     with pytest.raises(InvalidInputError, match=re.escape(message)):
-        plugins.run_files()
+        registry.run_plugin_files()
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInputError, match="--plugin: must be a Python file that exists"):
-        plugins.add_file(tmp_path / "none.py")
-    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path / "none.py"))
+        registry.add_plugin_file(tmp_path / "none.py")
+    monkeypatch.setenv(registry.PLUGIN_VARIABLE, str(tmp_path / "none.py"))
     with pytest.raises(InvalidInputError, match="SCHEDULER_PLUGINS"):
-        plugins.run_files()
-    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path))
+        registry.run_plugin_files()
+    monkeypatch.setenv(registry.PLUGIN_VARIABLE, str(tmp_path))
     with pytest.raises(InvalidInputError, match="SCHEDULER_PLUGINS"):
-        plugins.run_files()
+        registry.run_plugin_files()
 
 
 def test_a_comparison_in_several_processes_knows_it(file: Path) -> None:

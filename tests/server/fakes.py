@@ -18,7 +18,8 @@ from hybrid_scheduler.core.canonical_json import plain_value
 from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, LiveConfig, MeasuredRun, RunLabels
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
-from hybrid_scheduler.metrics.verdict import Evidence, judge
+from hybrid_scheduler.metrics.summary import Evidence
+from hybrid_scheduler.metrics.verdict import judge
 from hybrid_scheduler.physics import Slowdown
 from hybrid_scheduler.server.app_context import AppContext, ServerOptions
 from hybrid_scheduler.server.engine_control import (
@@ -29,7 +30,7 @@ from hybrid_scheduler.server.engine_control import (
     preview_of,
 )
 from hybrid_scheduler.server.prometheus_metrics import Metrics
-from hybrid_scheduler.server.rate_limits import RateLimiter
+from hybrid_scheduler.server.security_middleware import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
 from hybrid_scheduler.storage.device_load import LoadWindow, Timelines
 from hybrid_scheduler.storage.repository import ModelHistory

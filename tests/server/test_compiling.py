@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from numba.core.event import trigger_event
 
-from hybrid_scheduler.cli import compile_notice
+from hybrid_scheduler.compiled import jit_cache
 from hybrid_scheduler.config import Settings, load_settings
 from hybrid_scheduler.core import HybridSchedulerError
 from hybrid_scheduler.server import server_process
@@ -69,12 +69,12 @@ def test_compiled_code_is_loaded_without_another_process(
 def test_code_is_compiled_in_another_process_with_the_notice(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    monkeypatch.setattr(compile_notice, "_NOTICE_AFTER_S", 0.0)
+    monkeypatch.setattr(jit_cache, "_NOTICE_AFTER_S", 0.0)
     process, notices = FakeProcess(None), []
-    with compile_notice.compile_notice(notices.append):
+    with jit_cache.compile_notice(notices.append):
         assert started(monkeypatch, settings, process, compiled=False) == 2
     assert (process.submitted, process.stopped) == (1, 1)
-    assert notices == [compile_notice.NOTICE]
+    assert notices == [jit_cache.NOTICE]
 
 
 def test_process_that_dies_while_it_compiles_is_one_error(

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import RUN
 
-from hybrid_scheduler.reports.table_files import escape_formula
+from hybrid_scheduler.reports.file_formats import escape_formula
 from hybrid_scheduler.server.engine_control import NewTask
 from hybrid_scheduler.server.file_exports import RESULT_COLUMNS, TASK_COLUMNS
 from hybrid_scheduler.server.routes import history

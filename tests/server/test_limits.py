@@ -9,7 +9,7 @@ from hybrid_scheduler.server.access_control import client_address, parse_network
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.app_context import ServerOptions
 from hybrid_scheduler.server.errors import ApiError
-from hybrid_scheduler.server.rate_limits import RateLimiter, parse_limit
+from hybrid_scheduler.server.security_middleware import RateLimiter, parse_limit
 
 
 async def test_limit_is_429_with_retry_after(tmp_path):

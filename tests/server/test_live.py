@@ -11,7 +11,7 @@ from services import database_url, postgres_url  # noqa: F401
 from test_backends import settings_of
 from websockets.asyncio.client import connect
 
-from hybrid_scheduler.live.batch_records import published_name
+from hybrid_scheduler.live.journal import published_name
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server
 from hybrid_scheduler.server.schemas import Hello, LogLine, Notification, SimulationUpdate

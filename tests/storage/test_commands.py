@@ -11,7 +11,7 @@ from hybrid_scheduler.core import InvalidInputError, UnknownNameError
 from hybrid_scheduler.storage import DatabaseAddress, open_database
 from hybrid_scheduler.storage.engine_commands import EngineCommandTable, EngineUnavailable
 from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
-from hybrid_scheduler.storage.redis_connection import RedisAddress
+from hybrid_scheduler.storage.redis_cache import RedisAddress
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 from services import redis_server
 
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.storage.cache import MemoryCache, RedisCache
 from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
-from hybrid_scheduler.storage.redis_connection import CircuitBreaker, RedisAddress
+from hybrid_scheduler.storage.redis_cache import CircuitBreaker, MemoryCache, RedisAddress, RedisCache
 
 
 class Ear:

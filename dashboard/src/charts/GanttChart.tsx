@@ -18,7 +18,8 @@ import {
   type Mark,
 } from "./ganttModel";
 
-interface GanttChartProps {
+/** What a chart of a schedule shows: lanes, the visible window, and the marks on its time axis. */
+export interface GanttContent {
   lanes: readonly LaneOfKind[];
   scheduler: string;
   window: GanttWindow;
@@ -28,6 +29,9 @@ interface GanttChartProps {
   makespan: Mark | null;
   slow?: SlowSpans | null;
   drifts?: readonly number[];
+}
+
+interface GanttChartProps extends GanttContent {
   /** Task whose blocks are outlined. */
   selected: number | null;
   describe: (block: Block) => BlockDetails;

@@ -1,18 +1,14 @@
 import { ZoomIn, ZoomOut } from "lucide-react";
 import { useCallback } from "react";
-import { GanttChart } from "../charts/GanttChart";
+import { GanttChart, type GanttContent } from "../charts/GanttChart";
 import { GanttOverview } from "../charts/GanttOverview";
-import type { Block, BlockDetails, GanttWindow, LaneOfKind, Mark } from "../charts/ganttModel";
+import type { Block, BlockDetails, GanttWindow, LaneOfKind } from "../charts/ganttModel";
 import { count, device as deviceName, percent, significant, time } from "../lib/format";
-import type { SlowSpans } from "../lib/slowdown";
 import { useStream } from "../store/liveStore";
 import { setUi, useUi } from "../store/uiStore";
 import { IconButton } from "./ui/Button";
 
-interface GanttViewProps {
-  lanes: readonly LaneOfKind[];
-  scheduler: string;
-  window: GanttWindow;
+interface GanttViewProps extends GanttContent {
   /** Lanes of the overview; those of the chart by default. */
   overview?: readonly LaneOfKind[];
   /** First and last second that the overview covers, and their labels. */
@@ -20,12 +16,6 @@ interface GanttViewProps {
   last: number;
   firstLabel: string;
   lastLabel: string;
-  now: number;
-  nowLabel?: string;
-  bound: Mark | null;
-  makespan: Mark | null;
-  slow?: SlowSpans | null;
-  drifts?: readonly number[];
 }
 
 /** Describes a block: with all parts of its task while the task is recent, otherwise with its own span. */

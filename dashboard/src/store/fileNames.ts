@@ -5,7 +5,7 @@ import { useUi } from "./uiStore";
 /** Views of the live run. */
 const LIVE = ["compare", "scheduler", "history"];
 
-/** Name such as "waves-5T1Z1-ledger-2026-11-16.csv". Runs are told apart by the end of their identifiers. */
+/** Name such as "waves-5T1Z1-ledger-2026-11-16.csv". The end of its identifier names the run. */
 export function fileNameOf(content: string, ending: string): string {
   const { route } = useUi.getState();
   const { status, runId } = useLive.getState();

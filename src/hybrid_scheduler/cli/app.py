@@ -154,10 +154,10 @@ def program(
     command.printer = Printer(quiet=quiet)
     command.config_file = config
     if plugin:
-        from ..schedulers.plugins import add_file
+        from ..schedulers.registry import add_plugin_file
 
         for file in plugin:
-            add_file(file)
+            add_plugin_file(file)
     command.log_level = log_level
 
 

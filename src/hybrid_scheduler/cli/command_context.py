@@ -67,6 +67,19 @@ class CommandContext:
         self.open_log(settings.logging)
         return settings
 
+    def settings_from(self, more: Mapping[str, Any] | None = None, /, **options: Any) -> Settings:
+        """Load the settings with these options on top, named as on the command line: `scenario` for `--scenario`.
+
+        Parameters
+        ----------
+        more
+            Further options by their settings keys.
+        **options
+            The text that was typed; None for options that were not given.
+        """
+        keys = {option[2:].replace("-", "_"): key for key, option in _OPTION_NAMES.items()}
+        return self.settings({**{keys[name]: value for name, value in options.items()}, **(more or {})})
+
     def open_log(self, settings: LoggingSettings) -> None:
         """Send messages to stderr and to the log file from here on."""
         from . import logging_setup

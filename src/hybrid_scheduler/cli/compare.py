@@ -127,17 +127,11 @@ def compare(
 
         compare_real(context, real=real, tasks=tasks, schedulers=schedulers, out=out, store=store, as_json=as_json)
         return
-    settings = command.settings(
-        {
-            "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
-            "simulation.tasks": tasks,
-            "simulation.schedulers": schedulers,
-            "simulation.platform": platform,
-            "physics.name": physics,
-            "physics.noise_sigma": noise,
-        }
-    )
+    settings = command.settings_from(
+        scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers, platform=platform,
+        physics=physics, noise=noise,
+    )  # fmt: skip
+    from ..compiled.jit_cache import compile_notice
     from ..core import InvalidInputError
     from ..experiments.paired_comparison import (
         DEFAULT_METRIC,
@@ -146,7 +140,6 @@ def compare(
         compare_seeds,
         compare_trace,
     )
-    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 
@@ -217,7 +210,7 @@ def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
-    from ..reports.table_files import write_table
+    from ..reports.file_formats import write_table
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "comparison.json").write_text(pretty_json(_document(found, judgement)), encoding="utf-8")

@@ -270,7 +270,7 @@ def _check_out(out: Path | None) -> None:
 def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from ..core import InvalidInputError
     from ..core.canonical_json import pretty_json
-    from ..reports.table_files import write_table
+    from ..reports.file_formats import write_table
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -284,8 +284,7 @@ def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -
 def _store(
     benchmark: KernelBenchmark, document: dict[str, Any], settings: Settings, *, began: float
 ) -> UploadedRun:
-    from ..experiments.measured_history import measured_run
-    from .upload import store
+    from .upload import measured_run, store
 
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else None

@@ -72,20 +72,13 @@ def heavy(
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
     """
     command: CommandContext = context.obj
-    settings = command.settings(
-        {
-            "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
-            "simulation.seed": seed,
-            "simulation.schedulers": schedulers,
-            "simulation.platform": platform,
-            "physics.noise_sigma": noise,
-        }
+    settings = command.settings_from(
+        scenario=scenario, utilisation=utilisation, seed=seed, schedulers=schedulers, platform=platform, noise=noise
     )
     from dataclasses import replace
 
+    from ..compiled.jit_cache import compile_notice
     from ..experiments.heavy_simulation import run_heavy
-    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 
@@ -107,7 +100,7 @@ def _write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
     from ..experiments import run_record
     from ..experiments.heavy_simulation import COLUMNS
     from ..reports import figures
-    from ..reports.table_files import write_table
+    from ..reports.file_formats import write_table
 
     out.mkdir(parents=True, exist_ok=True)
     write_table(out / _REPORT, COLUMNS, result.rows)
@@ -143,7 +136,7 @@ def _figure_data(result: HeavyResult) -> Any:
         [*result.spec.facts, f"seed {result.seed}"],
         {"mean_latency": bands},
         result.lower_bound,
-        {name: tally.latency.distribution(600) for name, tally in result.totals.items()},
+        {name: totals.latency.distribution(600) for name, totals in result.totals.items()},
     )
 
 

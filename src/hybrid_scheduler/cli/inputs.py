@@ -13,8 +13,7 @@ from .. import __version__
 from ..config import ALL_SCHEDULERS, DEFAULT_SCENARIO, DEFAULT_SCHEDULERS, Settings
 from ..core import HybridSchedulerError, InvalidInputError, Platform, Workload
 from ..engine import Comparison, compare
-from ..experiments.spec import ExperimentSpec
-from ..experiments.trace_source import TraceSource
+from ..experiments.spec import ExperimentSpec, TraceSource
 from ..physics import Physics
 from ..schedulers import schedulers as registered
 from ..workload.scenarios import offered_load, stretch_arrivals

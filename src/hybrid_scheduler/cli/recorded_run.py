@@ -30,9 +30,9 @@ def replay(
     """
     command: CommandContext = context.obj
     command.settings()
+    from ..compiled.jit_cache import compile_notice
     from ..experiments.replay import replay as repeat
     from ..experiments.run_record import read_run
-    from .compile_notice import compile_notice
 
     record = read_run(run_dir)
     total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
@@ -91,10 +91,10 @@ def trace(
     command.settings()
     import json
 
+    from ..compiled.jit_cache import compile_notice
     from ..core import HybridSchedulerError, InvalidInputError
     from ..experiments.run_record import HEAVY, read_run
-    from ..reports.perfetto_trace import comparison_blocks, perfetto_trace
-    from .compile_notice import compile_notice
+    from ..reports.file_formats import comparison_blocks, perfetto_trace
 
     record = read_run(run_dir)
     if record.kind == HEAVY:

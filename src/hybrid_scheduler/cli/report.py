@@ -105,21 +105,15 @@ def report(
       hybrid-scheduler report results/tails --diff greedy,oracle --figures gantt
     """
     command: CommandContext = context.obj
-    settings = command.settings(
-        {
-            "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
-            "simulation.tasks": tasks,
-            "simulation.schedulers": schedulers,
-            "simulation.platform": platform,
-            "physics.noise_sigma": noise,
-        }
-    )
+    settings = command.settings_from(
+        scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers, platform=platform,
+        noise=noise,
+    )  # fmt: skip
+    from ..compiled.jit_cache import compile_notice
     from ..core import InvalidInputError
     from ..experiments.report_builder import check_suffix, make_report, write_evidence, write_report
     from ..reports.figures import FIGURES
     from .compare import check_empty
-    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
     from .options import check_sources
 
@@ -186,8 +180,8 @@ def report(
 
 def _verify(command: CommandContext, path: Path, keep: Path | None, processes: int | None) -> None:
     """Check an evidence file, run it again and print whether the logs are equal."""
+    from ..compiled.jit_cache import compile_notice
     from ..experiments.replay import replay, unpack_evidence
-    from .compile_notice import compile_notice
     from .recorded_run import show_replay
 
     with tempfile.TemporaryDirectory() as temporary:

@@ -22,7 +22,7 @@ from ..engine import Comparison
 from ..experiments import run_record
 from ..experiments.paired_comparison import seed_run
 from ..experiments.replay import comparison_events
-from ..reports.table_files import write_table
+from ..reports.file_formats import write_table
 from .inputs import SimulationInputs
 
 _SUMMARY = "summary.json"

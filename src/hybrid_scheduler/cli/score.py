@@ -55,9 +55,9 @@ def score(
     began = time.process_time()
     command: CommandContext = context.obj
     command.settings()
+    from ..compiled.jit_cache import compile_notice
     from ..experiments.policy_sandbox import PolicyLimits, PolicySandbox, read_policy
     from ..experiments.policy_score import PUBLIC_SEEDS, ScoreSet, score_policy, sealed_seeds
-    from .compile_notice import compile_notice
 
     sources = {path: read_policy(path) for path in policies}
     chosen = ScoreSet(sealed_seeds(sealed) if sealed else PUBLIC_SEEDS[:seeds])

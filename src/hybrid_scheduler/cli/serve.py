@@ -57,8 +57,8 @@ def serve(
       API_TOKEN=$(openssl rand -hex 32) hybrid-scheduler serve --host 0.0.0.0
     """
     # Imported here, because --help does not need the web framework.
+    from ..compiled.jit_cache import compile_notice
     from ..server.server_process import serve as run_server
-    from .compile_notice import compile_notice
 
     command: CommandContext = context.obj
     command.keeps_log = True

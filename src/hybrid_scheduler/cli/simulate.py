@@ -100,28 +100,18 @@ def simulate(
     # Imported here, because --help needs neither NumPy nor the compiler.
     from functools import partial
 
-    from .compile_notice import compile_notice
+    from ..compiled.jit_cache import compile_notice
     from .inputs import read_inputs, run_simulation
     from .options import check_sources, weights
     from .printer import uninterrupted
     from .result_files import check_folder, staged, write_record
 
     command: CommandContext = context.obj
-    settings = command.settings(
-        {
-            "simulation.scenario": scenario,
-            "simulation.utilisation": utilisation,
-            "simulation.tasks": tasks,
-            "simulation.seed": seed,
-            "simulation.schedulers": schedulers,
-            "simulation.platform": platform,
-            "simulation.memory_policy": memory_policy,
-            "physics.name": physics,
-            "physics.noise_sigma": noise,
-            "physics.slowdown": slowdown,
-            **weights(objective),
-        }
-    )
+    settings = command.settings_from(
+        weights(objective), scenario=scenario, utilisation=utilisation, tasks=tasks, seed=seed,
+        schedulers=schedulers, platform=platform, memory_policy=memory_policy, physics=physics, noise=noise,
+        slowdown=slowdown,
+    )  # fmt: skip
     check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None)
     if out is not None:
         check_folder(out, force=force)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.text import Text
@@ -94,9 +94,9 @@ def sweep(
       hybrid-scheduler sweep --adversary greedy:oracle --out results/worst
     """
     command: CommandContext = context.obj
+    from ..compiled.jit_cache import compile_notice
     from ..core import UnknownNameError
     from ..experiments.paired_comparison import check_metric
-    from .compile_notice import compile_notice
     from .options import check_sources
 
     if backend not in _BACKENDS:
@@ -110,10 +110,11 @@ def sweep(
         )
         return
     common["simulation.schedulers"] = schedulers
+    axes = _Axes(loads, platforms, common, indivisible)
     if trace is not None:
-        specs = _trace_specs(command, trace, loads, platforms, common, indivisible)
+        specs = _trace_specs(command, trace, axes)
     else:
-        specs = _specs(command, scenarios or "default", loads, platforms, common, indivisible)
+        specs = _specs(command, scenarios or "default", axes)
     from ..experiments.sweep import TABLE, Local, Ray, cells_of, run_sweep
 
     cells = cells_of(specs, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
@@ -130,14 +131,16 @@ def sweep(
         command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
 
 
-def _specs(
-    command: CommandContext,
-    scenarios: str,
-    loads: str | None,
-    platforms: str,
-    common: dict[str, Any],
-    indivisible: bool,
-) -> list[ExperimentSpec]:
+class _Axes(NamedTuple):
+    """Axes that sweeps of scenarios and of traces share, and the options of all cells."""
+
+    loads: str | None
+    platforms: str
+    common: dict[str, Any]
+    indivisible: bool
+
+
+def _specs(command: CommandContext, scenarios: str, axes: _Axes) -> list[ExperimentSpec]:
     from dataclasses import replace
 
     from ..core import InvalidInputError
@@ -146,15 +149,15 @@ def _specs(
 
     found = []
     for scenario in split_specs(scenarios):
-        for platform in _listed(platforms):
+        for platform in _listed(axes.platforms):
             settings = command.settings(
-                {**common, "simulation.scenario": scenario, "simulation.platform": platform}
+                {**axes.common, "simulation.scenario": scenario, "simulation.platform": platform}
             )
-            base = spec_from_settings(settings, indivisible=indivisible)
+            base = spec_from_settings(settings, indivisible=axes.indivisible)
             if base.scenario is None:  # a task graph: no arrivals, no load
                 found.append(base)
                 continue
-            for load in _listed(loads) if loads else [""]:
+            for load in _listed(axes.loads) if axes.loads else [""]:
                 try:
                     share = None if load in ("", _BATCH) else float(load)
                 except ValueError:
@@ -165,22 +168,15 @@ def _specs(
     return found
 
 
-def _trace_specs(
-    command: CommandContext,
-    trace: str,
-    loads: str | None,
-    platforms: str,
-    common: dict[str, Any],
-    indivisible: bool,
-) -> list[ExperimentSpec]:
+def _trace_specs(command: CommandContext, trace: str, axes: _Axes) -> list[ExperimentSpec]:
     from .inputs import spec_from_settings
 
     found = []
-    for load in _listed(loads) if loads else [None]:
-        for platform in _listed(platforms):
-            options = {**common, "simulation.platform": platform, "simulation.utilisation": load}
+    for load in _listed(axes.loads) if axes.loads else [None]:
+        for platform in _listed(axes.platforms):
+            options = {**axes.common, "simulation.platform": platform, "simulation.utilisation": load}
             settings = command.settings(options)
-            found.append(spec_from_settings(settings, trace=trace, trace_load=load, indivisible=indivisible))
+            found.append(spec_from_settings(settings, trace=trace, trace_load=load, indivisible=axes.indivisible))
     return found
 
 
@@ -278,13 +274,13 @@ def _adversary(
     first_seed: int,
     processes: int | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
+    from ..compiled.jit_cache import compile_notice
     from ..core import InvalidInputError
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
     from ..experiments.replay import comparison_events
     from ..experiments.worst_case_search import find_worst, ordinary_cases
     from .compare import check_empty
-    from .compile_notice import compile_notice
     from .inputs import spec_from_settings
 
     names = [name.strip() for name in pair.split(":")]

@@ -86,19 +86,24 @@ def place(  # type: ignore[no-untyped-def]
     if status == FAILED:
         return device, fraction, np.nan, 0.0, np.nan, 0.0, FAILED
     cpu = devices[device].cpu
-    cpu_start, cpu_time, accelerator_start, accelerator_time = np.nan, 0.0, np.nan, 0.0
-    if fraction < 1.0:
-        column = devices[cpu].column
-        cpu_time = (row[column, 1] + (1.0 - fraction) * row[column, 0]) * noise_factor(sigma, seed, task_id, cpu)
-        cpu_start = max(ready, free_at[cpu])
-        free_at[cpu] = cpu_start + cpu_time
-        busy[cpu] += cpu_time
-    if fraction > 0.0:
-        column = devices[device].column
-        accelerator_time = (row[column, 1] + fraction * row[column, 0]) * noise_factor(sigma, seed, task_id, device)
-        accelerator_start = max(ready, free_at[device])
-        free_at[device] = accelerator_start + accelerator_time
-        busy[device] += accelerator_time
+    column, cpu_column = devices[device].column, devices[cpu].column
+    on_cpu, on_accelerator = fraction < 1.0, fraction > 0.0
+    cpu_time = row[cpu_column, 1] + (1.0 - fraction) * row[cpu_column, 0] if on_cpu else 0.0
+    accelerator_time = row[column, 1] + fraction * row[column, 0] if on_accelerator else 0.0
+    if sigma != 0.0:
+        if on_cpu:
+            cpu_time *= noise_factor(sigma, seed, task_id, cpu)
+        if on_accelerator:
+            accelerator_time *= noise_factor(sigma, seed, task_id, device)
+    # Selections instead of branches: which parts a task has is unpredictable, and a wrong guess costs 5 ns.
+    cpu_start = max(ready, free_at[cpu])
+    free_at[cpu] = cpu_start + cpu_time if on_cpu else free_at[cpu]
+    busy[cpu] += cpu_time
+    accelerator_start = max(ready, free_at[device])
+    free_at[device] = accelerator_start + accelerator_time if on_accelerator else free_at[device]
+    busy[device] += accelerator_time
+    cpu_start = cpu_start if on_cpu else np.nan
+    accelerator_start = accelerator_start if on_accelerator else np.nan
     return device, fraction, cpu_start, cpu_time, accelerator_start, accelerator_time, status
 
 

@@ -50,7 +50,7 @@ from .arrival_loop import (
     place_one,
     whole_share,
 )
-from .event_loop import EventRun, PlannedRun, place_released, plan_order
+from .event_loop import EventRun, ParentData, PlannedRun, place_released, plan_order
 from .noise import Noise
 from .physics_times import PhysicsTimes
 
@@ -348,7 +348,7 @@ class Cluster:
         """Execute a plan: every device works in the order of the planned starts, as early as data allows."""
         plan = scheduler.plan(workload, self.platform)
         table = self.physics.times(workload, self.platform)
-        links = self.physics.links(self.platform)
+        data = ParentData(self, workload, outcomes)
         rank = np.empty(len(workload), np.int64)
         rank[workload.topological_order] = np.arange(len(workload))
         if scheduler.replan_above is not None:
@@ -357,9 +357,7 @@ class Cluster:
         for row in plan_order(plan, rank).tolist():
             decision = self.check_decision(Decision(int(plan.device[row]), float(plan.fraction[row])), scheduler)
             released = float(workload.arrival_time[row])
-            place_released(
-                row, decision.device, decision.fraction, released, workload, table[row], outcomes, self, links
-            )
+            place_released(row, decision.device, decision.fraction, released, table[row], data)
 
     def run_more(self, workload: Workload, scheduler: FastRule) -> Outcomes:
         """Run further tasks on the current queues: `run` in chunks, without dependencies.

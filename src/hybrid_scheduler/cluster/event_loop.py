@@ -1,9 +1,12 @@
 """Event loops for dependencies, central queues, revised plans, and schedulers that learn when tasks finish.
 
 Events are ordered by (time, priority, counter). At the same time, finishes come before releases, so that outcomes
-are known before the next decision. Releases come in the workload's order. A task whose parents ran on other devices
-waits for the transfer of their data. A central queue is looked at once per time, when a task is released or a
-device has become free.
+are known before the next decision. Releases come in the workload's order. A central queue is looked at once per
+time, when a task is released or a device has become free.
+
+A task whose parents ran on other devices waits for the transfer of their data. In a plan the devices are known
+beforehand, so a transfer begins when the parent ends. Otherwise it begins when the task is placed, and the copy
+stays: later tasks on that device need no transfer. Transfers do not delay each other.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from ..core import (
     Outcomes,
     Plan,
     PlanProgress,
+    Queue,
     Static,
     Task,
     TimeTable,
@@ -33,6 +37,7 @@ from ..core import (
     Workload,
 )
 from ..core.outcome import FAILED
+from .physics_times import GraphCosts
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -42,12 +47,33 @@ FINISH, PART, RELEASE = 0, 1, 2
 Progress = Callable[[int], None]
 
 
-class _WaitingTasks:
-    """Queue of a central scheduler: released rows, oldest first. Implements `core.Queue`."""
+class _WaitingTasks(Queue):
+    """Queue of a central scheduler: released rows, oldest first."""
 
-    def __init__(self, workload: Workload, times: TimeTable | None) -> None:
-        self._workload, self._times = workload, times
+    def __init__(self, workload: Workload, times: TimeTable | None, data: ResidentData) -> None:
+        self._workload, self._times, self._data = workload, times, data
         self.rows: Ints = np.empty(0, np.int64)
+        self.now = 0.0
+        self.rank: Floats | None = None
+        #: Transfers of waiting tasks by row (see `ResidentData.transfers`), and the rows to look at again.
+        self._transfers: Floats | None = None
+        self._stale: set[int] = set()
+
+    def add(self, row: int) -> None:
+        """Add a task that was released."""
+        self.rows = np.append(self.rows, row)
+        self._stale.add(row)
+
+    def remove(self, position: int) -> int:
+        """Remove a task and return its row."""
+        row = int(self.rows[position])
+        self.rows = np.delete(self.rows, position)
+        self._stale.discard(row)
+        return row
+
+    def look_again(self, rows: list[int]) -> None:
+        """Note that copies of the inputs of some tasks were made."""
+        self._stale.update(np.intersect1d(self.rows, rows).tolist())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -82,6 +108,141 @@ class _WaitingTasks:
             raise LookupError("this scheduler declared Knowledge.NOTHING: it has no time model")
         return self._times[self.rows]
 
+    @property
+    def ready_at(self) -> Floats | None:
+        """Time at which each task's data would be on each device; None if no task of the workload has any."""
+        if not self._data.any:
+            return None
+        if self._transfers is None:
+            self._transfers = np.zeros((2, len(self._workload), len(self._data.cluster.platform)))
+        for row in self._stale:
+            self._transfers[:, row] = self._data.transfers(row)
+        self._stale.clear()
+        to_move, held = self._transfers[:, self.rows]
+        return np.maximum(self.now + to_move, held)
+
+    @property
+    def upward_rank(self) -> Floats | None:
+        """Mean seconds from each task's start to the end of the graph."""
+        return None if self.rank is None else self.rank[self.rows]
+
+
+class ParentData:
+    """Data that tasks hand over to their children in a plan: transfers begin when the parent ends.
+
+    Parameters
+    ----------
+    cluster, workload, outcomes
+        The run; outcomes of parents are read when a child is placed.
+    """
+
+    def __init__(self, cluster: Cluster, workload: Workload, outcomes: Outcomes) -> None:
+        self.cluster, self.workload, self.outcomes = cluster, workload, outcomes
+        self.links = cluster.physics.links(cluster.platform)
+        #: Whether any task hands over data.
+        self.any = bool(workload.parent_data.any())
+
+    def ready(self, row: int, device: int, fraction: float, now: float) -> float:
+        """Return the time at which all parents have finished and their data is on the devices of a decision.
+
+        The devices are those on which the memory policy lets the task run.
+        """
+        child = self._shares(*self.cluster.executed(row, device, fraction, self.workload))
+        return max([now, *(self._arrival(parent, mb, child, now) for parent, mb in self._inputs(row))])
+
+    def _arrival(self, parent: int, megabytes: float, child: dict[int, float], now: float) -> float:
+        """Return the time at which a parent's data is on a child's devices."""
+        return self.outcomes[parent].finish + self._moved(parent, megabytes, child)
+
+    def _inputs(self, row: int) -> list[tuple[int, float]]:
+        """Return the parents of a task, and the MB that each hands over."""
+        first, last = self.workload.parent_start[row], self.workload.parent_start[row + 1]
+        return list(
+            zip(self.workload.parents(row).tolist(), self.workload.parent_data[first:last].tolist(), strict=True)
+        )
+
+    def _shares(self, device: int, fraction: float) -> dict[int, float]:
+        return _device_shares(device, fraction, self.cluster.platform.cpu_of)
+
+    def _made(self, parent: int) -> dict[int, float]:
+        """Return the share of a task's output on each device that made it."""
+        return self._shares(int(self.outcomes.device[parent]), float(self.outcomes.fraction[parent]))
+
+    def _moved(self, parent: int, megabytes: float, child: dict[int, float]) -> float:
+        node = self.cluster.platform.node
+        return _transfer_seconds(megabytes, self._made(parent), child, node, self.links)
+
+
+class ResidentData(ParentData):
+    """Data of tasks that are placed one by one: a transfer begins when a child is placed, and its copy stays.
+
+    A copy serves every later child that needs no more of it there, once it has arrived. If one of the devices of a
+    split child holds too little, all that the parent's devices lack is moved. So no child has its data earlier than
+    the critical path of `bounds` allows.
+    """
+
+    def __init__(self, cluster: Cluster, workload: Workload, outcomes: Outcomes) -> None:
+        super().__init__(cluster, workload, outcomes)
+        #: Copies of a parent's output by device: share, MB, arrival.
+        self._copies: dict[int, dict[int, list[tuple[float, float, float]]]] = {}
+
+    def _arrival(self, parent: int, megabytes: float, child: dict[int, float], now: float) -> float:
+        moved = self._moved(parent, megabytes, child)
+        if moved == 0.0:
+            return now
+        held = self._held_at(parent, megabytes, child)
+        return now + moved if held is None else held
+
+    def _held_at(self, parent: int, megabytes: float, child: dict[int, float]) -> float | None:
+        """Return when the last of the copies that a child needs has arrived; None if a device holds too little."""
+        copies = self._copies.get(parent)
+        if copies is None:
+            return None
+        made, latest = self._made(parent), -np.inf
+        for device, share in child.items():
+            if made.get(device, 0.0) < share:
+                held = [at for part, mb, at in copies.get(device, ()) if part >= share and mb >= megabytes]
+                if not held:
+                    return None
+                latest = max(latest, min(held))
+        return float(latest)
+
+    def keep(self, row: int, now: float) -> list[int]:
+        """Add the copies that are made for a task that has just been placed; return its parents with new ones."""
+        child, copied = self._made(row), []
+        for parent, megabytes in self._inputs(row) if self.any else ():
+            if self._moved(parent, megabytes, child) == 0.0 or self._held_at(parent, megabytes, child) is not None:
+                continue
+            arrival, made = self._arrival(parent, megabytes, child, now), self._made(parent)
+            copies = self._copies.setdefault(parent, {})
+            for device, share in child.items():
+                if made.get(device, 0.0) < share:
+                    copies.setdefault(device, []).append((share, megabytes, arrival))
+            copied.append(parent)
+        return copied
+
+    def transfers(self, row: int) -> tuple[Floats, Floats]:
+        """Return, for each device as the only one of a task, the seconds of transfers and the arrival of copies."""
+        devices = len(self.cluster.platform)
+        to_move, held = np.zeros(devices), np.full(devices, -np.inf)
+        for parent, megabytes in self._inputs(row):
+            seconds = _whole_transfers(megabytes, self._made(parent), self.cluster.platform.node, self.links)
+            for device in self._copies.get(parent, ()):
+                at = self._held_at(parent, megabytes, {device: 1.0})
+                if at is not None and seconds[device] > 0.0:
+                    seconds[device], held[device] = 0.0, max(held[device], at)
+            np.maximum(to_move, seconds, out=to_move)
+        return to_move, held
+
+    def ready_at(self, row: int, now: float) -> Floats | None:
+        """Return the time at which a task's data would be on each device; None if its parents hand over none."""
+        first, last = self.workload.parent_start[row], self.workload.parent_start[row + 1]
+        if not self.any or not self.workload.parent_data[first:last].any():
+            return None
+        to_move, held = self.transfers(row)
+        ready: Floats = np.maximum(now + to_move, held)
+        return ready
+
 
 class EventRun:
     """Run of a workload under an online or central scheduler."""
@@ -98,11 +259,14 @@ class EventRun:
         self.cluster, self.workload, self.scheduler = cluster, workload, scheduler
         self.outcomes, self.progress = outcomes, progress
         self.table = cluster.physics.times(workload, cluster.platform)
-        self.links = cluster.physics.links(cluster.platform)
-        self.waiting = _WaitingTasks(workload, known_times)
         self.events: list[tuple[float, int, int]] = []  # (time, priority, row): the row is the counter
         self.missing = np.diff(workload.parent_start)
         self.children = _children(workload)
+        self.data = ResidentData(cluster, workload, outcomes)
+        self.waiting = _WaitingTasks(workload, known_times, self.data)
+        times = scheduler.setting.times
+        if times is not None and isinstance(scheduler, Central) and workload.has_dependencies:
+            self.waiting.rank = GraphCosts(workload, cluster.platform, times).upward_rank()
         self.decided = 0
 
     def run(self) -> None:
@@ -120,7 +284,7 @@ class EventRun:
                 if isinstance(self.scheduler, Online):
                     self._decide(row, now)
                 else:
-                    self.waiting.rows = np.append(self.waiting.rows, row)
+                    self.waiting.add(row)
             became_free = now > looked_at and (self.cluster.free_at_view == now).any()
             if isinstance(self.scheduler, Central) and (released or became_free):
                 self._bind(self.scheduler, now)
@@ -161,11 +325,12 @@ class EventRun:
 
     def _decide(self, row: int, now: float) -> None:
         assert isinstance(self.scheduler, Online)
-        view = View(now, self.cluster.free_at_view, self.cluster.platform)
+        view = View(now, self.cluster.free_at_view, self.cluster.platform, self.data.ready_at(row, now))
         decision = self.cluster.check_decision(self.scheduler.decide(self.workload[row], view), self.scheduler)
         self._place(row, decision.device, decision.fraction, now)
 
     def _bind(self, scheduler: Central, now: float) -> None:
+        self.waiting.now = now
         view = View(now, self.cluster.free_at_view, self.cluster.platform)
         for position, decision in scheduler.starts(self.waiting, view):
             if not 0 <= position < len(self.waiting):
@@ -174,14 +339,15 @@ class EventRun:
                     where=f"scheduler {type(scheduler).__name__}",
                 )  # fmt: skip
             checked = self.cluster.check_decision(decision, scheduler)
-            row = int(self.waiting.rows[position])
-            self.waiting.rows = np.delete(self.waiting.rows, position)
+            row = self.waiting.remove(position)
             self._place(row, checked.device, checked.fraction, now)
 
     def _place(self, row: int, device: int, fraction: float, now: float) -> None:
         out = self.outcomes
-        place_released(row, device, fraction, now, self.workload, self.table[row], out, self.cluster, self.links)
+        place_released(row, device, fraction, now, self.table[row], self.data)
         placed = None if out.status[row] == FAILED else out[row]
+        for parent in () if placed is None else self.data.keep(row, now):
+            self.waiting.look_again(self.children[parent])
         heapq.heappush(self.events, (now if placed is None else placed.finish, FINISH, row))
         part = None if placed is None else placed.earlier_part
         if part is not None and (self.scheduler.learns_from_parts or isinstance(self.scheduler, Central)):
@@ -214,7 +380,7 @@ class PlannedRun:
         rank: Ints,
     ) -> None:
         self.cluster, self.workload, self.scheduler, self.outcomes = cluster, workload, scheduler, outcomes
-        self.table, self.rank, self.links = table, rank, cluster.physics.links(cluster.platform)
+        self.table, self.rank, self.data = table, rank, ParentData(cluster, workload, outcomes)
         times = scheduler.setting.times
         self.known = (
             table[:, cluster.physics.columns(cluster.platform)]
@@ -265,14 +431,8 @@ class PlannedRun:
             parents = self.workload.parents(row)
             if taken.isdisjoint(devices) and self.started[parents].all():
                 ready = float(self.workload.arrival_time[row])
-                if len(parents) and not (self.outcomes.status[parents] == FAILED).any():
-                    ready = max(
-                        ready,
-                        _data_ready(
-                            self.workload, row, int(self.device[row]), float(self.fraction[row]), self.outcomes,
-                            self.cluster, self.links,
-                        ),
-                    )  # fmt: skip
+                if not (self.outcomes.status[parents] == FAILED).any():
+                    ready = self.data.ready(row, int(self.device[row]), float(self.fraction[row]), ready)
                 best = min(best, (max(ready, float(min(free_at[devices]))), row))
             taken.update(devices)
             if len(taken) == len(free_at):
@@ -281,10 +441,7 @@ class PlannedRun:
 
     def _place(self, row: int) -> None:
         released, out = float(self.workload.arrival_time[row]), self.outcomes
-        place_released(
-            row, int(self.device[row]), float(self.fraction[row]), released, self.workload, self.table[row], out,
-            self.cluster, self.links,
-        )  # fmt: skip
+        place_released(row, int(self.device[row]), float(self.fraction[row]), released, self.table[row], self.data)
         self.started[row] = True
         if out.status[row] == FAILED:
             return
@@ -327,43 +484,16 @@ class PlannedRun:
         return PlanProgress(now, rest, np.array(ready), free_at)
 
 
-def place_released(
-    row: int, device: int, fraction: float, now: float,
-    workload: Workload, times: Floats, outcomes: Outcomes, cluster: Cluster, links: Links,
-) -> None:  # fmt: skip
+def place_released(row: int, device: int, fraction: float, now: float, times: Floats, data: ParentData) -> None:
     """Place a task as soon as its parents' data is there; a task with a failed parent fails."""
-    parents = workload.parents(row)
-    if len(parents) and (outcomes.status[parents] == FAILED).any():
+    workload, outcomes = data.workload, data.outcomes
+    if (outcomes.status[workload.parents(row)] == FAILED).any():
         outcomes.device[row], outcomes.fraction[row], outcomes.status[row] = device, fraction, FAILED
         outcomes.cpu_start[row] = outcomes.accelerator_start[row] = np.nan
         outcomes.cpu_time[row] = outcomes.accelerator_time[row] = 0.0
         return
-    ready = (
-        max(now, _data_ready(workload, row, device, fraction, outcomes, cluster, links)) if len(parents) else now
-    )
-    cluster.place_row(row, device, fraction, ready, workload, times, outcomes)
-
-
-def _data_ready(
-    workload: Workload, row: int, device: int, fraction: float, outcomes: Outcomes, cluster: Cluster, links: Links
-) -> float:
-    """Return the time at which every parent has finished and its data has reached the devices of a decision.
-
-    The devices are those on which the memory policy lets the task run.
-    """
-    platform = cluster.platform
-    executed = cluster.executed(row, device, fraction, workload)
-    child_shares = _device_shares(*executed, platform.cpu_of)
-    first = workload.parent_start[row]
-    latest = -np.inf
-    for offset, parent in enumerate(workload.parents(row).tolist()):
-        parent_shares = _device_shares(
-            int(outcomes.device[parent]), float(outcomes.fraction[parent]), platform.cpu_of
-        )
-        megabytes = float(workload.parent_data[first + offset])
-        moved = _transfer_seconds(megabytes, parent_shares, child_shares, platform.node, links)
-        latest = max(latest, outcomes[parent].finish + moved)
-    return float(latest)
+    ready = data.ready(row, device, fraction, now)
+    data.cluster.place_row(row, device, fraction, ready, workload, times, outcomes)
 
 
 def _children(workload: Workload) -> list[list[int]]:
@@ -426,3 +556,24 @@ def _pair_seconds(
     moves = {(d, e): out * share / total for d, out in spare.items() for e, share in missing.items()}
     seconds = sum(share * megabytes * float(pairs[move]) for move, share in moves.items())
     return seconds if startup is None else seconds + max(float(startup[move]) for move in moves)
+
+
+def _whole_transfers(megabytes: float, parent: dict[int, float], node: Ints, links: Links) -> Floats:
+    """Return the seconds to move a parent's output to each device as a whole; see `_transfer_seconds`."""
+    missing, seconds = np.ones(len(node)), np.zeros(len(node))
+    for device, share in parent.items():
+        missing[device] -= share
+    if links.pairs is not None:
+        startup = np.zeros(len(node))
+        for source, share in parent.items():
+            seconds += share * megabytes * links.pairs[source]
+            if links.startup is not None:
+                startup = np.maximum(startup, links.startup[source])
+        seconds += startup
+    else:
+        seconds += missing * megabytes * links.device
+        for source, share in parent.items():
+            seconds += np.where(np.arange(len(node)) == source, 0.0, share * megabytes * links.device[source])
+        crosses = np.logical_or.reduce([node != node[source] for source in parent])
+        seconds += np.where(crosses, links.latency + missing * megabytes * links.network, 0.0)
+    return np.where(missing > 0.0, seconds, 0.0)

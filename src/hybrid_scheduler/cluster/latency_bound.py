@@ -43,10 +43,10 @@ _ASCENT, _MOST_LOOKS = 100, 1_000_000_000
 _RATE, _NEWEST, _MOST_FAILURES = 0.15, 0.3, 4
 #: Share of the pooled prices with which the ascent begins.
 _BEGIN = 0.6
-#: Part of a limit by which the next one is expected to differ.
-_NEAR = 0.02
-#: Relative precision of the cost that a task's progress may have at most; rounding lowers the bound.
+#: Part of a task's progress that may be missing at the cost found for it; it lowers the bound by less.
 _PRECISION = 1e-5
+#: Most limits that are tried for one task and placement; very late arrivals leave few digits for their latency.
+_MOST_ATTEMPTS = 100
 
 
 class _Tasks(NamedTuple):
@@ -271,9 +271,12 @@ def _pooled_prices(release, work, least, begin, width, steps):  # type: ignore[n
 
 @inner
 def _cheap_progress(limit, release, seconds, prices, begin, width):  # type: ignore[no-untyped-def]
-    """Return the seconds on one column whose cost is at most `limit`, what they cost, and the steps looked at."""
+    """Return the seconds on one column whose cost is at most `limit`, what they cost, and the steps looked at.
+
+    The third number is how many steps end at the limit: by so much the seconds grow with it.
+    """
     first = max(0, int((release - begin) / width) - 1)
-    amount, cost = 0.0, 0.0
+    amount, cost, growth = 0.0, 0.0, 0.0
     step = first
     while True:
         start = max(release, begin + step * width)
@@ -282,24 +285,28 @@ def _cheap_progress(limit, release, seconds, prices, begin, width):  # type: ign
         if step >= len(prices):  # the price is zero
             amount += limit - start
             cost += 0.5 * (limit - start) * (limit + start)
+            growth += 1.0
             break
-        end = min(limit - seconds * prices[step], begin + (step + 1) * width)
+        last = begin + (step + 1) * width
+        end = min(limit - seconds * prices[step], last)
         if end > start:
             amount += end - start
             cost += (end - start) * (0.5 * (end + start) + seconds * prices[step])
+            growth += end < last
         step += 1
-    return amount, cost, step - first + 1
+    return amount, cost, growth, step - first + 1
 
 
 @inner
 def _progress(limit, release, first_seconds, second_seconds, first_prices, second_prices, begin, width):  # type: ignore[no-untyped-def]
-    """Return the progress that costs at most `limit` on one or two columns, its cost, and the steps looked at."""
-    amount, cost, looks = _cheap_progress(limit, release, first_seconds, first_prices, begin, width)
-    amount, cost = amount / first_seconds, cost / first_seconds
+    """Return the progress that costs at most `limit` on one or two columns; see `_cheap_progress`."""
+    amount, cost, growth, looks = _cheap_progress(limit, release, first_seconds, first_prices, begin, width)
+    amount, cost, growth = amount / first_seconds, cost / first_seconds, growth / first_seconds
     if second_seconds > 0.0:
-        more, dear, seen = _cheap_progress(limit, release, second_seconds, second_prices, begin, width)
+        more, dear, faster, seen = _cheap_progress(limit, release, second_seconds, second_prices, begin, width)
         amount, cost, looks = amount + more / second_seconds, cost + dear / second_seconds, looks + seen
-    return amount, cost, looks
+        growth += faster / second_seconds
+    return amount, cost, growth, looks
 
 
 _DUAL = types.Tuple((types.float64, types.int64))(
@@ -328,32 +335,28 @@ def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped
                 other = block.seconds[i, second]
                 rate += 1.0 / other
             least = 1.0 / rate
-            low, high, step = release + least, release + least, least
+            # The limit at which all progress is bought, by Newton's method within what is known of it. Any limit
+            # gives a valid bound, and its error is of second order in that of the limit.
+            low, high, step = release + least, np.inf, least
+            limit = max(low, limits[i])  # prices change little from call to call
             here, there = prices[first], prices[second]
-            if limits[i] > low:  # prices change little from step to step
-                step = _NEAR * (limits[i] - release)
-                high = limits[i] - step
-            amount, cost, seen = _progress(high, release, seconds, other, here, there, begin, width)
-            looks += seen
-            while amount < 1.0:
-                low = high
-                high += step
-                step *= 2.0
-                amount, cost, seen = _progress(high, release, seconds, other, here, there, begin, width)
+            for attempt in range(_MOST_ATTEMPTS):
+                amount, cost, growth, seen = _progress(limit, release, seconds, other, here, there, begin, width)
                 looks += seen
-            while high - low > _PRECISION * (high - release):
-                middle = 0.5 * (low + high)
-                amount, cost, seen = _progress(middle, release, seconds, other, here, there, begin, width)
-                looks += seen
-                if amount >= 1.0:
-                    high = middle
+                missing = 1.0 - amount
+                if abs(missing) < _PRECISION or attempt == _MOST_ATTEMPTS - 1:
+                    break
+                if missing > 0.0:
+                    low = limit
                 else:
-                    low = middle
-            amount, cost, seen = _progress(low, release, seconds, other, here, there, begin, width)
-            # The rest of the progress costs at least `low`.
-            value = cost + (1.0 - amount) * low + 0.5 * least - release
+                    high = limit
+                limit = limit + missing / growth if growth > 0.0 else np.inf
+                if not low < limit < high:
+                    limit = 0.5 * (low + high) if high < np.inf else low + step
+                    step *= 2.0
+            value = cost + missing * limit + 0.5 * least - release
             if value < best:
-                best, best_limit, best_placement = value, low, p
+                best, best_limit, best_placement = value, limit, p
         total += best
         limits[i] = best_limit
         first, second = block.placements[best_placement]

@@ -122,18 +122,21 @@ def set_prices(  # type: ignore[no-untyped-def]
 
 @helper
 def priced_placement(  # type: ignore[no-untyped-def]
-    now, memory, times, free_at, devices, cpus, accelerators, theta, weight, objective, state
+    now, memory, times, free_at, starts, devices, cpus, accelerators, theta, weight, objective, state
 ):
-    """Return the best (device, share) at current prices. Each call updates `state` (see `price_state`)."""
+    """Return the best (device, share) at current prices. Each call updates `state` (see `price_state`).
+
+    Prices follow the queues in `free_at`. The task can start at `starts`, later where its data must be moved.
+    """
     if accelerators == 0.0:
-        return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, objective, 0.0)
+        return best_placement(now, memory, times, starts, devices, 0, len(devices), weight, objective, 0.0)
     update_window(times, devices, cpus, accelerators, state)
     prices = objective.copy()
     value, worth, typical = window_prices(state)
     fee = set_prices(
         prices, now, free_at, devices, cpus, accelerators, theta, weight, objective, value, worth, typical, 0.0
     )
-    return best_placement(now, memory, times, free_at, devices, 0, len(devices), weight, prices, fee)
+    return best_placement(now, memory, times, starts, devices, 0, len(devices), weight, prices, fee)
 
 
 def price_state(columns: int) -> Floats:

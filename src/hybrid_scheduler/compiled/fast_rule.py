@@ -12,7 +12,8 @@ A rule is written once, as a function decorated with `@rule`:
             `.indivisible`
 `times`     durations that the scheduler knows: ``times[devices[d].column]`` = (whole seconds, fixed seconds);
             empty for schedulers that know none
-`free_at`   time at which each device will be free; read-only
+`free_at`   time at which each device will be free; read-only. If data of parents must be moved, the time at
+            which each device could start the task (`View.earliest_start`)
 `devices`   the platform as records, see `DEVICE`
 `params`    numbers fixed for the run
 `state`     numbers that the rule may change between calls
@@ -67,6 +68,9 @@ _SIGNATURE = types.Tuple((types.int64, types.float64))(
     types.float64, from_dtype(TASK)[::1], _ROW, _READ_ONLY, DEVICE_TABLE, _VECTOR, _VECTOR
 )
 RULE = types.FunctionType(_SIGNATURE)
+_DATA_SIGNATURE = types.Tuple((types.int64, types.float64))(
+    types.float64, from_dtype(TASK)[::1], _ROW, _READ_ONLY, _READ_ONLY, DEVICE_TABLE, _VECTOR, _VECTOR
+)
 
 
 def rule(function: Callable[..., Any]) -> Any:
@@ -131,6 +135,9 @@ class FastRule(Online):
     """
 
     rule: ClassVar[Any]
+    #: Rule for tasks that wait for data, with `View.earliest_start` after `free_at`. By default `rule` decides and
+    #: gets the former as the latter; a rule that computes prices or keeps queues must know both.
+    data_rule: ClassVar[Any] = None
     #: Compiled loop of this rule alone, see `cluster/arrival_loop.py`.
     loop: ClassVar[Any] = None
     times: TimeModel | None = None
@@ -170,7 +177,11 @@ class FastRule(Online):
         record["memory"] = task.memory_required
         record["indivisible"] = not task.divisible
         row = self._no_times if self.times is None else self.times.row(task)
-        device, fraction = self._rule(
-            view.now, self._task, row, view.free_at, self.devices, self.params, self.state
-        )
+        before, after = (view.now, self._task, row), (self.devices, self.params, self.state)
+        data_rule = type(self).data_rule
+        if data_rule is None or view.ready_at is None:
+            device, fraction = self._rule(*before, view.placement_times, *after)
+        else:
+            with_data = compiled(data_rule, _DATA_SIGNATURE)
+            device, fraction = with_data(*before, view.free_at, view.earliest_start, *after)
         return Decision(int(device), float(fraction))

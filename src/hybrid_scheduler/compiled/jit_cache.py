@@ -1,4 +1,4 @@
-"""Compilation of numba functions and their cache on disk.
+"""Compilation of numba functions: their cache on disk, and a notice where compiling takes more than a second.
 
 `helper` marks a function that is inlined into its callers, `inner` one that compiled code calls. `entry` marks a
 function that Python calls; its machine code is kept on disk. `loop_entry` is an entry that creates no arrays.
@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core.event import Event, Listener, install_listener
 
 helper = njit(nogil=True, error_model="numpy", inline="always")
 inner = njit(nogil=True, error_model="numpy")
@@ -82,3 +85,42 @@ def _digest() -> str:
         for path in (package / folder).rglob("*.py")
     )
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+NOTICE = "compiling kernels, once per machine …"
+#: Seconds of compiling until the notice.
+_NOTICE_AFTER_S = 1.0
+
+
+class _Stopwatch(Listener):  # type: ignore[misc]
+    """Sum of compile time; compilations nest, so only the outermost counts."""
+
+    def __init__(self, announce: Callable[[str], None]) -> None:
+        self._announce = announce
+        self._depth = 0
+        self._began = self._spent = 0.0
+        self._announced = False
+
+    def on_start(self, event: Event) -> None:
+        if self._depth == 0:
+            self._began = time.monotonic()
+        self._depth += 1
+        self._check()
+
+    def on_end(self, event: Event) -> None:
+        self._check()
+        self._depth -= 1
+        if self._depth == 0:
+            self._spent += time.monotonic() - self._began
+
+    def _check(self) -> None:
+        if not self._announced and self._spent + time.monotonic() - self._began > _NOTICE_AFTER_S:
+            self._announced = True
+            self._announce(NOTICE)
+
+
+@contextmanager
+def compile_notice(announce: Callable[[str], None]) -> Iterator[Any]:
+    """Announce once if compiling takes over a second within this block; loading from the cache does not count."""
+    with install_listener("numba:compile", _Stopwatch(announce)) as stopwatch:
+        yield stopwatch

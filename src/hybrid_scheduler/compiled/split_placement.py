@@ -81,19 +81,22 @@ def best_placement(  # type: ignore[no-untyped-def]
     best, best_share, best_value, best_free = begin, 0.0, np.inf, np.inf
     first = begin
     while first < end:
-        d = earliest_free(free_at, first, devices[first].group_end)
-        first = devices[first].group_end
-        cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(d, now, times, prices, free_at, devices)
-        if devices[d].is_cpu == 1:
-            share, free = 0.0, np.inf
+        group, first = first, devices[first].group_end
+        d, free = group, free_at[group]
+        for other in range(group + 1, first):
+            d = other if free_at[other] < free else d
+            free = min(free, free_at[other])
+        # The rest is read from the group's first device, so that the processor need not wait for the search.
+        cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(group, now, times, prices, free_at, devices)
+        if devices[group].is_cpu == 1:
             part = cpu_fixed + cpu_whole
-            value = weight * (cpu_wait + part) + cpu_price * part
+            value = weight * (max(0.0, free - now) + part) + cpu_price * part
+            share, free = 0.0, np.inf
         else:
-            column = devices[d].column
+            column = devices[group].column
             whole, fixed, price = times[column, 0], times[column, 1], prices[column]
-            free = free_at[d]
             wait = max(0.0, free - now)
-            cap = fitting_share(memory, devices[d].memory)
+            cap = fitting_share(memory, devices[group].memory)
             # Both sides end together at the balancing share. Where it is 0 the CPU alone is at least as good.
             # The smallest number keeps a task of zero seconds from dividing zero by zero.
             share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / max(cpu_whole + whole, _TINY)
@@ -107,6 +110,7 @@ def best_placement(  # type: ignore[no-untyped-def]
                 most = weight * max(wait + part, cpu_wait + rest) + price * part + cpu_price * rest + split_price
             share = cap if most <= value else share
             value = min(most, value)
-        if beats(value, free, best_value, best_free):
-            best, best_share, best_value, best_free = d, share, value, free
+        better = beats(value, free, best_value, best_free)
+        best, best_share = d if better else best, share if better else best_share
+        best_value, best_free = value if better else best_value, free if better else best_free
     return best, best_share

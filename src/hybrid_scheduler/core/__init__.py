@@ -3,13 +3,12 @@
 from .errors import HybridSchedulerError, InvalidInputError, MissingExtraError, UnknownNameError, require
 from .objective import Objective, Scales
 from .outcome import Outcome, Outcomes
-from .platform import PLATFORMS, Device, Platform, cpu, multi_node_platform, platform_named, workstation
+from .platform import PLATFORMS, Device, Links, Platform, cpu, multi_node_platform, platform_named, workstation
 from .scheduler_protocols import (
     Central,
     Decision,
     Explanation,
     Knowledge,
-    Links,
     Online,
     PlacementOption,
     Plan,

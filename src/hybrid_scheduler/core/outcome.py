@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -95,10 +95,12 @@ class Outcome:
         """The part of a split task that ends before the other, as an outcome; None if no part ends earlier."""
         cpu_end, accelerator_end = self.cpu_start + self.cpu_time, self.accelerator_start + self.accelerator_time
         if cpu_end < accelerator_end:
-            return replace(self, accelerator_start=math.nan, accelerator_time=0.0)
-        if accelerator_end < cpu_end:
-            return replace(self, cpu_start=math.nan, cpu_time=0.0)
-        return None
+            ended = self.cpu_start, self.cpu_time, math.nan, 0.0
+        elif accelerator_end < cpu_end:
+            ended = math.nan, 0.0, self.accelerator_start, self.accelerator_time
+        else:
+            return None
+        return Outcome(self.task_id, self.device, self.fraction, self.arrival, *ended, self.status, self.labels)
 
 
 @dataclass(frozen=True)
@@ -119,21 +121,19 @@ class Outcomes:
         """Return columns for every task of the workload, to be filled by a run."""
         n = len(workload)
         device, status = np.full(n, -1, np.int32), np.zeros(n, np.uint8)
-        fraction, cpu_start, cpu_time, accelerator_start, accelerator_time = (np.empty(n) for _ in range(5))
+        # One block: the allocator keeps it for the next run, where five would each be mapped page by page again.
+        fraction, cpu_start, cpu_time, accelerator_start, accelerator_time = np.empty((5, n))
         return cls(workload, device, fraction, cpu_start, cpu_time, accelerator_start, accelerator_time, status)
 
     def __len__(self) -> int:
         return len(self.device)
 
     def __getitem__(self, row: int) -> Outcome:
-        values = (getattr(self, field.name)[row].item() for field in fields(Outcome)[4:9])
         return Outcome(
-            int(self.workload.task_id[row]),
-            int(self.device[row]),
-            float(self.fraction[row]),
-            float(self.workload.arrival_time[row]),
-            *values,
-        )
+            self.workload.task_id[row].item(), self.device[row].item(), self.fraction[row].item(),
+            self.workload.arrival_time[row].item(), self.cpu_start[row].item(), self.cpu_time[row].item(),
+            self.accelerator_start[row].item(), self.accelerator_time[row].item(), self.status[row].item(),
+        )  # fmt: skip
 
     @property
     def start(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Platforms: nodes that each hold CPUs and any number of accelerators."""
+"""Platforms: nodes that each hold CPUs and any number of accelerators, and the links between devices."""
 
 from __future__ import annotations
 
@@ -12,6 +12,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidInputError, UnknownNameError
+from .workload import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Transfer costs of data that moves between devices.
+
+    Parameters
+    ----------
+    device
+        Seconds per MB over each device's link.
+    network
+        Seconds per MB between nodes.
+    latency
+        Start-up seconds of a transfer between nodes.
+    pairs
+        Seconds per MB from each device to each other one; they replace the three above.
+    startup
+        Start-up seconds from each device to each other one, beside `pairs`.
+    """
+
+    device: Floats
+    network: float
+    latency: float
+    pairs: Floats | None = None
+    startup: Floats | None = None
+
+    def seconds_per_mb(self, node: Ints) -> Floats:
+        """Return the seconds per MB from each device to each other one; `node` is the node of each device."""
+        if self.pairs is not None:
+            return self.pairs
+        matrix: Floats = self.device[:, None] + self.device + np.where(node[:, None] != node, self.network, 0.0)
+        np.fill_diagonal(matrix, 0.0)
+        return matrix
+
+    def startup_seconds(self, node: Ints) -> Floats:
+        """Return the start-up seconds from each device to each other one."""
+        if self.pairs is not None:
+            return np.zeros_like(self.pairs) if self.startup is None else self.startup
+        return np.where(node[:, None] != node, self.latency, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

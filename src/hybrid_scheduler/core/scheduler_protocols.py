@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from .objective import Objective, Scales
 from .outcome import Outcome
-from .platform import Platform
+from .platform import Links, Platform
 from .workload import Floats, Ints, Task, Workload
 
 #: ``times[row, column] = (seconds for the whole task, fixed seconds to start a part)``
@@ -70,45 +70,6 @@ class Knowledge(StrEnum):
     NOTHING = "nothing"
     TOLD = "told"
     REALISED = "realised"
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Transfer costs of data that moves between devices.
-
-    Parameters
-    ----------
-    device
-        Seconds per MB over each device's link.
-    network
-        Seconds per MB between nodes.
-    latency
-        Start-up seconds of a transfer between nodes.
-    pairs
-        Seconds per MB from each device to each other one; they replace the three above.
-    startup
-        Start-up seconds from each device to each other one, beside `pairs`.
-    """
-
-    device: Floats
-    network: float
-    latency: float
-    pairs: Floats | None = None
-    startup: Floats | None = None
-
-    def seconds_per_mb(self, node: Ints) -> Floats:
-        """Return the seconds per MB from each device to each other one; `node` is the node of each device."""
-        if self.pairs is not None:
-            return self.pairs
-        matrix: Floats = self.device[:, None] + self.device + np.where(node[:, None] != node, self.network, 0.0)
-        np.fill_diagonal(matrix, 0.0)
-        return matrix
-
-    def startup_seconds(self, node: Ints) -> Floats:
-        """Return the start-up seconds from each device to each other one."""
-        if self.pairs is not None:
-            return np.zeros_like(self.pairs) if self.startup is None else self.startup
-        return np.where(node[:, None] != node, self.latency, 0.0)
 
 
 class TimeModel(Protocol):
@@ -196,6 +157,9 @@ class View:
         assumption of the simulation.
     platform
         Devices of the cluster.
+    ready_at
+        Time at which the data of the task's parents would be on each device if the whole task ran there: now, or
+        the end of the transfers of what is not there. None if the task waits for no data.
 
     Examples
     --------
@@ -203,16 +167,33 @@ class View:
     >>> from hybrid_scheduler import View, workstation
     >>> View(2.0, np.array([5.0, 1.0]), workstation(1)).backlog.tolist()
     [3.0, 0.0]
+    >>> View(2.0, np.array([5.0, 1.0]), workstation(1), ready_at=np.array([2.0, 4.0])).earliest_start.tolist()
+    [5.0, 4.0]
     """
 
     now: float
     free_at: Floats
     platform: Platform
+    ready_at: Floats | None = None
 
     @property
     def backlog(self) -> Floats:
         """Remaining seconds of work per device."""
         return np.maximum(self.free_at - self.now, 0.0)
+
+    @property
+    def earliest_start(self) -> Floats:
+        """Time at which each device could start the task: it is free, and the task's data is there."""
+        free = np.maximum(self.free_at, self.now)
+        return free if self.ready_at is None else np.maximum(free, self.ready_at)
+
+    @property
+    def placement_times(self) -> Floats:
+        """Times by which rules place a task: `earliest_start`, or without data to wait for `free_at`.
+
+        In `free_at` idle devices differ by how long they have been idle.
+        """
+        return self.free_at if self.ready_at is None else self.earliest_start
 
 
 class Queue(Protocol):
@@ -239,6 +220,22 @@ class Queue(Protocol):
     @property
     def times(self) -> TimeTable:
         """Rows of the time model for the waiting tasks; only for schedulers that know durations."""
+
+    @property
+    def ready_at(self) -> Floats | None:
+        """Time at which each task's data would be on each device (tasks x devices); None without data of parents.
+
+        See `View.ready_at`, which is None for central schedulers.
+        """
+        return None
+
+    @property
+    def upward_rank(self) -> Floats | None:
+        """Mean seconds from each task's start to the end of the graph, by the time model, transfers included.
+
+        None for tasks without dependencies and for schedulers that know no durations.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,7 +518,8 @@ class Central(Scheduler):
         """Yield the position in `queue` and the placement of each task to start now.
 
         After each of them `queue` and ``view.free_at`` are up to date. By default accelerators pick first, the
-        longest idle first; the CPU takes the remaining tasks.
+        longest idle first; the CPU takes the remaining tasks. If tasks wait for data, devices that picked nothing
+        are asked again after others have picked.
 
         Parameters
         ----------
@@ -532,12 +530,16 @@ class Central(Scheduler):
         """
         is_cpu, free_at = view.platform.is_cpu, view.free_at
         idle = np.flatnonzero(free_at <= view.now).tolist()
-        for device in sorted(idle, key=lambda d: (is_cpu[d], free_at[d], d)):
-            while len(queue) and free_at[device] <= view.now:
-                position = self.pick(queue, device, view)
-                if position is None:
-                    break
-                yield position, Decision(device, 0.0 if is_cpu[device] else 1.0)
+        ask, has_data = bool(idle), queue.ready_at is not None
+        while ask:
+            ask = False
+            for device in sorted(idle, key=lambda d: (is_cpu[d], free_at[d], d)):
+                while len(queue) and free_at[device] <= view.now:
+                    position = self.pick(queue, device, view)
+                    if position is None:
+                        break
+                    ask = has_data
+                    yield position, Decision(device, 0.0 if is_cpu[device] else 1.0)
 
     def queue_state(self) -> dict[str, Floats]:
         """Return what the scheduler remembers of the waiting tasks, for a run that is continued later."""

@@ -23,7 +23,8 @@ from ..cluster import (
 from ..core import Floats, InvalidInputError, Objective, Platform, Task, Workload, workstation
 from ..core.outcome import RAN, STATUS_NAMES
 from ..metrics import Charges, Summary, batch_averages, queue_grows, summarise, win_rates
-from ..metrics.verdict import DeviceLoad, Differs, Evidence, Verdict, judge
+from ..metrics.summary import DeviceLoad, Evidence
+from ..metrics.verdict import Differs, Verdict, judge
 from ..physics import EnergyAndCost, Physics, Tariff
 from ..schedulers import create
 from ..schedulers import schedulers as registered

@@ -43,11 +43,11 @@ from ..metrics.statistics import (
     trend_direction,
     values_needed,
 )
-from ..metrics.verdict import Evidence, Verdict
+from ..metrics.summary import Evidence
+from ..metrics.verdict import Verdict
 from ..metrics.verdict import judge as judge_evidence
 from . import FIRST_REPORTED_SEED
-from .spec import ExperimentSpec
-from .trace_source import MEANS, SUMS, batch_values
+from .spec import MEANS, SUMS, ExperimentSpec, batch_values
 
 __all__ = [
     "FIRST_REPORTED_SEED",

@@ -42,7 +42,7 @@ from ..learning.dqn import training
 from ..learning.dqn.model_file import save_model
 from ..learning.offline_trainer import train_times_model
 from ..physics import Physics
-from ..reports.table_files import number, read_table, write_table
+from ..reports.file_formats import number, read_table, write_table
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load_workload, save_workload

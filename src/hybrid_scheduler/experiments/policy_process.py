@@ -316,8 +316,8 @@ class _SentTimes:
         return np.array([self.rows[number] for number in workload.task_id.tolist()])
 
 
-class _PolicyQueue:
-    """Queue of a central policy. Implements `core.Queue`."""
+class _PolicyQueue(core.Queue):
+    """Queue of a central policy, of tasks without dependencies."""
 
     def __init__(self, known: _SentTimes | None) -> None:
         self.tasks: list[core.Task] = []

@@ -19,12 +19,8 @@ from ..metrics.statistics import Interval
 from ..metrics.verdict import Verdict, seconds_text, times_text
 from ..reports import figures
 from ..reports.figure_data import FigureData
-from ..reports.figure_style import label_of
-from ..reports.figures.figure_layout import with_interval
-from ..reports.html_report import as_html
-from ..reports.pdf_report import as_pdf
-from ..reports.performance_analysis import three_digits
-from ..reports.report_content import (
+from ..reports.figure_style import label_of, three_digits, with_interval
+from ..reports.report_documents import (
     CAPTIONS,
     METHOD,
     TRACE_METHOD,
@@ -33,14 +29,15 @@ from ..reports.report_content import (
     Section,
     TableBlock,
     TextBlock,
+    as_html,
+    as_pdf,
 )
 from . import run_record
 from .evaluation import DetailedRun, run_detailed
 from .paired_comparison import BATCHES, Judgement, PairedComparison, SeedRun
 from .replay import RUN_FILES, add_evidence
 from .run_record import RunFile
-from .spec import ExperimentSpec
-from .trace_source import MEANS, SUMS, TraceSource
+from .spec import MEANS, SUMS, ExperimentSpec, TraceSource
 
 SUFFIXES = (".html", ".pdf")
 _OVERVIEW = {

@@ -33,8 +33,7 @@ from ..core.outcome import STATUS_NAMES
 from ..core.ulid import UlidGenerator
 from ..engine import Comparison
 from ..workload.trace_files import load_workload, save_workload
-from .spec import ExperimentSpec
-from .trace_source import TraceSource
+from .spec import ExperimentSpec, TraceSource
 
 RECORD, EVENTS, TRACE = "run.json", "events.jsonl", "trace.parquet"
 SIMULATION, COMPARE, HEAVY = "simulation", "compare", "heavy"

@@ -339,11 +339,15 @@ def load_times(path: Path | str) -> Pretrained:
         If the file is not a duration model that can be used.
     """
     source = Path(path)
+    return _load_times(source, _stamp(source))
+
+
+def _stamp(source: Path) -> tuple[int, int]:
+    """Return the times at which a model file and its manifest were written."""
     try:
-        stamp = source.stat().st_mtime_ns, manifest_path(source).stat().st_mtime_ns
+        return source.stat().st_mtime_ns, manifest_path(source).stat().st_mtime_ns
     except OSError as error:
         raise ModelFileError(source, f"cannot be read: {error.strerror}") from error
-    return _load_times(source, stamp)
 
 
 @lru_cache(maxsize=8)
@@ -375,11 +379,7 @@ def load_duration_model(path: Path | str) -> Pretrained:
         If the library of the predictor is not installed.
     """
     source = Path(path)
-    try:
-        stamp = source.stat().st_mtime_ns, manifest_path(source).stat().st_mtime_ns
-    except OSError as error:
-        raise ModelFileError(source, f"cannot be read: {error.strerror}") from error
-    return _load_duration_model(source, stamp)
+    return _load_duration_model(source, _stamp(source))
 
 
 @lru_cache(maxsize=8)

@@ -1,11 +1,18 @@
 """Live run: an endless stream of tasks through every scheduler, in batches for a journal."""
 
 from ..learning.duration.retraining import InlineTrainingWorker, ProcessTrainingWorker, TrainingWorker
-from .batch_records import (
+from .clock import Clock, WallClock
+from .command_queue import EngineClosed, SubmittedTask
+from .continuous_simulation import ContinuousSimulation
+from .journal import (
     Batch,
     Counters,
+    EngineBusy,
     Event,
     IdempotencyKey,
+    Journal,
+    JournalFull,
+    JournalUnavailable,
     Recent,
     Recovered,
     ResultColumns,
@@ -13,10 +20,6 @@ from .batch_records import (
     RunRecord,
     VersionRecord,
 )
-from .clock import Clock, WallClock
-from .command_queue import EngineClosed, SubmittedTask
-from .continuous_simulation import ContinuousSimulation
-from .journal import EngineBusy, Journal, JournalFull, JournalUnavailable
 from .live_config import Course, LiveConfig
 from .measured_run import MeasuredRun, batch_of, measured_from_json, measured_to_json
 from .status import LiveEpisode, LiveStatus, ModelCard, SchedulerStatistics

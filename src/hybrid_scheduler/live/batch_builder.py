@@ -17,19 +17,21 @@ from typing import Any
 import numpy as np
 
 from ..core import InvalidInputError
-from .batch_records import (
+from .command_queue import forward_result
+from .journal import (
     Batch,
     Counters,
     Event,
     IdempotencyKey,
+    Journal,
+    JournalFull,
+    JournalUnavailable,
     RunRecord,
     StartedTasks,
     VersionRecord,
     joined_results,
     joined_tasks,
 )
-from .command_queue import forward_result
-from .journal import Journal, JournalFull
 from .live_run import LiveChunk
 from .measured_run import MeasuredRun
 
@@ -135,6 +137,11 @@ class BatchBuilder:
     def has_capacity(self) -> bool:
         """Whether new tasks may be decided."""
         return not self._unsent and self._journal.has_capacity
+
+    def require_capacity(self, action: str) -> None:
+        """Raise `JournalUnavailable`, with the refused action, if the journal can take nothing now."""
+        if self._journal.unavailable or not self.has_capacity:
+            raise unavailable(action)
 
     @property
     def rows(self) -> int:
@@ -289,6 +296,11 @@ class BatchBuilder:
             optimal_fraction=np.concatenate([chunk.optimal_fraction for chunk in chunks]),
             optimal_time=np.concatenate([chunk.optimal_time for chunk in chunks]),
         )
+
+
+def unavailable(action: str) -> JournalUnavailable:
+    """Return the error for an action that the journal cannot take now."""
+    return JournalUnavailable(f"the database cannot {action} now", hint="try again in a few seconds")
 
 
 def _future_for(waiting: list[tuple[int, Future[int]]]) -> Future[None] | None:

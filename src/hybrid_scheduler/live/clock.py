@@ -1,7 +1,8 @@
-"""Clocks and pacing of the live run: wall time, virtual time, chunk size and task rate."""
+"""Clocks and pacing of the live run: wall time, virtual time, chunk size, task rate and outages."""
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import Protocol
 from ..core import InvalidInputError
 from ..workload.argument_checks import positive_number
 
+_log = logging.getLogger(__name__)
 _SLOWEST, _FASTEST = 0.01, 10_000.0
 #: Wall seconds that the run may be late before virtual time slips.
 _MAX_LAG_S = 0.25
@@ -144,3 +146,30 @@ class TaskRate:
             return 0.0
         then, before = self._points[0]
         return (tasks - before) / (now - then) if now > then else 0.0
+
+
+class OutageTimer:
+    """Length of the outages of something, which it logs.
+
+    Parameters
+    ----------
+    what
+        The thing, for the log.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._since: float | None = None
+
+    def ended(self, now: float, *, unavailable: bool) -> float | None:
+        """Return the seconds of an outage that has just ended; None otherwise."""
+        if unavailable:
+            if self._since is None:
+                self._since = now
+                _log.warning("%s is unavailable", self._what)
+            return None
+        if self._since is None:
+            return None
+        seconds, self._since = now - self._since, None
+        _log.info("%s is available again after %.1f s", self._what, seconds)
+        return seconds

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..core import HybridSchedulerError, Task, Workload
-from .batch_records import check_text
+from .journal import check_text
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -22,8 +22,8 @@ class EngineClosed(HybridSchedulerError):
 
 
 @dataclass(frozen=True, slots=True)
-class SubmittedTask:
-    """A task submitted by a client. It arrives when the engine takes it."""
+class ClientTask:
+    """Properties of a task that a client sends."""
 
     size: float
     compute_intensity: float
@@ -31,6 +31,11 @@ class SubmittedTask:
     kind: str = "generic"
     external_id: str | None = None
     divisible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedTask(ClientTask):
+    """A valid task of a client. It arrives when the engine takes it."""
 
     def __post_init__(self) -> None:
         self.arriving(0, 0.0)
@@ -116,3 +121,42 @@ def forward_result(done: Future[Any], to: Future[_T], value: _T | None = None) -
             to.set_result(finished.result() if value is None else value)
 
     done.add_done_callback(forward)
+
+
+class SharedCommand(Generic[_T]):
+    """A command of the journal whose result several callers wait for.
+
+    Parameters
+    ----------
+    caller
+        The first caller's future.
+    """
+
+    def __init__(self, caller: Future[_T]) -> None:
+        #: Set by the journal.
+        self.result: Future[_T] = Future()
+        self.callers = [caller]
+        #: Whether the journal is sure to complete the command, or has completed it.
+        self.accepted = False
+        self._ended = False
+
+    def accepted_now(self) -> bool:
+        """Return True once, when the journal has accepted the command; cancel it if all callers have."""
+        if all(caller.cancelled() for caller in self.callers):
+            self.result.cancel()
+        before, result = self.accepted, self.result
+        self._ended = result.done()  # read first: what has ended no longer changes
+        self.accepted = result.running() or (result.done() and not result.cancelled() and not result.exception())
+        return self.accepted and not before
+
+    def ended(self) -> bool:
+        """Return whether the journal has ended the command; once it is accepted, callers cannot cancel it."""
+        if self.accepted:
+            self.callers = [one for one in self.callers if one.running() or one.set_running_or_notify_cancel()]
+        return self._ended
+
+    def report(self) -> None:
+        """Set the futures of the callers to the result or the error."""
+        for caller in self.callers:
+            if caller.running() or caller.set_running_or_notify_cancel():
+                forward_result(self.result, caller)

@@ -20,14 +20,13 @@ from ..core.ulid import UlidGenerator
 from ..learning.duration.retraining import ProcessTrainingWorker, TrainingWorker
 from ..workload import Scenario
 from ..workload.argument_checks import positive_number
-from .batch_records import IdempotencyKey, RunLabels, check_text
 from .clock import Clock, WallClock, checked_speed
 from .command_queue import CommandQueue, EngineClosed, SubmittedTask, pending_future
 from .controller import LiveController
-from .journal import Journal
+from .journal import IdempotencyKey, Journal, RunLabels, check_text
+from .lane_models import ModelSnapshots
 from .live_config import LiveConfig
 from .measured_run import MeasuredRun
-from .model_snapshots import ModelSnapshots
 from .status import LiveStatus, ModelCard
 
 _log = logging.getLogger(__name__)

@@ -18,15 +18,14 @@ from ..core import InvalidInputError
 from ..core.canonical_json import content_hash
 from ..learning.duration.retraining import TrainingWorker
 from ..workload import Scenario
-from .batch_builder import BatchBuilder
-from .batch_records import Counters, IdempotencyKey, Recovered, RunLabels, RunRecord
-from .clock import ChunkSize, Clock, TaskRate, VirtualTime
-from .command_queue import SubmittedTask, forward_result
-from .journal import Journal, JournalUnavailable
+from .batch_builder import BatchBuilder, unavailable
+from .clock import ChunkSize, Clock, OutageTimer, TaskRate, VirtualTime
+from .command_queue import SharedCommand, SubmittedTask, forward_result
+from .journal import Counters, IdempotencyKey, Journal, Recovered, RunLabels, RunRecord
+from .lane_models import ModelSnapshots
 from .live_config import LiveConfig
 from .live_run import LaneEvent, LiveChunk, LiveRun
 from .measured_run import MeasuredRun, batch_of
-from .model_snapshots import ModelSnapshots
 from .scheduler_lane import SchedulerLane, learned_lane
 from .status import LiveStatus, ModelCard, read_status
 from .stream_messages import UpdateBuilder, lane_notification, notification, version_record
@@ -86,16 +85,14 @@ class LiveController:
         self._held = False
         #: The journal was full when something was to be handed over.
         self._flush_due = False
-        #: The journal's future of a deletion, and those of its callers.
-        self._deletion: tuple[Future[int], list[Future[int]]] | None = None
-        self._deletion_begun = False
+        self._deletion: SharedCommand[int] | None = None
         self._warnings: list[str] = []
         #: Why the engine itself failed.
         self._error: str | None = None
         self._time = VirtualTime(clock, config.speed)
         self._next_update = 0.0
         self._chunk_size = ChunkSize()
-        self._unavailable_since: float | None = None
+        self._outage = OutageTimer("the database")
         self._updates = UpdateBuilder()
         self._rate = TaskRate()
         self._last_checkpoint: dict[str, Any] = {}
@@ -171,14 +168,7 @@ class LiveController:
     def retrain(self, name: str) -> None:
         """Train the model of a learned scheduler from its window, unless it is being trained."""
         lane = learned_lane(self._lanes, name)
-        learner = lane.learner
-        if learner is None or learner.retraining.running:
-            return
-        if learner.times.request_training():
-            learner.start_training()
-            if self._run is not None:
-                self._run.learn(lane, self._next_task)  # a regression has learned again at once
-        else:
+        if self._run is not None and not self._run.retrain(lane, self._next_task):
             message = "too few outcomes to train from"
             self._send_lane_event(LaneEvent("retrain_failed", name, message, self._next_task, lane.version))
             self._flush()
@@ -189,7 +179,7 @@ class LiveController:
         if earlier is not None:
             forward_result(earlier, task_id)
             return
-        self._require_capacity("take the task")
+        self._batches.require_capacity("take the task")
         if self._run is None:
             self.begin(self._config, "stopped")
         assert self._run is not None
@@ -222,7 +212,7 @@ class LiveController:
             return
         run_id = measured.run_id or self._new_id()
         self._flush()
-        self._require_capacity("take the run")
+        self._batches.require_capacity("take the run")
         active = self._record.run_id if self._record else None
         batch = batch_of(measured, run_id, self._batches.counters, now=self._clock.unix(), watched=active)
         if key is not None:  # the database finds the run by its first task
@@ -237,12 +227,12 @@ class LiveController:
         A deletion that is going on is not begun again.
         """
         if self._deletion is not None:
-            self._deletion[1].append(deleted)
+            self._deletion.callers.append(deleted)
             return
         self._flush()
-        self._require_capacity("delete anything")
-        self._deletion, self._deletion_begun = (Future(), [deleted]), False
-        self._journal.forget(self._deletion[0])
+        self._batches.require_capacity("delete anything")
+        self._deletion = SharedCommand(deleted)
+        self._journal.forget(self._deletion.result)
         self._watch_deletion()
 
     def delete_run(self, run_id: str, deleted: Future[int]) -> None:
@@ -251,7 +241,7 @@ class LiveController:
         if active and self._mode != "stopped":
             raise InvalidInputError("run_id", "a run that has ended", run_id, hint="stop it first")
         self._flush()
-        self._require_capacity("delete anything")
+        self._batches.require_capacity("delete anything")
         if active:  # a task that is submitted later begins another run
             self._run = self._record = None
         self._batches.forget_run(run_id)
@@ -260,34 +250,25 @@ class LiveController:
     def describe_run(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
         """Replace name, tags and note of a run; `stored` is done when they are durable."""
         self._flush()
-        self._require_capacity("take it")
+        self._batches.require_capacity("take it")
         self._journal.describe(run_id, labels, stored)
 
     def _watch_deletion(self) -> None:
         """Begin the statistics anew when the journal has accepted a deletion, and report its end."""
         if self._deletion is None:
             return
-        journal, callers = self._deletion
-        if all(caller.cancelled() for caller in callers):
-            journal.cancel()
-        accepted = journal.running() or (journal.done() and not journal.cancelled() and not journal.exception())
-        if accepted and not self._deletion_begun:
-            self._deletion_begun = True
+        if self._deletion.accepted_now():
             for lane in self._lanes:
                 lane.forget()
             if self._run is not None:
                 self._run.floor.forget()
                 self._update()
-        if accepted:
-            callers[:] = [each for each in callers if each.running() or each.set_running_or_notify_cancel()]
-        if not journal.done():
+        if not self._deletion.ended():
             return
-        self._deletion = None
-        if accepted and self._run is not None:
+        deletion, self._deletion = self._deletion, None
+        if deletion.accepted and self._run is not None:
             self._announce("forgotten", "all tasks and results were deleted")
-        for caller in callers:
-            if caller.running() or caller.set_running_or_notify_cancel():
-                forward_result(journal, caller)
+        deletion.report()
 
     def models(self) -> list[ModelCard]:
         """Return the model cards of the learned schedulers."""
@@ -302,10 +283,6 @@ class LiveController:
         found = {lane.name: lane.explanation(task_id) for lane in self._lanes}
         return {name: values for name, values in found.items() if values is not None}
 
-    def _require_capacity(self, action: str) -> None:
-        if self._journal.unavailable or not self._batches.has_capacity:
-            raise _unavailable(action)
-
     # ---------------------------------------------------------------- beginning, resuming and ending runs
 
     def begin(self, config: LiveConfig, mode: str = "running") -> None:
@@ -317,7 +294,7 @@ class LiveController:
         if self._mode != "stopped" or self._flush_due:
             self._flush()
             if not self._batches.has_capacity:
-                raise _unavailable("begin another run")
+                raise unavailable("begin another run")
         if self._mode != "stopped":
             self._end()
             self._notify("run_stopped", "another run begins")
@@ -502,17 +479,11 @@ class LiveController:
         self._flush()
 
     def _watch_journal(self) -> None:
-        if self._journal.unavailable:
-            if self._unavailable_since is None:
-                self._unavailable_since = self._clock.now()
-                _log.warning("the database is unavailable")
-        elif self._unavailable_since is not None:
-            seconds, self._unavailable_since = self._clock.now() - self._unavailable_since, None
-            _log.info("the database is available again after %.1f s", seconds)
-            if self._record is not None:
-                message = f"the database was unavailable for {seconds:.1f} s; nothing was lost"
-                self._notify("storage", message, level="warning")
-                self._flush()
+        seconds = self._outage.ended(self._clock.now(), unavailable=self._journal.unavailable)
+        if seconds is not None and self._record is not None:
+            message = f"the database was unavailable for {seconds:.1f} s; nothing was lost"
+            self._notify("storage", message, level="warning")
+            self._flush()
 
     # ---------------------------------------------------------------- events, updates and batches
 
@@ -627,7 +598,3 @@ class LiveController:
     @property
     def _lanes(self) -> list[SchedulerLane]:
         return self._run.lanes if self._run else []
-
-
-def _unavailable(action: str) -> JournalUnavailable:
-    return JournalUnavailable(f"the database cannot {action} now", hint="try again in a few seconds")

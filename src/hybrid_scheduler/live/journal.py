@@ -1,4 +1,6 @@
-"""Protocol of the journal: where the live engine writes its batches.
+"""Journal of the live run: the records that the engine writes, and the protocol of the store that takes them.
+
+One `Batch` is the content of one transaction. Core names are mapped to published ones here, once.
 
 Call order: `open` once, before anything else; then `append`, `forget` and `describe` as often as needed; `close` at
 the end. Only the engine thread calls `append`. Only `open` and `close` wait for a disk.
@@ -6,11 +8,306 @@ the end. Only the engine thread calls `append`. Only `open` and `close` wait for
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
-from ..core import HybridSchedulerError
-from .batch_records import Batch, Recovered, RunLabels
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Floats, HybridSchedulerError, InvalidInputError, Outcomes, Workload
+
+#: Longest name, in characters.
+_MAX_TEXT = 200
+#: Changes of a run that its record lists.
+_MAX_CHANGES = 100
+#: Keys of a stored configuration that say what happened to the run later: they are not part of its hash.
+LATER_KEYS = ("changes", "submitted")
+
+
+class Counters(NamedTuple):
+    """The next number of each kind: stored with every batch, never decreasing, even if rows are deleted."""
+
+    next_task_id: int = 1
+    next_result_id: int = 1
+    next_seq: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run: its seed, scenario, machine and state."""
+
+    run_id: str
+    created_at: float
+    scenario: str
+    #: Offered load; NaN for a measured run, which has none.
+    utilisation: float
+    seed: int
+    platform: str
+    schedulers: tuple[str, ...]
+    config: dict[str, Any]
+    config_hash: str
+    #: "simulated", or "measured" on real devices.
+    source: str = "simulated"
+    #: "running", "paused" or "stopped". A run that was not stopped goes on after a restart.
+    status: str = "running"
+    ended_at: float | None = None
+
+    def with_change(self, ordinal: int, text: str) -> RunRecord:
+        """Return the record with a change of the run from this task on; the configuration's hash stays."""
+        changes = [*self.config.get("changes", ()), {"task": ordinal, "change": text}]
+        return replace(self, config={**self.config, "changes": changes[:_MAX_CHANGES]})
+
+    def with_submission(self) -> RunRecord:
+        """Return the record with one more task that a client sent."""
+        return replace(self, config={**self.config, "submitted": self.config.get("submitted", 0) + 1})
+
+
+@dataclass(frozen=True, slots=True)
+class RunLabels:
+    """Name, tags and note that people give to a run."""
+
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumns:
+    """Results of one scheduler for the tasks of a batch. NaN means none: a part that did not run, or no oracle."""
+
+    #: Index into the platform's devices.
+    device: NDArray[np.int32]
+    fraction: Floats
+    time: Floats
+    latency: Floats
+    start: Floats
+    finish: Floats
+    cpu_start: Floats
+    cpu_time: Floats
+    accelerator_start: Floats
+    accelerator_time: Floats
+    energy: Floats
+    cost: Floats
+    #: Latency minus the oracle's for the same task, each on its own cluster.
+    regret: Floats
+    predicted_time: Floats
+    #: Standard deviation of the predicted log seconds on the chosen device.
+    confidence: Floats
+    status: NDArray[np.uint8]
+    model_version: int | None = None
+
+    @property
+    def wait(self) -> Floats:
+        """Latency minus time."""
+        return self.latency - self.time
+
+
+#: Names of the columns that hold one value per task.
+RESULT_COLUMNS = tuple(column.name for column in fields(ResultColumns) if column.name != "model_version")
+
+
+@dataclass(frozen=True, slots=True)
+class StartedTasks:
+    """Tasks that left the common queue of a central scheduler, in the order of their ids, with their results."""
+
+    scheduler: str
+    tasks: Workload
+    columns: ResultColumns
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def results(self) -> dict[str, ResultColumns]:
+        """The results by scheduler, as in a batch."""
+        return {self.scheduler: self.columns}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One message of the stream. The fields of `body` depend on `type`."""
+
+    seq: int
+    type: str
+    run_id: str
+    #: Virtual seconds since the run began.
+    t: float
+    created_at: float
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """One version of a learned scheduler's model."""
+
+    run_id: str
+    scheduler_name: str
+    version: int
+    samples: int
+    r2: float | None
+    trigger: str
+    at_task: int
+    created_at: float
+    #: Duration of the training; None for a model that was loaded.
+    seconds: float | None = None
+    #: Mean absolute error of the log seconds predicted since the version before.
+    error: float | None = None
+    #: Mean loss of the network's updates since the version before; None for models without a network.
+    loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """A client's key for a task it sent, and the digest of the task."""
+
+    key: str
+    fingerprint: str
+    task_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The content of one transaction: stored completely or not at all."""
+
+    run: RunRecord
+    #: The run's checkpoint (JSON), which replaces the one before.
+    state: dict[str, Any]
+    counters: Counters
+    device_names: tuple[str, ...]
+    tasks: Workload | None = None
+    #: Position in the run of the first task.
+    first_ordinal: int = 0
+    external_ids: tuple[str | None, ...] | None = None
+    results: Mapping[str, ResultColumns] = field(default_factory=dict)
+    first_result_id: int = 1
+    #: Results of central schedulers, which place a task later than it arrives. Their ids follow those of `results`.
+    started: tuple[StartedTasks, ...] = ()
+    #: The isolated optimum of every task.
+    optimal_fraction: Floats | None = None
+    optimal_time: Floats | None = None
+    versions: tuple[VersionRecord, ...] = ()
+    events: tuple[Event, ...] = ()
+    idempotency: tuple[IdempotencyKey, ...] = ()
+    #: Set once the batch is durable, or to the reason why it is not yet. After an error it may still be stored.
+    committed: Future[None] | None = None
+    #: Set once the batch is durable, or to an error once it is dropped and will never be stored.
+    stored: Future[None] | None = None
+
+    def __len__(self) -> int:
+        return 0 if self.tasks is None else len(self.tasks)
+
+    @property
+    def rows(self) -> int:
+        """Number of results."""
+        return len(self) * len(self.results) + sum(map(len, self.started))
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The newest tasks of a run with their results, from which models learn again after a restart."""
+
+    tasks: Workload
+    results: Mapping[str, ResultColumns]
+    #: Of central schedulers: those of the tasks that have started.
+    started: Mapping[str, StartedTasks] = field(default_factory=dict)
+
+
+class Recovered(NamedTuple):
+    """State of a journal when it is opened."""
+
+    counters: Counters
+    #: The newest run that was not stopped, with its last checkpoint.
+    run: RunRecord | None = None
+    state: dict[str, Any] | None = None
+    recent: Recent | None = None
+    #: The newest idempotency keys, oldest first, with the id of their task or measured run.
+    keys: Mapping[IdempotencyKey, int | str] = MappingProxyType({})
+
+
+def check_text(field: str, text: object) -> None:
+    """Raise `InvalidInputError` for a text that is too long, or that the database or JSON cannot hold."""
+    if not isinstance(text, str) or not 0 < len(text) <= _MAX_TEXT:
+        raise InvalidInputError(field, f"a text of 1 to {_MAX_TEXT} characters", text)
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidInputError(field, "a text without NUL and half characters", text)
+
+
+def joined_results(parts: Sequence[ResultColumns]) -> ResultColumns:
+    """Return results of one model version as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in RESULT_COLUMNS
+    }
+    return ResultColumns(**columns, model_version=parts[0].model_version)
+
+
+def joined_outcomes(tasks: Workload, parts: Sequence[Outcomes]) -> Outcomes:
+    """Return outcomes of consecutive parts of a workload as one."""
+    names = [column.name for column in fields(Outcomes) if column.name != "workload"]
+    return Outcomes(tasks, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def joined_tasks(parts: Sequence[Workload]) -> Workload:
+    """Return consecutive tasks as one workload."""
+    kinds = None
+    if any(part.kinds != ("generic",) for part in parts):
+        kinds = [part.kinds[code] for part in parts for code in part.kind.tolist()]
+    external = None
+    if any(part.external_id for part in parts):
+        external = [name for part in parts for name in part.external_id or (None,) * len(part)]
+    columns: dict[str, Any] = {
+        name: np.concatenate([part.columns()[name] for part in parts]) for name in parts[0].columns()
+    }
+    divisible = np.concatenate([part.divisible for part in parts])
+    return Workload(**columns, kind=kinds, external_id=external, divisible=divisible)
+
+
+# ------------------------------------------------------------------------------------------ published names
+
+#: Core name to published name, where the two differ.
+_RESULT_NAMES = {
+    "scheduler": "scheduler_name",
+    "fraction": "gpu_fraction",
+    "time": "actual_time",
+    "start": "start_time",
+    "finish": "finish_time",
+    "accelerator_start": "gpu_start",
+    "accelerator_time": "gpu_time",
+    "energy": "energy_consumption",
+    "cost": "execution_cost",
+}
+_CORE_NAMES = {published: core for core, published in _RESULT_NAMES.items()}
+
+#: Column of the offered load in the table `runs`; JSON bodies call it `load`.
+LOAD_COLUMN = "utilisation"
+
+
+def published_name(core: str) -> str:
+    """Return the published name of a result column.
+
+    Parameters
+    ----------
+    core : str
+        Name in Python and on the stream.
+
+    Returns
+    -------
+    str
+        Name in the database, in REST rows and in files.
+    """
+    return _RESULT_NAMES.get(core, core)
+
+
+def core_name(published: str) -> str:
+    """Return the core name of a published result column, the inverse of `published_name`."""
+    return _CORE_NAMES.get(published, published)
+
+
+# ------------------------------------------------------------------------------------------ protocol
 
 
 class JournalUnavailable(HybridSchedulerError):

@@ -16,8 +16,8 @@ from ..core import Floats, Ints, Workload
 from ..core.outcome import FAILED, RAN
 from ..metrics import jain_index
 from ..metrics.running_statistics import RunningMean
-from ..metrics.verdict import DeviceLoad, Evidence
-from .batch_records import ResultColumns, joined_tasks
+from ..metrics.summary import DeviceLoad, Evidence
+from .journal import ResultColumns, joined_tasks
 from .status import SchedulerStatistics
 
 #: Number of newest tasks that quantiles are taken over.

@@ -44,8 +44,8 @@ from ..workload import (
 from ..workload.argument_checks import parse_spec, positive_number, whole_number
 from ..workload.arrivals import WaveArrivals
 from ..workload.endless_source import TracePlayer, trace_scenario
-from .batch_records import LATER_KEYS, RunRecord
 from .clock import checked_speed
+from .journal import LATER_KEYS, RunRecord
 
 #: Schedulers of a run that names none: simple rules, learners, and references that know durations.
 LIVE_SCHEDULERS = (

@@ -17,14 +17,15 @@ from ..learning.duration.online_duration_model import LearningEvent, ModelVersio
 from ..learning.duration.retraining import InlineTrainingWorker, TrainingWorker
 from ..learning.model_files import ModelFileError
 from ..metrics.running_statistics import busy_share
-from ..metrics.verdict import DeviceLoad, Evidence, Verdict, judge
+from ..metrics.summary import DeviceLoad, Evidence
+from ..metrics.verdict import Verdict, judge
 from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
-from .batch_records import Recent, Recovered, ResultColumns, StartedTasks
+from .journal import Recent, Recovered, ResultColumns, StartedTasks
+from .lane_models import with_model
 from .lane_statistics import LOAD_WINDOW_S, LatencyFloor, stored_evidence
 from .live_config import LiveConfig, LiveTrace
-from .model_snapshots import with_model
 from .scheduler_lane import CentralLane, SchedulerLane
 from .status import LiveEpisode, SchedulerStatistics
 
@@ -342,6 +343,17 @@ class LiveRun:
         """Report the models that the lanes start with."""
         for lane in self.lanes:
             self.learn(lane, first_task)
+
+    def retrain(self, lane: SchedulerLane, at_task: int) -> bool:
+        """Train a lane's model from its window, unless it is being trained; return False if that is too short."""
+        learner = lane.learner
+        if learner is None or learner.retraining.running:
+            return True
+        if not learner.times.request_training():
+            return False
+        learner.start_training()
+        self.learn(lane, at_task)  # a regression has learned again at once
+        return True
 
     def learn(self, lane: SchedulerLane, at_task: int) -> None:
         """Report the learning events of a lane, and start the training that its model requests."""

@@ -20,7 +20,7 @@ from ..core.canonical_json import content_hash
 from ..core.outcome import FAILED, STATUS_NAMES
 from ..core.ulid import ULID
 from ..workload.argument_checks import whole_number
-from .batch_records import (
+from .journal import (
     RESULT_COLUMNS,
     Batch,
     Counters,

@@ -27,6 +27,7 @@ from ..core import (
     Outcome,
     Outcomes,
     Prediction,
+    Queue,
     Scheduler,
     Task,
     TimeTable,
@@ -34,11 +35,12 @@ from ..core import (
     Workload,
 )
 from ..core.outcome import FAILED
-from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, newest_number
-from ..learning.duration.retraining import BackgroundRetraining, LearnsDurations, TrainingWorker
+from ..learning.duration.online_duration_model import LearningEvent
+from ..learning.duration.retraining import LearnsDurations, TrainingWorker
 from ..physics import EnergyAndCost
 from ..workload.argument_checks import parse_spec
-from .batch_records import Recent, ResultColumns, StartedTasks, joined_outcomes, joined_tasks
+from .journal import Recent, ResultColumns, StartedTasks, joined_outcomes, joined_tasks
+from .lane_models import LaneModel
 from .lane_statistics import LaneStatistics
 from .live_config import LiveConfig
 from .status import ModelCard
@@ -370,8 +372,8 @@ class _QueuedTask:
         ]  # fmt: skip
 
 
-class _CommonQueue:
-    """Waiting tasks of a central lane, oldest first. Implements `core.Queue`."""
+class _CommonQueue(Queue):
+    """Waiting tasks of a central lane, oldest first."""
 
     def __init__(self) -> None:
         self.tasks: list[_QueuedTask] = []
@@ -585,52 +587,3 @@ def _read(written: list[float] | str) -> Floats:
     if isinstance(written, str):
         return np.frombuffer(base64.b64decode(written), "<f8").astype(np.float64)
     return np.array(written, dtype=np.float64)
-
-
-class LaneModel:
-    """The duration model of one scheduler. Version numbers continue where an earlier process stopped.
-
-    Parameters
-    ----------
-    scheduler
-        Keeps its duration model in the attribute `times_`.
-    trainer
-        Where the model is trained.
-    """
-
-    def __init__(self, scheduler: LearnsDurations, trainer: TrainingWorker) -> None:
-        self._scheduler, self.times = scheduler, scheduler.times_
-        self.retraining = BackgroundRetraining(trainer)
-        self.retraining.adopt(scheduler)
-        #: Versions of earlier processes, and versions of this one that were reported.
-        self._base, self._reported = 0, 0
-        self._seconds: float | None = None
-
-    @property
-    def version(self) -> int | None:
-        """The number of the model that decides now; None before the first."""
-        return self._base + newest_number(self.times.versions) or None
-
-    def resume_from(self, version: int) -> None:
-        """Count the models so far as one, with the number after the checkpoint's `version`."""
-        count = newest_number(self.times.versions)
-        self._base = version + (1 if count else 0) - count
-        self._reported = max(0, count - 1)
-
-    def start_training(self) -> None:
-        """Start the latest request of the model, if it has one and none runs."""
-        self.retraining.start(self._scheduler)
-
-    def swap_in(self, at_task: int) -> list[LearningEvent]:
-        """Swap in the model that was trained; it decides from task `at_task` on."""
-        events = self.retraining.collect(at_task)
-        self._seconds = self.retraining.seconds
-        return events
-
-    def new_versions(self) -> list[tuple[int, ModelVersion, float | None]]:
-        """Return the versions since the last call: number, description, and seconds of training."""
-        versions = self.times.versions
-        fresh = versions[max(0, len(versions) + self._reported - newest_number(versions)) :]
-        self._reported = newest_number(versions)
-        seconds, self._seconds = self._seconds, None
-        return [(self._base + version.version, version, seconds) for version in fresh]

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch_records import Counters, RunRecord
-    from .journal import Journal
+    from .journal import Counters, Journal, RunRecord
     from .live_config import LiveConfig
     from .live_run import LiveRun
 

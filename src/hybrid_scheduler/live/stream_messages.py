@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import Floats, Platform
 from ..core.outcome import FAILED
-from .batch_records import ResultColumns, StartedTasks, VersionRecord
+from .journal import ResultColumns, StartedTasks, VersionRecord
 from .live_run import LaneEvent, LiveChunk, LiveRun
 from .status import LiveStatus
 

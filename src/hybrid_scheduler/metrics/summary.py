@@ -1,4 +1,7 @@
-"""Summary of a run. Its names mean the same in tables, JSON, API and dashboard."""
+"""Summary of a run, and the evidence that a verdict on several schedulers reads.
+
+Names mean the same in tables, JSON, API and dashboard.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,13 @@ import numpy as np
 
 from ..core import Floats, Outcomes, Platform
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU
+
+#: Label of the scheduler that places each task best alone and does not see the tasks behind it.
+PER_TASK_BEST = "Per-task best (oracle)"
+#: Remark in labels that sentences leave out.
+_KNOWS = " (knows durations)"
+#: Name of that scheduler: it is compared, but it does not compete.
+_REFERENCE = "oracle"
 
 
 def jain_index(loads: Floats) -> float:
@@ -203,3 +213,101 @@ def win_rates(latencies: dict[str, Floats]) -> dict[str, dict[str, float]]:
 def _mean_difference(latency: Floats, reference: Floats) -> float | None:
     both = ~(np.isnan(latency) | np.isnan(reference))
     return float((latency[both] - reference[both]).mean()) if both.any() else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLoad:
+    """Load of one device within the window of the evidence.
+
+    Parameters
+    ----------
+    name, kind
+        The device.
+    busy
+        Busy share of the window.
+    work
+        Share of all work that was sent to it since the run began.
+    backlog, backlog_before
+        Seconds of queued work at the end of the window and at its start.
+    backlog_peak
+        Most seconds of queued work within the window, where known.
+    """
+
+    name: str
+    kind: str
+    busy: float
+    work: float
+    backlog: float = 0.0
+    backlog_before: float = 0.0
+    backlog_peak: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Numbers of one scheduler that the rules read; seconds, joules and dollars per task.
+
+    Parameters
+    ----------
+    name, label
+        The scheduler's specification and its name for people.
+    tasks
+        Number of tasks.
+    mean_latency, half_width
+        Mean and half of its 95 % interval; None where there is no interval.
+    mean_time, mean_wait, p99_latency, mean_energy, mean_cost
+        Further means and a quantile; None where unknown.
+    devices, window
+        Load of the devices, and the stretch of time that it is about.
+    device_seconds
+        Busy device seconds per task.
+    split_share, memory_share
+        Share of tasks that were split, and that did not fit into an accelerator's memory.
+    transfer_seconds, transfer_share
+        Seconds of copying per task, and as a share of accelerator time.
+    growing
+        Whether latency keeps growing, so that its mean depends on the length of the run.
+    swing
+        Mean latency of the worst batch over that of the median batch.
+    state, version
+        State and model version of a learned scheduler.
+    drift_at, retrained_at
+        Time of the last drift that was found, and of the model after it.
+    worst_task, task_range
+        The task that waited longest in the window, and the first and last task.
+    """
+
+    name: str
+    label: str
+    tasks: int
+    mean_latency: float | None
+    half_width: float | None = None
+    mean_time: float | None = None
+    mean_wait: float | None = None
+    p99_latency: float | None = None
+    mean_energy: float | None = None
+    mean_cost: float | None = None
+    devices: tuple[DeviceLoad, ...] = ()
+    window: tuple[float, float] | None = None
+    device_seconds: float | None = None
+    split_share: float = 0.0
+    memory_share: float = 0.0
+    transfer_seconds: float = 0.0
+    transfer_share: float = 0.0
+    growing: bool = False
+    swing: float | None = None
+    state: str = "ready"
+    version: int | None = None
+    drift_at: float | None = None
+    retrained_at: float | None = None
+    worst_task: int | None = None
+    task_range: tuple[int, int] | None = None
+
+    @property
+    def reference(self) -> bool:
+        """Whether this is the per-task best, which does not compete."""
+        return self.name.partition("(")[0].strip() == _REFERENCE
+
+    @property
+    def known_label(self) -> str:
+        """The label without its remark on durations; "Per-task best (oracle)" for the reference."""
+        return PER_TASK_BEST if self.reference else self.label.removesuffix(_KNOWS)

@@ -211,7 +211,7 @@ class ProfiledPhysics:
         return platform.class_of
 
     def times(self, workload: Workload, platform: Platform) -> TimeTable:
-        """Return noise-free (whole, fixed) seconds, shape (tasks, columns, 2)."""
+        """Return noise-free (whole, fixed) seconds of the measured curves, shape (tasks, columns, 2)."""
         table = np.zeros((len(workload), len(platform.classes), 2))
         for code, kind in enumerate(workload.kinds):
             rows = np.flatnonzero(workload.kind == code)

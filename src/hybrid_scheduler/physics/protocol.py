@@ -84,7 +84,7 @@ class Slowdown:
     Raises
     ------
     InvalidInputError
-        If a value is out of range.
+        If the factor is not above 1, or the times are not in order.
 
     Examples
     --------

@@ -33,9 +33,9 @@ _BUILTIN_FOLDER = Path(__file__).parent.parent / "profiles"
 
 AnyPath = str | PathLike[str]
 
-
-#: Numbers of a profile that can be read by name.
-_MACHINE_NUMBERS = ("cpu_gpu_ratio", "gpu_fraction", "cpu_memory_bandwidth", "gpu_memory_bandwidth")
+#: Numbers of a point, and of a profile by name, that follow from the measured ones. In a file they are for readers;
+#: they are recomputed and compared when it is loaded.
+_COMPUTED = ("cpu_gpu_ratio", "gpu_fraction", "cpu_memory_bandwidth", "gpu_memory_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,6 @@ class Point:
     def as_dict(self) -> dict[str, Any]:
         """Return the point as a JSON document."""
         return asdict(self) | {name: getattr(self, name) for name in _COMPUTED}
-
-
-#: Written for readers of the file; recomputed and compared when it is loaded.
-_COMPUTED = ("cpu_gpu_ratio", "gpu_fraction", "cpu_memory_bandwidth", "gpu_memory_bandwidth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +197,8 @@ class Profile:
         UnknownNameError
             If there is no such number.
         """
-        if name not in _MACHINE_NUMBERS:
-            raise UnknownNameError("profile", name, _MACHINE_NUMBERS)
+        if name not in _COMPUTED:
+            raise UnknownNameError("profile", name, _COMPUTED)
         value: float | None = getattr(self, name)
         return value
 

@@ -47,13 +47,13 @@ class Kernel(ABC):
     def run(self, inputs: Tensors) -> Tensors:
         """Return the results, on the device of the inputs."""
 
-    @abstractmethod
     def bytes_in(self, size: int) -> int:
-        """Return bytes of the inputs."""
+        """Return bytes of the inputs; by default those of n × n numbers."""
+        return _FLOAT * size**2
 
-    @abstractmethod
     def bytes_out(self, size: int) -> int:
-        """Return bytes of the results."""
+        """Return bytes of the results; by default those of n × n numbers."""
+        return _FLOAT * size**2
 
     @abstractmethod
     def flops(self, size: int) -> float:
@@ -78,28 +78,28 @@ def _normal(*shape: int, generator: Generator) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float32)
 
 
-class _MatMul(Kernel):
-    """Product of two matrices."""
-
-    name = "matmul"
-    summary = "product of two n × n matrices"
+class _TwoMatrices(Kernel):
+    """Kernel with two n × n matrices as its inputs."""
 
     def make(self, size: int, generator: Generator) -> Tensors:
         """Return input data in host memory."""
         return _normal(size, size, generator=generator), _normal(size, size, generator=generator)
 
-    def run(self, inputs: Tensors) -> Tensors:
-        """Return the result, on the device of the inputs."""
-        left, right = inputs
-        return (left @ right,)
-
     def bytes_in(self, size: int) -> int:
         """Return bytes of the inputs."""
         return 2 * _FLOAT * size**2
 
-    def bytes_out(self, size: int) -> int:
-        """Return bytes of the result."""
-        return _FLOAT * size**2
+
+class _MatMul(_TwoMatrices):
+    """Product of two matrices."""
+
+    name = "matmul"
+    summary = "product of two n × n matrices"
+
+    def run(self, inputs: Tensors) -> Tensors:
+        """Return the result, on the device of the inputs."""
+        left, right = inputs
+        return (left @ right,)
 
     def flops(self, size: int) -> float:
         """Return an estimate of the operations."""
@@ -130,10 +130,6 @@ class _Conv(Kernel):
         """Return bytes of the inputs."""
         return _FLOAT * (size**2 + (self.channels * self.width) ** 2)
 
-    def bytes_out(self, size: int) -> int:
-        """Return bytes of the result."""
-        return _FLOAT * size**2
-
     def flops(self, size: int) -> float:
         """Return an estimate of the operations."""
         return 2.0 * self.width**2 * self.channels * size**2
@@ -156,14 +152,6 @@ class _Sort(Kernel):
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
         return (inputs[0].sort().values,)
-
-    def bytes_in(self, size: int) -> int:
-        """Return bytes of the inputs."""
-        return _FLOAT * size**2
-
-    def bytes_out(self, size: int) -> int:
-        """Return bytes of the result."""
-        return _FLOAT * size**2
 
     def flops(self, size: int) -> float:
         """Return an estimate of the operations."""
@@ -188,10 +176,6 @@ class _Reduction(Kernel):
         """Return the result, on the device of the inputs."""
         return (inputs[0].sum(),)
 
-    def bytes_in(self, size: int) -> int:
-        """Return bytes of the inputs."""
-        return _FLOAT * size**2
-
     def bytes_out(self, size: int) -> int:
         """Return bytes of the result."""
         return _FLOAT
@@ -201,28 +185,16 @@ class _Reduction(Kernel):
         return float(size**2)
 
 
-class _Elementwise(Kernel):
+class _Elementwise(_TwoMatrices):
     """Weighted sum of two matrices."""
 
     name = "elementwise"
     summary = "a + 0.5 b of two n × n matrices"
 
-    def make(self, size: int, generator: Generator) -> Tensors:
-        """Return input data in host memory."""
-        return _normal(size, size, generator=generator), _normal(size, size, generator=generator)
-
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
         left, right = inputs
         return (left.add(right, alpha=0.5),)
-
-    def bytes_in(self, size: int) -> int:
-        """Return bytes of the inputs."""
-        return 2 * _FLOAT * size**2
-
-    def bytes_out(self, size: int) -> int:
-        """Return bytes of the result."""
-        return _FLOAT * size**2
 
     def flops(self, size: int) -> float:
         """Return an estimate of the operations."""
@@ -243,10 +215,6 @@ class _Fft(Kernel):
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
         return (torch.fft.rfft2(inputs[0]),)
-
-    def bytes_in(self, size: int) -> int:
-        """Return bytes of the inputs."""
-        return _FLOAT * size**2
 
     def bytes_out(self, size: int) -> int:
         """Return bytes of the result."""
@@ -335,14 +303,6 @@ class _Cholesky(Kernel):
         """Return the result, on the device of the inputs."""
         # The variant that raises on a bad matrix waits for the GPU to find out.
         return (torch.linalg.cholesky_ex(inputs[0]).L,)
-
-    def bytes_in(self, size: int) -> int:
-        """Return bytes of the inputs."""
-        return _FLOAT * size**2
-
-    def bytes_out(self, size: int) -> int:
-        """Return bytes of the result."""
-        return _FLOAT * size**2
 
     def flops(self, size: int) -> float:
         """Return an estimate of the operations."""

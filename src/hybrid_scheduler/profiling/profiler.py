@@ -7,26 +7,29 @@ On machines without the packages of the command line:
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import HybridSchedulerError, InvalidInputError
 from .energy_meters import WINDOW, Meter, cpu_meter, gpu_meter, joules_per_run
 from .hardware_profile import AnyPath, Copies, Method, Point, Profile, Skipped
 from .hardware_profile import save_profile as save
-from .machine_info import Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
+from .machine_info import DEVICE_TYPES, Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
 from .timing import FEWEST_RUNS, Accelerator, RepetitionLimits, Timing, fixed_threads, repeat, timed
 
 if TYPE_CHECKING:
     from .kernels import Kernel, Tensors
 
-DEFAULT_SIZES = (256, 512, 1024, 2048)
+_DEFAULT_SIZES = (256, 512, 1024, 2048)
 #: Called with a description and the number of pairs of kernel and size that are done.
 Progress = Callable[[str, int], None]
 
@@ -103,7 +106,7 @@ class HardwareProfiler:
         self.accelerator = Accelerator(self.gpu.kind) if self.gpu else None
         self.profile_: Profile | None = None
 
-    def profile_range(self, sizes: Sequence[int] = DEFAULT_SIZES) -> Profile:
+    def profile_range(self, sizes: Sequence[int] = _DEFAULT_SIZES) -> Profile:
         """Measure every kernel at every size, small sizes first.
 
         Parameters
@@ -439,9 +442,88 @@ def _gigabytes(count: int) -> str:
     return f"{count / 1e9:.3g} GB"
 
 
+# ------------------------------------------------------------------------------------------ command line
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0 success, 1 failure, 2 bad input, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        return 130
+    except HybridSchedulerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m hybrid_scheduler.profiling.profiler",
+        description="Measure this machine's kernels and write a hardware profile.",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the profile goes")
+    parser.add_argument("--device", default="auto", metavar="NAME", help=" | ".join(DEVICE_TYPES))
+    parser.add_argument("--sizes", type=_sizes, default=[*_DEFAULT_SIZES], metavar="N,N", help="sizes to measure")
+    parser.add_argument("--kernels", type=_names, metavar="A,B", help="kernels to measure, all by default")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop in time")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same data")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="draw figures into this folder")
+    return parser
+
+
+def _sizes(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
+def _run(options: argparse.Namespace) -> int:
+    total = len(options.sizes) * (len(options.kernels) if options.kernels else 8)
+    profiler = HardwareProfiler(
+        options.device,
+        kernels=options.kernels,
+        threads=options.threads,
+        budget=options.budget,
+        seed=options.seed,
+        progress=lambda what, done: print(f"[{done}/{total}] {what}", file=sys.stderr, flush=True),
+    )
+    profile = profiler.profile_range(options.sizes)
+    profiler.save_profile(options.out)
+    for line in _lines(profile):
+        print(line)
+    if options.plots is not None:
+        from .profile_plots import save_plots
+
+        for path in save_plots(profile, options.plots):
+            print(f"wrote {path}", file=sys.stderr)
+    return 0
+
+
+def _lines(profile: Profile) -> list[str]:
+    """Return a table of milliseconds per point."""
+    head = f"{'kernel':12s}{'size':>8s}{'cpu ms':>12s}{'gpu ms':>12s}{'kernel ms':>12s}{'ratio':>10s}{'gpu J':>10s}"
+    return [head, *map(_line, profile.points), *(f"skipped {one}" for one in _skipped(profile))]
+
+
+def _line(point: Point) -> str:
+    gpu = point.gpu_seconds
+    milliseconds = (point.cpu_seconds, gpu.pageable if gpu else None, point.gpu_kernel_seconds)
+    cells = [f"{1e3 * timing.median:12.4f}" if timing else f"{'-':>12s}" for timing in milliseconds]
+    others = (point.cpu_gpu_ratio, point.gpu_joules)
+    cells += [f"{value:10.3g}" if value is not None else f"{'-':>10s}" for value in others]
+    return f"{point.kernel:12s}{point.size:8d}" + "".join(cells)
+
+
+def _skipped(profile: Profile) -> list[str]:
+    return [f"{one.kernel} {one.size} on {one.device}: {one.reason}" for one in profile.skipped]
+
+
 if __name__ == "__main__":
-    import sys
-
-    from .profiler_cli import main
-
     sys.exit(main())

@@ -26,6 +26,7 @@ from .figure_style import (
     look_of,
     new_figure,
     style_context,
+    three_digits,
 )
 
 if TYPE_CHECKING:
@@ -233,11 +234,3 @@ def rolling_mean(values: Floats, window: int) -> Floats:
     sums: Floats = totals[window:] - totals[:-window]
     means: Floats = np.divide(sums, seen, out=np.full(len(sums), np.nan), where=seen > 0)
     return means
-
-
-def three_digits(value: float) -> str:
-    """Return three significant digits with thousands separators: 1.02, 23.4, 1,230."""
-    if value == 0 or not np.isfinite(value):
-        return f"{value:g}"
-    digits = max(0, 2 - int(np.floor(np.log10(abs(float(f"{value:.2e}"))))))
-    return f"{float(f'{value:.2e}'):,.{digits}f}"

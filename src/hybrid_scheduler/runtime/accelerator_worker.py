@@ -39,6 +39,9 @@ _NAP = 0.005
 #: Seconds between two looks while a thread waits for one of several futures.
 _SHORT_NAP = 0.0005
 
+#: Types of results in which arrays are looked for.
+_CONTAINERS = (list, tuple, dict)
+
 #: A task that was started: its future, and the events before and after it.
 _Started = tuple["TaskFuture", Any, Any]
 
@@ -71,6 +74,8 @@ class AcceleratorWorker:
         self.lost: str | None = None
         #: Wakes the second thread; whether it waits for a task to be started; whether it ends after the last one.
         self._wake, self._resting, self._closing = threading.Event(), False, False
+        #: Whether a thread waits for a task that the second thread is to end.
+        self._hurried = False
         #: Set when the first thread has prepared the device.
         self.ready = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -113,17 +118,19 @@ class AcceleratorWorker:
             self._starting.release()
         return True
 
-    def backlog(self) -> float:
-        """Return the expected seconds of all tasks here that are not complete; infinite if the device is lost."""
+    def backlog(self, limit: float = 0.0) -> float:
+        """Return the expected seconds of all tasks here that are not complete; infinite if the device is lost.
+
+        The device is not asked what is complete if that cannot matter, because the answer is below the limit.
+        """
         if self.lost is not None:
             return math.inf
         try:
             newest = self._started[-1]
         except IndexError:
             return self._queued
-        if self._is_complete(newest[2]):
-            return self._queued
-        return self._queued + max(newest[0].predicted, self._busy_until - self._graph.clock())
+        most = self._queued + max(newest[0].predicted, self._busy_until - self._graph.clock())
+        return most if most < limit or not self._is_complete(newest[2]) else self._queued
 
     @property
     def waiting(self) -> int:
@@ -137,6 +144,7 @@ class AcceleratorWorker:
             if one is not None:
                 self._finish(*one)
         else:
+            self._hurried = True
             self._wake.set()
 
     def end_if_complete(self, node: TaskFuture) -> None:
@@ -243,27 +251,31 @@ class AcceleratorWorker:
     def _launch(self, node: TaskFuture) -> None:
         accelerator, graph, space, handles = self.accelerator, self._graph, self._space, node.handles
         directory = graph.directory
-        began = time.perf_counter()
+        began = 0.0
         missing = 0
         for one in handles:
             if space not in one.copies:
                 missing += one.nbytes
         if missing:
+            began = time.perf_counter()
             directory.hold(handles, space)
+        on_accelerator = directory.on_accelerator
         try:
-
-            def here(value: Any) -> Any:
-                return directory.on_accelerator(value, space) if type(value) is DataHandle else value
-
-            args = tuple([here(one) for one in node.args]) if node.flat else replaced(node.args, here)
-            kwargs = replaced(node.kwargs, here) if node.kwargs else {}
-            copying = time.perf_counter() - began if missing else 0.0
+            if node.flat:
+                args = tuple([on_accelerator(one, space) if type(one) is DataHandle else one for one in node.args])
+                kwargs: dict[str, Any] = {}
+            else:
+                args, kwargs = replaced(
+                    (node.args, node.kwargs),
+                    lambda one: on_accelerator(one, space) if type(one) is DataHandle else one,
+                )
             if missing:
-                self._note_copy(node, missing, copying)
-            start = accelerator.mark()
+                self._note_copy(node, missing, time.perf_counter() - began)
+            start = accelerator.mark() if missing or node.measured else None
             node.started, node.entered = graph.clock(), True
             result = accelerator.run(node.function.gpu, args, kwargs)
-            node.in_function = copying + graph.clock() - node.started
+            if node.measured:
+                node.in_function = node.transfer + graph.clock() - node.started
             end = accelerator.mark()
         finally:
             if missing:
@@ -275,10 +287,7 @@ class AcceleratorWorker:
             return directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
 
         node.device_class = accelerator.device_class
-        if accelerator.holds(result):
-            value: Any = directory.made(result, space, tensor=node.tensor, event=end)
-        else:
-            value = replaced(result, made)
+        value = replaced(result, made) if isinstance(result, _CONTAINERS) else made(result)
         try:
             check_result(graph.placement, node, value)
         except Exception as error:
@@ -292,7 +301,10 @@ class AcceleratorWorker:
         node.args = node.kwargs = None
         node.handles = [one for one in handles if HOST in one.copies]
         graph.launched(node, value)
+        node.unshared = False
         self._started.append((node, start, end))
+        if node.awaited:
+            self._hurried = True
         if (node.awaited or self._resting) and not self._wake.is_set():
             self._wake.set()
 
@@ -320,6 +332,7 @@ class AcceleratorWorker:
     # ---------------------------------------------------------------- ending tasks
 
     def _complete(self) -> None:
+        watched = False
         while not self._closing or self._started:
             if not self._started:
                 self._resting = True
@@ -327,10 +340,10 @@ class AcceleratorWorker:
                     self._wake.wait()
                 self._resting = False
             self._wake.clear()
-            awaited, watched = self._asked_for()
-            if not awaited and not self._closing:
+            if not self._hurried and not self._closing:  # tasks that were just started are left alone
                 self._wake.wait(_SHORT_NAP if watched else _NAP)
-                awaited, watched = self._asked_for()
+            self._hurried = False
+            awaited, watched = self._asked_for()
             wait = awaited or self._closing
             quiet = self._graph.clock() - self._started_at > _NAP
             if wait or watched or quiet:
@@ -372,7 +385,10 @@ class AcceleratorWorker:
         try:
             self.accelerator.finish(end)
             node.finished = self._graph.clock()
-            node.seconds = self.accelerator.seconds(start, end, node.finished - node.started)
+            if node.measured:
+                node.seconds = self.accelerator.seconds(start, end, node.finished - node.started)
+            else:
+                node.seconds = node.predicted
         except Exception as error:
             self._lose(f"{self.accelerator.name} failed: {type(error).__name__}: {error}"[:200])
             self._graph.fail(node, error)

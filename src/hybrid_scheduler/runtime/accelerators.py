@@ -118,7 +118,11 @@ class TorchAccelerator:
             self._compute = self._torch.cuda.default_stream(self.where)
             self._raw = self._compute.cuda_stream
             self._event = self._torch.cuda.Event
-            self._current = getattr(self._torch._C, "_cuda_getCurrentRawStream", None)
+            inner = self._torch._C  # torch's own functions check each time whether CUDA was started
+            self._current: Callable[[int], int] | None = getattr(inner, "_cuda_getCurrentRawStream", None)
+            self._current_device: Callable[[], int] = getattr(
+                inner, "_cuda_getDevice", self._torch.cuda.current_device
+            )
             self._copies = self._torch.cuda.Stream(self.where)
             self._downloads = self._torch.cuda.Stream(self.where)
         # The executor never writes to arrays that it reads through a tensor.
@@ -235,7 +239,9 @@ class TorchAccelerator:
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Start a function on the compute stream."""
-        with self._in_stream():
+        if not self._cuda or self._is_current():
+            return function(*args, **kwargs)
+        with self._torch.cuda.stream(self._compute):
             return function(*args, **kwargs)
 
     def _in_stream(self) -> AbstractContextManager[Any]:
@@ -250,9 +256,7 @@ class TorchAccelerator:
     def _is_current(self) -> bool:
         """Return whether the calling thread uses the compute stream of this GPU."""
         current, index = self._current, self._device.index
-        return bool(
-            current is not None and current(index) == self._raw and self._torch.cuda.current_device() == index
-        )
+        return current is not None and current(index) == self._raw and self._current_device() == index
 
     def recover(self) -> None:
         """Free what torch's allocator keeps for later."""

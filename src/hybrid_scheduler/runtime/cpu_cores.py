@@ -59,6 +59,13 @@ class CpuCores:
         """Find the BLAS libraries now, so that no task waits for the search."""
         _blas_libraries(_loaded_blas())
 
+    def limited(self, threads: int | None) -> int:
+        """Let BLAS use so many threads for a task of the calling thread, and return their number; None for all."""
+        if threads is None:
+            return self.cores
+        self._limits.apply(threads, None)
+        return threads
+
     def put(self, task: CoreTask, threads: int | None = None) -> None:
         """Add a task; `threads` fixes the threads that BLAS and torch may use for it."""
         self._queue.put((task, threads), task.rank)

@@ -27,7 +27,7 @@ import numpy as np
 from ..core import Device, InvalidInputError, Platform, Workload, cpu
 from ..core.outcome import RAN
 from ..core.ulid import UlidGenerator
-from ..live.batch_records import ResultColumns
+from ..live.journal import ResultColumns
 from ..live.measured_run import MOST_TASKS, MeasuredRun, measured_to_json
 
 if TYPE_CHECKING:

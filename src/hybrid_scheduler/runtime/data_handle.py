@@ -10,7 +10,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -25,10 +25,22 @@ HOST = 0
 _serials = itertools.count()
 
 
-@functools.cache
-def _name_of(dtype: Any) -> str:
-    """Return the name of an element type, which is the same for NumPy and torch."""
-    return str(dtype).removeprefix("torch.")
+@functools.lru_cache(maxsize=4096)
+def _sizes_of(shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, str], tuple[float, ...]]:
+    """Return rank and type, whose name is the same for NumPy and torch, and the logarithms of the dimensions."""
+    return (len(shape), str(dtype).removeprefix("torch.")), tuple([math.log1p(n) for n in shape])
+
+
+class _Resident(weakref.ref["DataHandle"]):
+    """Reference to an array that has a copy in a memory space."""
+
+    __slots__ = ("nbytes", "serial", "space")
+
+    def __init__(self, handle: DataHandle, _: Any, space: int) -> None:
+        self.serial, self.space, self.nbytes = handle.serial, space, handle.nbytes
+
+    def __new__(cls, handle: DataHandle, gone: Any, _: int) -> Self:
+        return super().__new__(cls, handle, gone)
 
 
 class DataLostError(DeviceLostError):
@@ -47,8 +59,6 @@ class DataHandle:
         The array by memory space: 0 is main memory, i + 1 is accelerator number i.
     shape : tuple of int
         Its shape.
-    dtype : str
-        Name of its element type.
     nbytes : int
         Its bytes.
     tensor : bool
@@ -63,7 +73,6 @@ class DataHandle:
         "_lock",
         "call_sizes",
         "copies",
-        "dtype",
         "events",
         "nbytes",
         "saved",
@@ -79,10 +88,9 @@ class DataHandle:
         self.serial = next(_serials)
         self.copies: dict[int, Any] = {space: array}
         self.shape: tuple[int, ...] = tuple(array.shape)
-        self.dtype = _name_of(array.dtype)
         self.nbytes = int(array.nbytes)
         #: Rank and type, and the logarithms of the dimensions, as in `CallSizes`.
-        self.call_sizes = (len(self.shape), self.dtype), tuple(math.log1p(n) for n in self.shape)
+        self.call_sizes = _sizes_of(self.shape, array.dtype)
         self.tensor = tensor
         self.saved: dict[int, float] = {}
         #: For a copy that an accelerator is still writing: the event that tells when it is complete.
@@ -93,6 +101,11 @@ class DataHandle:
     def __repr__(self) -> str:
         where = ", ".join(self._directory.name(space) for space in sorted(self.copies))
         return f"<DataHandle {self.dtype}{list(self.shape)} in {where}>"
+
+    @property
+    def dtype(self) -> str:
+        """Name of its element type."""
+        return self.call_sizes[0][1]
 
     @property
     def ndim(self) -> int:
@@ -147,13 +160,11 @@ class DataDirectory:
     def __init__(self, accelerators: Sequence[AcceleratorBackend]) -> None:
         self.accelerators = accelerators
         self._lock = threading.RLock()
-        #: By space: the arrays that have a copy there, least recently used first, with their bytes.
-        self._resident: list[OrderedDict[int, tuple[weakref.ref[DataHandle], int]]] = [
-            OrderedDict() for _ in range(len(accelerators) + 1)
-        ]
+        #: By space: the arrays that have a copy there, least recently used first.
+        self._resident: list[OrderedDict[int, _Resident]] = [OrderedDict() for _ in range(len(accelerators) + 1)]
         self._bytes = [0] * (len(accelerators) + 1)
         #: Handles that are gone. Python may drop one at any point, so this is noted here and handled later.
-        self._gone: deque[tuple[int, int]] = deque()
+        self._gone: deque[_Resident] = deque()
         #: Handles of arrays that the program passed itself, while tasks that use them are under way.
         self._borrowed: weakref.WeakValueDictionary[int, DataHandle] = weakref.WeakValueDictionary()
         self.evicted = self.written_back = self.copied = 0
@@ -290,7 +301,7 @@ class DataDirectory:
     def _candidates(self, space: int) -> list[DataHandle]:
         with self._lock:
             self._sweep()
-            found = [ref() for ref, _ in self._resident[space].values()]
+            found = [ref() for ref in self._resident[space].values()]
             return [one for one in found if one is not None and not one.users.get(space)]
 
     def _drop(self, handle: DataHandle, space: int) -> int:
@@ -307,7 +318,7 @@ class DataDirectory:
     def lose(self, space: int) -> None:
         """Forget all copies of a device that is lost; arrays without another copy are lost with it."""
         with self._lock:
-            for ref, _ in list(self._resident[space].values()):
+            for ref in list(self._resident[space].values()):
                 handle = ref()
                 if handle is not None:
                     handle.copies.pop(space, None)
@@ -315,16 +326,17 @@ class DataDirectory:
             self._bytes[space] = 0
 
     def _enter(self, handle: DataHandle, space: int) -> None:
-        self._sweep()
-        key, gone = (handle.serial, space), self._gone
-        self._resident[space][handle.serial] = weakref.ref(handle, lambda _: gone.append(key)), handle.nbytes
+        if self._gone:
+            self._sweep()
+        self._resident[space][handle.serial] = _Resident(handle, self._gone.append, space)
         self._bytes[space] += handle.nbytes
 
     def _sweep(self) -> None:
         while self._gone:
-            self._leave(*self._gone.popleft())
+            one = self._gone.popleft()
+            self._leave(one.serial, one.space)
 
     def _leave(self, serial: int, space: int) -> None:
         entry = self._resident[space].pop(serial, None)
         if entry is not None:
-            self._bytes[space] -= entry[1]
+            self._bytes[space] -= entry.nbytes

@@ -35,15 +35,21 @@ _SHADOW_SHARE, _SHADOW_SECONDS = 0.1, 5e-4
 _LATE_SHADOW = 0.02
 #: How many times as long as on a GPU a call is expected to take on a CPU that has not run it.
 _SLOW_CPU = 10.0
-#: Choices are kept for the next calls of the same sizes with data in the same places: for so many calls that are
-#: too short to choose, for so many where one device is so many times as fast as the others, and for so many else.
-_MOST_FIXED, _FIXED_USES, _CLEAR_USES, _CLEARLY, _USES = 1_000, 1_000, 64, 2.0, 16
+#: Cases whose choice is kept, the calls for which one that is too short to choose is kept, and others are.
+_MOST_KEPT, _FIXED_USES, _USES = 1_000, 1_000, 64
+#: Of calls whose choice is kept, the first few are measured, one in so many after them, and all that take so many
+#: seconds.
+_MEASURED_FIRST, _MEASURED_EVERY, _MEASURED_FROM = 4, 8, 1e-3
+#: How far (in ln) the learned run time may be from the expected one before a kept choice is dropped.
+_MOST_MOVED = 1.0
 #: Seconds that overheads are taken for until they have been measured, and within which factor of that they stay: of
 #: choosing, of a call that the submitting thread runs or starts, and of handing a call to a core and its result
 #: back.
 _CHOOSING, _IN_PLACE, _HAND_OVER, _MOST_OFF = 30e-6, 30e-6, 200e-6, 10.0
 #: Weight of the newest overhead in its mean, and how many times the mean one may count for.
 _NEWEST, _OUTLIER = 0.1, 3.0
+#: Expected seconds below which a call on the CPU gets one core while there are accelerators.
+_ONE_CORE_BELOW = 2e-3
 #: Most bytes that are copied to main memory for a measurement on the CPU.
 _MOST_FETCHED = 1 << 20
 #: Bytes per second of a link, until copies have been measured.
@@ -125,12 +131,27 @@ _CPU_ONLY = Choice(HOST, 0.0, "there is no other device", ())
 
 
 @dataclass(slots=True)
-class _KeptChoice:
-    """A choice that is kept: for how many further calls, and up to which queue of its device, in seconds."""
+class KeptChoice:
+    """Choice for the next calls with arguments of about the same sizes and arrays in the same places.
 
-    choice: Choice
+    Attributes
+    ----------
+    sizes : CallSizes
+        Sizes of the first such call, which stand for those of the others.
+    options : list
+        Devices with what a call takes there apart from the queue, in seconds; the shortest first.
+    uses : int
+        For how many further calls it is kept.
+    """
+
+    sizes: CallSizes
+    options: list[tuple[float, int, Choice]]
     uses: int
-    queue: float
+    used: int = 0
+
+    def measures(self, choice: Choice) -> bool:
+        """Return whether the call that uses it now is measured; of many short calls a few are enough."""
+        return self.used <= _MEASURED_FIRST or self.used % _MEASURED_EVERY == 0 or choice.predicted > _MEASURED_FROM
 
 
 @dataclass(slots=True)
@@ -151,9 +172,8 @@ class FunctionFacts:
         Runs so far by device class; the first one includes loading and planning.
     seconds : float
         Measured seconds of all its runs.
-    fixed : dict
-        By the sizes of a call and the places of its data: the choice that is kept for the next calls, for how many,
-        and up to which queue of its device.
+    kept : dict
+        By the case of a call, which is what its arguments say: the choice that is kept for the next such calls.
     shadows : bool
         Whether calls that run on an accelerator may be measured on the CPU as well.
     shadow_seconds : float
@@ -169,18 +189,28 @@ class FunctionFacts:
     unusable: dict[str, str] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    fixed: dict[tuple[CallSizes, tuple[object, ...]], _KeptChoice] = field(default_factory=dict)
+    kept: dict[tuple[object, ...], KeptChoice] = field(default_factory=dict)
     shadows: bool = True
     shadow_seconds: float = 0.0
     forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
 
 
 class AcceleratorState(NamedTuple):
-    """Accelerator as the placement sees it: its name, its class, and its queue in seconds (infinite if lost)."""
+    """Accelerator as the placement sees it.
+
+    Attributes
+    ----------
+    name, device_class : str
+        Its name and its class.
+    backlog : callable
+        Returns its queue in seconds, infinite if it is lost; a value below the limit that it is given may be rough.
+    capacity : float
+        Bytes of arrays that are kept there at most.
+    """
 
     name: str
     device_class: str
-    backlog: Callable[[], float]
+    backlog: Callable[..., float]
     capacity: float
 
 
@@ -223,50 +253,104 @@ class DevicePlacement:
             found = self.facts[key] = FunctionFacts()
         return found
 
+    def repeated(self, kept: KeptChoice) -> Choice | None:
+        """Return the kept choice of a device by the present queues; None if it must be considered again."""
+        if kept.uses <= 0:
+            return None
+        kept.uses -= 1
+        kept.used += 1
+        options = kept.options
+        best, _, chosen = options[0]
+        if len(options) == 1:
+            best += self._queue(chosen.space, math.inf)
+            return chosen if best < math.inf else None
+        best += self._queue(chosen.space, options[1][0] - best)
+        for seconds, space, choice in options[1:]:
+            if seconds >= best:
+                break
+            end = seconds + self._queue(space, best - seconds)
+            if end < best:
+                best, chosen = end, choice
+        return chosen if best < math.inf else None
+
+    def _queue(self, space: int, limit: float) -> float:
+        """Return the seconds of a device's queue; what is certainly below the limit may be any value below it."""
+        if space != HOST:
+            return self._accelerators[space - 1].backlog(limit)
+        return 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
+
     def choose(self, call: TaskFuture) -> Choice:
-        """Return the decision for a call whose inputs are known."""
+        """Return the decision for a call whose inputs are known, and keep it for further such calls."""
         if not self._accelerators:
             known = self._on_cpu(call)
-            return _CPU_ONLY if known is None else _CPU_ONLY._replace(predicted=known.seconds)
-        facts = self.facts_of(call.key or call.function.key)
-        case = call.sizes, tuple([tuple(one.copies) for one in call.handles])
-        kept = facts.fixed.get(case)
-        if kept is not None and kept.uses > 0:
-            choice = kept.choice
-            if choice.space == HOST or self._accelerators[choice.space - 1].backlog() <= kept.queue:
-                kept.uses -= 1
-                return choice
+            if known is None:
+                return _CPU_ONLY
+            choice = _CPU_ONLY._replace(predicted=known.seconds)
+            self._keep(call, [(0.0, HOST, choice)], _USES)
+            return choice
         began = time.perf_counter()
         choice = self._consider(call)
-        uses, queue = self._uses(call, choice)
+        options, uses = self._options(call, choice)
         self.choosing.note(time.perf_counter() - began)
         if uses:
-            if uses == _FIXED_USES or queue < self.choosing.seconds:
+            if uses == _FIXED_USES:
                 text = f"choosing takes {self.choosing.seconds * 1e6:.0f} µs, longer than it could gain"
                 choice = choice._replace(reason=f"{text}: the better fixed device")
-            if len(facts.fixed) >= _MOST_FIXED:
-                facts.fixed.clear()
-            facts.fixed[case] = _KeptChoice(choice, uses, queue)
+                options = [(0.0, choice.space, choice)]
+            self._keep(call, options, uses)
         return choice
 
-    def _uses(self, call: TaskFuture, choice: Choice) -> tuple[int, float]:
-        """Return for how many further calls a choice is kept, and up to which queue of its device."""
+    def _keep(self, call: TaskFuture, options: list[tuple[float, int, Choice]], uses: int) -> None:
+        if call.case is None:
+            return
+        kept = self.facts_of(call.key or call.function.key).kept
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
+        before = kept.get(call.case)
+        kept[call.case] = KeptChoice(call.sizes, options, uses, before.used if before is not None else 0)
+
+    def _options(self, call: TaskFuture, choice: Choice) -> tuple[list[tuple[float, int, Choice]], int]:
+        """Return the devices between which queues decide for further such calls, and for how many of them."""
         if call.trial is not None or call.shadow is Shadow.NOW or not choice.candidates:
-            return 0, 0.0
-        if len(choice.candidates) > 2:  # queues of several accelerators are compared for every call
-            return 0, 0.0
-        here, there = choice.candidates if choice.space == HOST else reversed(choice.candidates)
-        best, other = here.end, there.end
+            return [], 0
+        known = self._on_cpu(call) if choice.space == HOST else self._on_accelerator(call, choice.space)
+        if known is None or not known.warm:
+            return [], 0
+        spaces = {"cpu": HOST} | {one.name: space for space, one in enumerate(self._accelerators, 1)}
+        on_cpu, *others = choice.candidates
         if choice.space == HOST:
-            if choice.predicted < there.overhead:
-                return _FIXED_USES, math.inf
+            if choice.predicted < min(one.overhead for one in others):
+                return [(0.0, HOST, choice)], _FIXED_USES
             # A call that would be faster elsewhere with its arrays in place must be counted every time.
             # A device that was not measured for such a call may be tried once its arrays are worth the transfer.
-            if other - there.transfer < best or not there.known or not self._cores.has_free_core:
-                return 0, 0.0
-        elif self._on_cpu(call) is None:  # no queue sends it to a CPU that has never run it
-            return _USES, math.inf
-        return _CLEAR_USES if other > _CLEARLY * best else _USES, here.wait + max(0.0, other - best)
+            if any(one.end - one.transfer < on_cpu.end or not one.known for one in others):
+                return [], 0
+        options = []
+        for one in choice.candidates:
+            space = spaces[one.device]
+            # No queue sends a call to a CPU that has never run it.
+            measured = self._on_cpu(call) is not None if space == HOST else one.known
+            if measured or space == choice.space:
+                options.append((one.end - one.wait, space, choice._replace(space=space, predicted=one.run)))
+        return sorted(options, key=lambda one: one[0]), _USES
+
+    def renew(self, call: TaskFuture) -> None:
+        """Bring a kept choice up to date with what was learned from a call; drop it if that is far from it."""
+        facts = self.facts_of(call.function.key)
+        kept = facts.kept.get(call.case) if call.case is not None else None
+        known = self.durations.estimate(call.function.key, call.device_class, call.sizes)
+        if kept is None or known is None or call.case is None:
+            return
+        options = []
+        for end, space, choice in kept.options:
+            assumed = choice.predicted
+            if space == call.space:
+                if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MOST_MOVED:
+                    facts.kept.pop(call.case, None)
+                    return
+                end, choice = end + known.seconds - assumed, choice._replace(predicted=known.seconds)
+            options.append((end, space, choice))
+        kept.options = sorted(options, key=lambda one: one[0])
 
     def _consider(self, call: TaskFuture) -> Choice:
         """Return the decision from the present queues and transfers."""
@@ -281,8 +365,8 @@ class DevicePlacement:
             and one.backlog() < math.inf
         ]
         estimates = {HOST: self._on_cpu(call)}
-        for space, one in usable:
-            estimates[space] = self.durations.estimate(function.key, one.device_class, call.sizes)
+        for space, _ in usable:
+            estimates[space] = self._on_accelerator(call, space)
         if not usable:
             known = estimates[HOST]
             reason = next(iter(facts.unusable.values()), "only the CPU can run it")
@@ -317,6 +401,18 @@ class DevicePlacement:
         """
         return 0.0 < seconds < self.hand_over.seconds
 
+    def threads_for(self, call: TaskFuture) -> int | None:
+        """Return 1 for a short call that was measured on one core, beside accelerators; else None.
+
+        Threads of a BLAS library keep their cores busy for tens of milliseconds after a call, which slows down the
+        thread that starts calls on accelerators.
+        """
+        if self._accelerators and call.key is not None:
+            known = self.durations.estimate(call.key, ONE_CORE, call.sizes)
+            if known is not None and known.distance <= NEAR and known.seconds < _ONE_CORE_BELOW:
+                return 1
+        return None
+
     def must_wait(self, call: TaskFuture) -> bool:
         """Return whether a call should wait for the first measurement of its function, which is under way.
 
@@ -348,6 +444,9 @@ class DevicePlacement:
         """Return the estimate for the CPU: with all cores if nothing else runs there, else with one."""
         first, second = (ALL_CORES, ONE_CORE) if self._cores.is_idle else (ONE_CORE, ALL_CORES)
         return self._estimate_on_cpu(call.function.key, call.sizes, first, second)
+
+    def _on_accelerator(self, call: TaskFuture, space: int) -> DurationEstimate | None:
+        return self.durations.estimate(call.function.key, self._accelerators[space - 1].device_class, call.sizes)
 
     def _estimate_on_cpu(self, key: str, sizes: CallSizes, first: str, second: str) -> DurationEstimate | None:
         """Return the estimate for the first class, unless calls of the second one were nearer in size."""

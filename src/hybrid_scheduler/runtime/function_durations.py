@@ -16,7 +16,10 @@ import numpy as np
 
 from .task_function import CallSizes
 
-#: Weight of the newest run in the mean of its size.
+#: Weight of the newest run in the mean of its size: of one that was faster than the mean or confirms that runs
+#: became far slower, and of another slower one. Runs are slower for many reasons that pass, such as cold caches.
+_FASTER, _SLOWER = 0.6, 0.2
+#: Weight of the newest run in a function's typical seconds.
 _NEWEST = 0.3
 #: A run that took this many times the mean was disturbed, unless the next one takes as long.
 _DISTURBED = 3.0
@@ -66,7 +69,8 @@ class _Calls:
         self._matrix[0, 0] = 1e-3  # nothing is assumed about the speed itself
         self._vector = np.zeros(dimensions + 1)
         self.weights: tuple[float, ...] = ()
-        self.disturbed = False
+        #: Sizes whose newest run took far longer than the ones before.
+        self.disturbed: set[tuple[float, ...]] = set()
 
     def add(self, call: CallSizes, seconds: float, *, first: bool) -> None:
         found, log = self.means.get(call.sizes), math.log(seconds)
@@ -77,11 +81,12 @@ class _Calls:
         if found is None or found[1] == 0:
             self._keep(call.sizes, (log, 1, call.nbytes))
         else:
-            if log > found[0] + math.log(_DISTURBED) and not self.disturbed:
-                self.disturbed = True
+            confirmed = call.sizes in self.disturbed
+            if log > found[0] + math.log(_DISTURBED) and not confirmed:
+                self.disturbed.add(call.sizes)  # or a kernel was loaded, which each size may need once
                 return
-            self.disturbed = False
-            weight = max(_NEWEST, 1.0 / (found[1] + 1))
+            self.disturbed.discard(call.sizes)
+            weight = _FASTER if log < found[0] or confirmed else _SLOWER
             self.means[call.sizes] = found[0] + weight * (log - found[0]), found[1] + 1, call.nbytes
             if found[1] > 8:  # the regression has heard enough of this size
                 return
@@ -93,7 +98,8 @@ class _Calls:
     def _keep(self, sizes: tuple[float, ...], mean: tuple[float, int, int]) -> None:
         if sizes not in self.means and len(self.means) >= _MOST_SIZES:
             means = dict(self.means)
-            means.pop(next(iter(means)))
+            self.disturbed.discard(oldest := next(iter(means)))
+            means.pop(oldest)
             self.means = means
         self.means[sizes] = mean
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core import Device, Knowledge, Online, Outcome, Platform, Setting, Task, View, cpu
-from ..core.scheduler_protocols import Links
+from ..core import Device, Knowledge, Links, Online, Outcome, Platform, Setting, Task, View, cpu
 from ..physics import Tariff, dollars_per_second
 from .cpu_cores import CpuCores
 from .data_handle import HOST
@@ -36,7 +35,7 @@ class _LearnedTimes:
 
     @property
     def links(self) -> Links:
-        """Transfers are part of the queues that a view shows."""
+        """A view shows when transfers would end: none are left to the scheduler."""
         return Links(np.zeros(len(self._platform.devices)), 0.0, 0.0)
 
     def table(self, workload: Workload) -> TimeTable:
@@ -51,8 +50,8 @@ class _LearnedTimes:
 class RegistryPlacement(DevicePlacement):
     """DevicePlacement by an online scheduler of the registry.
 
-    The scheduler sees each device's queue with the transfers that this call would need added to it, so that every
-    scheduler takes into account where data is. One that knows durations is given the learned ones.
+    The scheduler sees the queue of each device, and when the data that the call needs would be there: copies run
+    beside the calls before it. One that knows durations is given the learned ones.
 
     Parameters
     ----------
@@ -97,11 +96,13 @@ class RegistryPlacement(DevicePlacement):
         names = {one.device: one for one in plain.candidates}
         now = time.perf_counter() - self._began
         free_at = np.full(len(self.platform.devices), now + 1e9)
+        ready_at = np.full(len(free_at), now)
         seconds = np.full((len(free_at), 2), 1e9)
         for index, device in enumerate(self.platform.devices):
             one = names.get(device.name)
             if one is not None:
-                free_at[index] = now + one.wait + one.transfer + one.overhead
+                free_at[index] = now + one.wait + one.overhead
+                ready_at[index] = now + one.overhead + one.transfer
                 seconds[index] = one.run, 0.0
         task = Task(
             call.number,
@@ -113,7 +114,7 @@ class RegistryPlacement(DevicePlacement):
         )
         with self._lock:
             self._times.current = seconds
-            decision = self._scheduler.decide(task, View(now, free_at, self.platform))
+            decision = self._scheduler.decide(task, View(now, free_at, self.platform, ready_at))
         chosen = decision.device if decision.fraction >= 0.5 else HOST
         one = names.get(self.platform.devices[chosen].name)
         if one is None:  # a device that cannot take this call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import statistics
 import threading
 import time
 from collections import deque
@@ -15,7 +16,7 @@ import numpy as np
 
 from ..core import InvalidInputError
 from .data_handle import HOST, DataHandle
-from .device_placement import ALL_CORES, ONE_CORE, DevicePlacement
+from .device_placement import ALL_CORES, ONE_CORE, DevicePlacement, FunctionFacts
 from .task_function import flattened, is_array, is_tensor, replaced
 from .task_future import TaskFuture
 
@@ -43,7 +44,8 @@ class CallRecord(NamedTuple):
     submitted, started, finished : float
         When it was submitted, when its run began, when it was complete.
     seconds, predicted : float
-        Measured and expected seconds of the run.
+        Measured and expected seconds of the run. Of many similar short calls some are measured; for the others both
+        are the expected ones.
     transfer : float
         Seconds that copying its inputs took.
     nbytes, copied : int
@@ -96,18 +98,21 @@ class CpuRunner:
             following.tasks = before
 
     def _run_here(self, node: TaskFuture, threads: int) -> None:
-        if not node.begin():
+        if node.unshared:
+            node.begin_unshared()
+        elif not node.begin():
             return
         graph, learns = self._graph, node.key is not None
         try:
             args, kwargs = node.args, node.kwargs
             function = node.function
             if learns:
-                began = time.perf_counter()
-                change = _on_host(graph, tensor=node.tensor)
-                args, kwargs = replaced(args, change), replaced(kwargs, change)
+                if node.handles:
+                    began = time.perf_counter()
+                    change = _on_host(graph, tensor=node.tensor)
+                    args, kwargs = replaced(args, change), replaced(kwargs, change)
+                    node.transfer = time.perf_counter() - began
                 function = function.cpu
-                node.transfer = time.perf_counter() - began
             elif node.depends:
                 args, kwargs = replaced(args, _as_result), replaced(kwargs, _as_result)
             if not learns:
@@ -120,7 +125,7 @@ class CpuRunner:
             result = function(*args, **kwargs)
             node.finished = graph.clock()
             node.seconds = node.finished - node.started
-            value = replaced(result, lambda one: self._made(one, node))
+            value = None if result is None else replaced(result, lambda one: self._made(one, node))
             node.device_class = _class_of_cores(graph, threads)
             check_result(graph.placement, node, value)
         except BaseException as error:
@@ -223,7 +228,7 @@ class ShadowTrial:
             self._args, self._kwargs = replaced(node.args, _copied), replaced(node.kwargs, _copied)
         self.may_use_torch = node.may_use_torch
         self.key, self.sizes = node.function.key, node.sizes
-        #: Shortest measured seconds; infinite if it failed or did not run.
+        #: Median of the measured seconds; infinite if it failed or did not run.
         self.seconds, self.device_class = math.inf, ONE_CORE
         #: Seconds that all its runs took.
         self.spent = 0.0
@@ -236,12 +241,12 @@ class ShadowTrial:
         try:
             change = _on_host(graph, tensor=self._tensor)
             args, kwargs = replaced(self._args, change), replaced(self._kwargs, change)
-            for _ in range(_SHADOW_RUNS):
+            times: list[float] = []
+            while len(times) < _SHADOW_RUNS and min(times, default=0.0) <= _SHORT_SHADOW:
                 began = time.perf_counter()
                 self._function.cpu(*args, **kwargs)
-                self.seconds = min(self.seconds, time.perf_counter() - began)
-                if self.seconds > _SHORT_SHADOW:
-                    break
+                times.append(time.perf_counter() - began)
+            self.seconds = statistics.median(times)
         except BaseException as error:  # the task itself does not fail
             self.seconds = math.inf
             _log.debug("%s could not be measured on the CPU: %r", self._function.name, error)
@@ -360,30 +365,23 @@ class OutcomeLearner:
                 graph.durations.learn(shadow.key, shadow.device_class, shadow.sizes, shadow.seconds)
             else:
                 facts.shadows = False
-            facts.fixed.clear()
+            facts.kept.clear()
         finally:
             graph.end_shadow()
 
     def _learn_from(self, node: TaskFuture) -> None:
         graph, function = self._graph, node.function
         facts = graph.placement.facts_of(function.key)
-        runs = facts.runs.get(node.device_class, 0)
-        facts.runs[node.device_class] = runs + 1
-        first = node.space != HOST and (
-            runs == 0
-            or graph.durations.is_first_of_its_size(function.key, node.device_class, node.sizes, node.seconds)
-        )
+        facts.runs[node.device_class] = facts.runs.get(node.device_class, 0) + 1
         facts.seconds += node.seconds
-        graph.durations.learn(function.key, node.device_class, node.sizes, node.seconds, first=first)
-        graph.end_trial(node)
+        if node.measured:
+            self._learn_measured(node, facts)
         graph.placement.observe(node)
         if node.space != HOST:
             # It is ended later than it is complete; the device has run its tasks one after another.
             before = self._free_at.get(node.space, 0.0)
             node.finished = min(node.finished, max(before, node.started) + node.seconds)
             self._free_at[node.space] = node.finished
-            made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
-            facts.result_bytes = float(sum(one.nbytes for one in made))
             facts.made += 1.0
         record = CallRecord(
             node.number,
@@ -402,3 +400,16 @@ class OutcomeLearner:
         self.records.append(record)
         if self.listener is not None:
             self.listener(record)
+
+    def _learn_measured(self, node: TaskFuture, facts: FunctionFacts) -> None:
+        durations, key = self._graph.durations, node.function.key
+        first = node.space != HOST and (
+            facts.runs[node.device_class] == 1
+            or durations.is_first_of_its_size(key, node.device_class, node.sizes, node.seconds)
+        )
+        durations.learn(key, node.device_class, node.sizes, node.seconds, first=first)
+        self._graph.end_trial(node)
+        self._graph.placement.renew(node)
+        if node.space != HOST:
+            made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
+            facts.result_bytes = float(sum(one.nbytes for one in made))

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from concurrent.futures._base import RUNNING
-from contextlib import suppress
+from concurrent.futures._base import FINISHED, RUNNING
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..core import HybridSchedulerError
 from .data_handle import DataHandle
 from .device_placement import Shadow
-from .task_function import CallSizes, replaced
+from .task_function import MOVABLE_KINDS, CallSizes, flattened, is_tensor, replaced
 
 if TYPE_CHECKING:
     from .device_placement import Choice
     from .task_graph import TaskGraph
 
 
+#: Types of arguments that are passed as they are.
+_PLAIN = {float, bool, str, complex, type(None)}
+#: Types that are no arrays of another library.
+_COMMON = {*_PLAIN, int, tuple, list, DataHandle}
+#: Binary digits by which whole numbers are told apart, the longest text by which calls are, and the deepest nesting
+#: of arguments that is resolved at once.
+_LEADING, _LONGEST_NAME, _DEEPEST = 3, 32, 4
 #: Marks the end of a task in the list of those that wait for it.
 _ENDED = object()
 
@@ -49,6 +57,8 @@ class TaskFuture(Future[Any]):
     value: Any = None
     handles: Sequence[DataHandle] = ()
     sizes = CallSizes((), (), 0)
+    #: What its arguments say, as far as it matters for the choice of a device; None if that is not known.
+    case: tuple[object, ...] | None = None
     memory = 0.0
     choice: Choice | None = None
     #: Device class that this call measures for the first time.
@@ -62,6 +72,10 @@ class TaskFuture(Future[Any]):
     shadow = Shadow.NONE
     #: Whether its function has been called on an accelerator.
     entered = False
+    #: Whether its run is measured; else its seconds are those expected.
+    measured = True
+    #: Whether no other thread can have seen it yet, so that nothing waits for it.
+    unshared = False
     #: Seconds that the submitting thread spent in copies and in the function, of those that submitting took.
     in_function = 0.0
     #: Whether its result was copied to main memory before it had ended.
@@ -90,6 +104,55 @@ class TaskFuture(Future[Any]):
         #: Tasks that wait for this one, up to `_ENDED`, which is added when it ends.
         self.dependents: list[Any] = []
 
+    def nbytes_of_arrays(self) -> int:
+        """Return the bytes of the arrays in its value."""
+        value = self.value
+        if type(value) is DataHandle:
+            return value.nbytes
+        return sum(one.nbytes for one in flattened(value) if isinstance(one, DataHandle))
+
+    # ---------------------------------------------------------------- arguments
+
+    def resolve_at_once(self) -> bool:
+        """Resolve a call whose inputs are available; return False for one that must wait, or that is unusual.
+
+        Most calls are resolved here. What the general way does in several steps is done in one.
+        """
+        walk = _Walk(self)
+        args = walk.resolved(self.args)
+        names = tuple(self.kwargs)
+        kwargs = walk.resolved(tuple(self.kwargs.values())) if args is not None and names else []
+        if args is None or kwargs is None:
+            return False
+        self.args = tuple(args)
+        if names:
+            walk.case.append(names)
+            self.kwargs = dict(zip(names, kwargs, strict=True))
+        self.handles, self.sources, self.tensor = walk.handles, walk.sources, walk.tensor
+        self.flat, self.depends = walk.flat and not names, bool(walk.sources)
+        if self.function.size is None and self.function.memory is None:
+            self.case = tuple(walk.case)
+        return True
+
+    def resolve(self) -> None:
+        """Replace futures among the arguments by their values, and find the arrays."""
+        sources: list[tuple[int, int]] = []
+
+        def change(value: Any) -> Any:
+            if isinstance(value, TaskFuture):
+                self.tensor = self.tensor or value.tensor
+                sources.append((value.number, value.nbytes_of_arrays()))
+                return value.value
+            return value
+
+        if self.depends:
+            self.sources = sources
+            self.args, self.kwargs = replaced(self.args, change), replaced(self.kwargs, change)
+        self.handles = [one for one in flattened((self.args, self.kwargs)) if isinstance(one, DataHandle)]
+        self.tensor = self.tensor or any(one.tensor for one in self.handles)
+
+    # ---------------------------------------------------------------- those that wait
+
     def waiting(self) -> list[TaskFuture]:
         """Return the tasks that wait for this one."""
         return [one for one in self.dependents if one is not _ENDED]
@@ -115,6 +178,8 @@ class TaskFuture(Future[Any]):
         self.dependents = [_ENDED]  # else a future that is kept would keep all that depend on it
         return waiting[: waiting.index(_ENDED)]
 
+    # ---------------------------------------------------------------- results
+
     def result(self, timeout: float | None = None) -> Any:
         """Return the result, with arrays in main memory: NumPy arrays, or torch tensors if tensors were passed.
 
@@ -125,8 +190,11 @@ class TaskFuture(Future[Any]):
         """
         if timeout is None and self.available and not self.ended and type(self.value) is DataHandle:
             # The copy waits for the task, which another thread ends later.
-            with suppress(Exception):  # a device that failed: the task ends with its error
+            try:
                 fetched = self._fetched(self.value)
+            except Exception:  # a device that failed: the task ends with its error
+                fetched = None
+            else:
                 self.was_read = True
                 return fetched
         value = self.handle(timeout)
@@ -181,6 +249,11 @@ class TaskFuture(Future[Any]):
         """Mark a task as running that no other thread has seen; this needs no lock."""
         self._state = RUNNING
 
+    def end_unshared(self, value: Any) -> None:
+        """Set the result of a task that no other thread has seen; this needs no lock."""
+        self._result: Any = value
+        self._state = FINISHED
+
     def begin(self) -> bool:
         """Mark the task as running; return False if it was cancelled."""
         with self._condition:
@@ -207,3 +280,69 @@ class TaskFuture(Future[Any]):
     def run_on_cores(self, threads: int) -> None:
         """Run on the CPU; called by the pool of cores."""
         self.graph.runner.run(self, threads)
+
+
+class _Walk:
+    """Walk through the arguments of a call whose inputs are available.
+
+    Attributes
+    ----------
+    handles, sources, tensor
+        As in `TaskFuture`.
+    case : list
+        What matters for the choice of a device: shapes, types and places of arrays, and the leading digits of whole
+        numbers.
+    flat : bool
+        Whether there are no containers.
+    """
+
+    __slots__ = ("_graph", "case", "flat", "handles", "sources", "tensor")
+
+    def __init__(self, node: TaskFuture) -> None:
+        self._graph = node.graph
+        self.handles: list[DataHandle] = []
+        self.sources: list[tuple[int, int]] = []
+        self.case: list[object] = []
+        self.tensor, self.flat = node.tensor, True
+
+    def resolved(self, values: Sequence[Any], depth: int = 0) -> list[Any] | None:
+        """Return values with futures replaced by what they hold and arrays by handles; None if impossible."""
+        found, case, directory = [], self.case, self._graph.directory
+        for value in values:
+            kind = type(value)
+            if kind is TaskFuture:
+                if value.graph is not self._graph or not value.available:
+                    return None
+                self.sources.append((value.number, value.nbytes_of_arrays()))
+                self.tensor = self.tensor or value.tensor
+                value = value.value
+                kind = type(value)
+            if kind is np.ndarray or (kind not in _COMMON and is_tensor(value)):
+                if kind is np.ndarray and value.dtype.kind not in MOVABLE_KINDS:
+                    return None
+                value, kind = directory.borrow(value), DataHandle
+            if kind is DataHandle:
+                if value._directory is not directory:
+                    return None
+                self.handles.append(value)
+                case.append(value.call_sizes)
+                case.append(tuple(value.copies))
+                self.tensor = self.tensor or value.tensor
+            elif kind is int:
+                digits = value.bit_length()
+                case.append((digits, value >> max(0, digits - _LEADING)))
+            elif kind in _PLAIN:
+                case.append(value if kind is bool or (kind is str and len(value) <= _LONGEST_NAME) else kind)
+            elif (kind is tuple or kind is list) and depth < _DEEPEST:
+                self.flat = False
+                case.append((kind, len(value)))
+                inner = self.resolved(value, depth + 1)
+                if inner is None:
+                    return None
+                value = inner if kind is list else tuple(inner)
+            elif isinstance(value, np.generic):
+                case.append(kind)
+            else:
+                return None
+            found.append(value)
+        return found

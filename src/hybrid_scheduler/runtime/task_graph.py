@@ -10,19 +10,16 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-import numpy as np
-
 from ..core import InvalidInputError
 from ..profiling.machine_info import available_memory
 from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
 from .cpu_cores import CpuCores
 from .data_handle import HOST, DataDirectory, DataHandle
-from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, DevicePlacement, Shadow
+from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, Choice, DevicePlacement, KeptChoice, Shadow
 from .function_durations import FunctionDurations
 from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial
 from .task_function import (
-    MOVABLE_KINDS,
     CallSizes,
     TaskFunction,
     check_argument,
@@ -35,9 +32,6 @@ from .task_future import DependencyError, TaskFuture
 
 #: Containers in whose elements futures are looked for.
 _CONTAINERS = {list, tuple, dict}
-#: Types of arguments that are passed as they are.
-_PLAIN = {int, float, bool, str, complex, type(None)}
-
 _log = logging.getLogger(__name__)
 #: Calls that are kept to be measured on the CPU at the end, the most bytes of one, and the seconds for all of them.
 _MOST_LATE, _MOST_LATE_BYTES, _LATE_SECONDS = 32, 1 << 20, 0.1
@@ -112,12 +106,13 @@ class TaskGraph:
         if self._closed:
             raise RuntimeError("cannot schedule new futures after shutdown")
         if type(function) is TaskFunction:
-            node.key, node.submitted = function.key, self.clock()
-            if self._resolve_plain(node):
+            node.key, node.submitted = function.key, time.perf_counter() - self.began
+            if node.resolve_at_once():
                 return self._submit_resolved(node)
             inputs = self._inputs(node)
             if not inputs:  # everything is known, so that a call that cannot run is refused here
-                self._resolve(node)
+                node.resolve()
+                self._find_sizes(node)
         else:
             inputs = self._futures(args, kwargs)
             if not inputs:  # nothing to wait for, nothing to decide
@@ -140,21 +135,33 @@ class TaskGraph:
 
     def _submit_resolved(self, node: TaskFuture) -> TaskFuture:
         """Add a call whose inputs are available; errors of one that has inputs are those of its future."""
-        values = list(node.args)
-        if not node.depends:
-            self._find_sizes(node, values)
+        kept = None if node.depends else self._sized(node)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._open += 1
         try:
             if node.depends:
-                self._find_sizes(node, values)
+                kept = self._sized(node)
         except BaseException as error:
             self.fail(node, error)
         else:
-            self._place(node, here=True)
+            node.unshared = True
+            self._place(node, kept, here=True)
         return node
+
+    def _sized(self, node: TaskFuture) -> KeptChoice | None:
+        """Return the choice that is kept for such calls, or find the sizes of the call."""
+        if node.case is not None:
+            if node.dependents:  # what follows matters for the choice as well
+                node.case = None
+            else:
+                kept = self.placement.facts_of(node.function.key).kept.get(node.case)
+                if kept is not None:
+                    node.sizes = kept.sizes
+                    return kept
+        self._find_sizes(node)
+        return None
 
     def _input_ended(self, node: TaskFuture, one: TaskFuture) -> None:
         """Note that an input of a task has ended, or is available on its device."""
@@ -268,20 +275,29 @@ class TaskGraph:
 
     def _make_ready(self, node: TaskFuture, *, here: bool = False) -> None:
         """Place a task whose inputs are available; a very short one may run in the calling thread."""
-        node.inputs = ()
+        node.inputs, kept = (), None
         try:
             if node.key is None:
                 self.cores.put(node)
                 return
             if node.depends:
-                self._resolve(node)
+                if node.resolve_at_once():
+                    kept = self._sized(node)
+                else:
+                    node.resolve()
+                    self._find_sizes(node)
         except BaseException as error:
             self.fail(node, error)
             return
-        self._place(node, here=here)
+        self._place(node, kept, here=here)
 
-    def _place(self, node: TaskFuture, *, here: bool = False) -> None:
+    def _place(self, node: TaskFuture, kept: KeptChoice | None = None, *, here: bool = False) -> None:
         """Choose a device for a call and put it into its queue."""
+        choice = self.placement.repeated(kept) if kept is not None else None
+        if kept is not None and choice is not None:
+            node.measured = kept.measures(choice)
+            self._start(node, choice, here=here)
+            return
         try:
             # A call that is started in this thread is measured before many more can be submitted.
             if self.placement.must_wait(node) and not (here and self._all_free()) and self._park(node):
@@ -290,23 +306,31 @@ class TaskGraph:
         except BaseException as error:
             self.fail(node, error)
             return
-        placement = self.placement
-        node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
         if node.shadow is not Shadow.NONE:
             self._start_shadow(node)
+        self._start(node, choice, here=here)
+
+    def _start(self, node: TaskFuture, choice: Choice, *, here: bool) -> None:
+        """Run or start a call where it was placed, or put it into a queue; with `here` it was just submitted."""
+        placement = self.placement
+        node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
         if choice.space == HOST:
             if here and placement.is_short(choice.predicted) and node.function.threads is None:
-                self.runner.run(node, self.cores.cores)
-                placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
+                self.runner.run(node, self.cores.limited(placement.threads_for(node)))
+                if node.measured:
+                    placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
             elif here or node.function.threads is not None or not self.runner.follows(node):
+                node.unshared = False
                 if here and self.cores.has_free_core:
                     node.handed_at = self.clock()
                 self._put_on_cores(node)
         else:
             worker = self.workers[choice.space - 1]
             if here and worker.start_here(node):
-                placement.starting[choice.space].note(self.clock() - node.submitted - node.in_function)
+                if node.measured:
+                    placement.starting[choice.space].note(self.clock() - node.submitted - node.in_function)
             else:
+                node.unshared = False
                 node.rank = node.rank or (self._expected(node) if node.depends else 0.0)
                 worker.put(node)
 
@@ -354,7 +378,7 @@ class TaskGraph:
 
     def _park(self, node: TaskFuture) -> bool:
         """Let a call wait for the first measurement of its function; return False if that has just ended."""
-        key = node.function.key
+        key, node.unshared = node.function.key, False
         with self._lock:
             if not self.placement.facts_of(key).trials:
                 return False
@@ -370,67 +394,14 @@ class TaskGraph:
                 self._place(node)
 
     def _put_on_cores(self, node: TaskFuture) -> None:
-        node.queued = True
+        node.queued, node.unshared = True, False
         self.placement.cpu_backlog += node.predicted
-        self.cores.put(node, node.function.threads)
+        self.cores.put(node, node.function.threads or self.placement.threads_for(node))
 
-    def _resolve_plain(self, node: TaskFuture) -> bool:
-        """Resolve a call of plain values, arrays and futures that are available; return False for other calls.
-
-        Most calls are such. What the general way does in several steps is done in one here.
-        """
-        if node.kwargs:
-            return False
-        values: list[Any] = []
-        handles: list[DataHandle] = []
-        sources: list[tuple[int, int]] = []
-        tensor = False
-        for value in node.args:
-            kind = type(value)
-            if kind is TaskFuture:
-                if value.graph is not self or not value.available:
-                    return False
-                number, tensor, value = value.number, tensor or value.tensor, value.value
-                kind = type(value)
-                sources.append((number, value.nbytes if kind is DataHandle else 0))
-            elif kind is np.ndarray and value.dtype.kind in MOVABLE_KINDS:
-                value, kind = self.directory.borrow(value), DataHandle
-            if kind is DataHandle:
-                if value._directory is not self.directory:
-                    return False
-                handles.append(value)
-                tensor = tensor or value.tensor
-            elif kind not in _PLAIN:
-                return False
-            values.append(value)
-        node.args, node.handles, node.tensor, node.flat = tuple(values), handles, tensor, True
-        if sources:
-            node.sources, node.depends = sources, True
-        return True
-
-    def _resolve(self, node: TaskFuture) -> None:
-        """Replace futures among the arguments by their values, and find the call's sizes."""
-        sources: list[tuple[int, int]] = []
-
-        def change(value: Any) -> Any:
-            if isinstance(value, TaskFuture):
-                node.tensor = node.tensor or value.tensor
-                held = flattened(value.value)
-                sources.append((value.number, sum(one.nbytes for one in held if isinstance(one, DataHandle))))
-                return value.value
-            return value
-
-        if node.depends:
-            node.sources = sources
-            node.args, node.kwargs = replaced(node.args, change), replaced(node.kwargs, change)
-        values = list(flattened((node.args, node.kwargs) if node.kwargs else node.args))
-        node.handles = [one for one in values if isinstance(one, DataHandle)]
-        node.tensor = node.tensor or any(one.tensor for one in node.handles)
-        self._find_sizes(node, values)
-
-    def _find_sizes(self, node: TaskFuture, values: list[Any]) -> None:
+    def _find_sizes(self, node: TaskFuture) -> None:
         """Find the sizes of a call, and refuse one that fits into no memory."""
         function: TaskFunction = node.function
+        values = list(node.args if node.flat else flattened((node.args, node.kwargs)))
         node.sizes = function.sizes_of(values, node.args, node.kwargs)
         node.memory = function.memory_of(node.args, node.kwargs)
         if node.memory > 100.0:
@@ -459,13 +430,17 @@ class TaskGraph:
         self._close(node)
         if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
             self.learner.put(node)
-        node.set_result(node.value)
+        if node.unshared:
+            node.end_unshared(node.value)
+        else:
+            node.set_result(node.value)
 
     def _release(self, node: TaskFuture) -> None:
         """Make a task's value available to those that wait for it."""
         node.available = True
-        for one in node.end_dependents():
-            self._count_down(one)
+        if not node.unshared:
+            for one in node.end_dependents():
+                self._count_down(one)
 
     def _close(self, node: TaskFuture, *, failed: bool = False) -> bool:
         """Count a task as ended; return False if it had ended before."""
@@ -492,7 +467,7 @@ class TaskGraph:
         """Run a task on the CPU instead, because an accelerator could not."""
         facts = self.placement.facts_of(node.function.key)
         reason = f"{type(error).__name__}: {error}"[:200]
-        facts.fixed.clear()
+        facts.kept.clear()
         if not keep:
             facts.unusable[device_class] = f"the GPU could not run it ({reason})"
             _log.warning("%s runs on the CPU from now on: %s", node.function.name, reason)

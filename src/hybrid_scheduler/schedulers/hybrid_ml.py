@@ -283,7 +283,7 @@ class HybridML(Online):
         if self.durations == "hierarchical":
             return self.hierarchical_.decide(task, view)
         note, model = np.empty(NOTE), self.forest_.model_
-        now, free_at, devices = view.now, view.free_at, self._devices
+        now, starts, devices = view.now, view.placement_times, self._devices
         intensity, memory = task.compute_intensity, task.memory_required
         if model is not None:
             if not self.setting.objective.is_latency_only:
@@ -291,12 +291,12 @@ class HybridML(Online):
             if self.target == "fraction":
                 self._shares = self.fractions_.predict(task, self.forest_)
             self._choose(
-                now, task.size, intensity, memory, task.divisible, *model.arrays, free_at, devices,
+                now, task.size, intensity, memory, task.divisible, *model.arrays, view.free_at, starts, devices,
                 self._params, self._price_state, self._shares, self._answer, self._row, note,
             )  # fmt: skip
             chosen = GREEDY if self.guard_.active else 0
         else:
-            self._greedily(now, intensity, memory, free_at, devices, note)
+            self._greedily(now, intensity, memory, starts, devices, note)
             note[0] = -1.0  # no learned placement to compare with
             chosen = GREEDY
         if self.learn:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..compiled import PRICE_COEFFICIENTS, FastRule, column_prices, price_state, priced_placement, rule
+from ..compiled import PRICE_COEFFICIENTS, FastRule, column_prices, helper, price_state, priced_placement, rule
 from ..core import Floats, InvalidInputError, Knowledge
 from .registry import Look, register
 
@@ -24,16 +24,26 @@ _NEVER = 1e300
 
 
 # params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
-@rule
-def _price_index_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+@helper
+def _place(now, task, times, free_at, starts, devices, params, state):  # type: ignore[no-untyped-def]
     coefficients = params[2:9]
     if task[0].indivisible == 1:
         coefficients = coefficients.copy()
         coefficients[5] = _NEVER
     return priced_placement(
-        now, task[0].memory, times, free_at, devices,
+        now, task[0].memory, times, free_at, starts, devices,
         params[0], params[1], coefficients, params[9], params[10:], state,
     )  # fmt: skip
+
+
+@rule
+def _price_index_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
+    return _place(now, task, times, free_at, free_at, devices, params, state)
+
+
+@rule
+def _data_rule(now, task, times, free_at, starts, devices, params, state):  # type: ignore[no-untyped-def]
+    return _place(now, task, times, free_at, starts, devices, params, state)
 
 
 @register("price_index", label="Price index (knows durations)", look=Look("#FDA4AF", "#BE123C", "✦", "dash-dot"))
@@ -47,6 +57,7 @@ class PriceIndex(FastRule):
     """
 
     rule = _price_index_rule
+    data_rule = _data_rule
     knows = Knowledge.TOLD
 
     def __init__(self, coefficients: Sequence[float] = PRICE_COEFFICIENTS) -> None:

@@ -1,19 +1,29 @@
 """Registry of schedulers by name, with their labels and colours.
 
-A scheduler registers itself with a decorator on its class; other packages register theirs through `plugins`.
+A scheduler registers itself with a decorator on its class. Plug-ins are installed packages and plain Python files:
+a package names a module or a class in the entry-point group ``hybrid_scheduler.schedulers``. For plain files,
+`SCHEDULER_PLUGINS` lists paths, as PATH does, and the command line's `--plugin` adds to it. An environment variable
+makes the same schedulers known in worker processes.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core import Central, InvalidInputError, Knowledge, Online, Scheduler, Static, UnknownNameError
 from ..workload.argument_checks import parse_spec
-from . import plugins
+
+_ENTRY_POINT_GROUP = "hybrid_scheduler.schedulers"
+PLUGIN_VARIABLE = "SCHEDULER_PLUGINS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +211,55 @@ def split_specs(text: str) -> list[str]:
 @cache
 def _load_plugins() -> None:
     """Register the schedulers of plug-ins, once per process."""
-    for name, loaded in plugins.installed():
+    for name, loaded in _installed():
         already = any(info.factory is loaded for info in _registry.values())
         if inspect.isclass(loaded) and issubclass(loaded, Scheduler) and not already:
             register(name)(loaded)
-    plugins.run_files()
+    run_plugin_files()
+
+
+def add_plugin_file(path: Path) -> None:
+    """Add a plug-in file, for this process and the processes that it starts.
+
+    The file runs when schedulers are first looked up.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file does not exist.
+    """
+    if not path.is_file():
+        raise InvalidInputError("--plugin", "a Python file that exists", str(path))
+    known = os.environ.get(PLUGIN_VARIABLE)
+    os.environ[PLUGIN_VARIABLE] = f"{known}{os.pathsep}{path.resolve()}" if known else str(path.resolve())
+
+
+def _installed() -> Iterator[tuple[str, Any]]:
+    """Yield name and object of every entry point. Slow: it reads the metadata of all installed packages."""
+    for entry in entry_points(group=_ENTRY_POINT_GROUP):
+        yield entry.name, entry.load()
+
+
+def run_plugin_files() -> None:
+    """Run the plug-in files; their schedulers register themselves."""
+    for text in filter(None, os.environ.get(PLUGIN_VARIABLE, "").split(os.pathsep)):
+        _run_file(Path(text))
+
+
+def _run_file(path: Path) -> None:
+    if not path.is_file():
+        raise InvalidInputError(PLUGIN_VARIABLE, "a list of Python files that exist", str(path))
+    name = f"scheduler_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidInputError(PLUGIN_VARIABLE, "Python files (.py)", str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that pickle finds its classes in other processes
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        sys.modules.pop(name, None)
+        if isinstance(error, InvalidInputError):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        raise InvalidInputError(f"plug-in {path.name}", "a Python file that can be imported", what) from error

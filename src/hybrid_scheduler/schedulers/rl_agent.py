@@ -421,16 +421,17 @@ class RLAgent(Online):
         cost, known, fraction = np.empty((3, self.agent_.shape.actions))
         device = np.empty(self.agent_.shape.actions, np.int64)
         self._survey(
-            view.now, task.size, task.compute_intensity, task.memory_required, task.divisible, times, view.free_at,
-            self._devices, self._rates, self._params, task_means, features, cost, known, device, fraction,
+            view.now, task.size, task.compute_intensity, task.memory_required, task.divisible, times,
+            view.placement_times, self._devices, self._rates, self._params, task_means, features, cost, known,
+            device, fraction,
         )  # fmt: skip
         return features, known, device, fraction
 
     def _step(self, task: Task, view: View, times: Floats, options: tuple[Any, ...], action: int = 0) -> Step:
         features, known, device, fraction = options
         return Step(
-            task, view.now, times, view.free_at.copy(), self._task_means.copy(), features, known, device, fraction,
-            action,
+            task, view.now, times, view.placement_times.copy(), self._task_means.copy(), features, known, device,
+            fraction, action,
         )  # fmt: skip
 
     def _decide_by_network(self, task: Task, view: View, times: Floats) -> Decision:
@@ -569,7 +570,7 @@ class RLAgent(Online):
         accelerators = view.platform.accelerators
         if len(accelerators) == 0:
             return Decision(0, 0.0)
-        return Decision(int(accelerators[view.free_at[accelerators].argmin()]), task.compute_intensity)
+        return Decision(int(accelerators[view.placement_times[accelerators].argmin()]), task.compute_intensity)
 
 
 class _PredictedTimes:

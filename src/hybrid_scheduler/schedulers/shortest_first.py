@@ -137,7 +137,9 @@ class ShortestFirst(Central):
         seconds = queue.times.sum(axis=2)[:, self._columns]
         fits = queue.memory_required[:, None] <= self._memory
         seconds = np.where(fits, seconds, np.inf)
-        ends = view.backlog + seconds
+        ready = queue.ready_at
+        wait = view.backlog if ready is None else np.maximum(view.free_at, ready) - view.now
+        ends = wait + seconds
         starts_now = fits[:, idle_device] & (ends[:, idle_device] <= ends.min(axis=1) * _TOLERANCE)
         if not starts_now.any():
             return None

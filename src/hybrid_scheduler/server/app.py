@@ -1,4 +1,4 @@
-"""ASGI application: routes, dashboard, middleware and OpenAPI document."""
+"""ASGI application: routes, dashboard, middleware, WebSocket endpoint and OpenAPI document."""
 
 from __future__ import annotations
 
@@ -9,16 +9,29 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from loguru import logger
 from pydantic.json_schema import models_json_schema
 from starlette.routing import Route
 
 from . import dashboard_files, errors
 from .app_context import AppContext, ServerOptions
+from .errors import ApiError, error_response
+from .json_response import dumps
 from .routes import ROUTERS
 from .schemas import ErrorBody, Hello
-from .security_middleware import CompressionMiddleware, SecurityMiddleware
-from .websocket_endpoint import WebSocketEndpoint
+from .security_middleware import (
+    SUBPROTOCOL,
+    Application,
+    CompressionMiddleware,
+    Receive,
+    Scope,
+    SecurityMiddleware,
+    Send,
+    send_rejection,
+)
+from .stream_hub import create_client
 
+_STREAM_PATH = "/ws"
 _TITLE = "Hybrid ML Scheduler"
 _DESCRIPTION = """Observes and controls a live comparison of schedulers on a machine with CPUs and GPUs.
 
@@ -69,7 +82,7 @@ def create_app(context: AppContext) -> FastAPI:
     dashboard_files.install(app, context.static)
     # The last one added is the outermost.
     app.add_middleware(CompressionMiddleware)
-    app.add_middleware(WebSocketEndpoint, context=context)
+    app.add_middleware(_WebSocketEndpoint, context=context)
     app.add_middleware(
         SecurityMiddleware, options=context.options, limiter=context.limiter, metrics=context.metrics
     )
@@ -124,3 +137,55 @@ def _openapi_document(app: FastAPI) -> dict[str, Any]:
         document["security"] = [{}, {"token": []}]
         app.openapi_schema = document
     return app.openapi_schema
+
+
+class _WebSocketEndpoint:
+    """WebSocket endpoint `/ws`, as a middleware; other requests go to the application."""
+
+    def __init__(self, app: Application, *, context: AppContext) -> None:
+        self.app, self.context = app, context
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket, or pass the request on."""
+        if scope["type"] != "websocket":
+            await self.app(scope, receive, send)
+            return
+        error = None
+        if scope["path"] != _STREAM_PATH:
+            error = ApiError(404, "there is nothing at this address")
+        elif self.context.hub.is_full:
+            error = ApiError(503, "too many clients, or the server is stopping", retry_after=5)
+        if error is not None:
+            response = error_response(error, scope.get("request_id", "-"))
+            await send_rejection(scope, receive, send, response)
+            return
+        await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        hub = self.context.hub
+        client = create_client(hub, scope, send)
+        # The client joins before the hello is made. Events published meanwhile are queued, so that none is missing.
+        async with hub.join(client):
+            seq = hub.last_seq
+            await receive()  # websocket.connect
+            chosen = SUBPROTOCOL if SUBPROTOCOL in scope.get("subprotocols", ()) else None
+            await send({"type": "websocket.accept", "subprotocol": chosen})
+            client.send_hello(await self._hello(seq))
+            while (await receive())["type"] != "websocket.disconnect":
+                pass  # messages from clients are ignored
+
+    async def _hello(self, seq: int) -> bytes:
+        try:
+            status = await self.context.control.status()
+        except Exception as error:
+            logger.warning(f"hello without a status: {type(error).__name__}")
+            status = None
+        return dumps(
+            {
+                "type": "hello",
+                "seq": seq,
+                "run_id": status["run_id"] if status else None,
+                "server_version": self.context.options.version,
+                "status": status,
+            }
+        )

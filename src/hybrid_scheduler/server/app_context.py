@@ -22,10 +22,10 @@ from .whatif_worker import ThreadWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
     from ..storage import Repository
-    from ..storage.cache import Cache
+    from ..storage.redis_cache import Cache
     from .engine_control import EngineControl
     from .prometheus_metrics import Metrics
-    from .rate_limits import RateLimiter
+    from .security_middleware import RateLimiter
     from .stream_hub import StreamHub
 
 MIB = 2**20

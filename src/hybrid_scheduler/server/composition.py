@@ -21,11 +21,10 @@ from ..live.live_config import LIVE_SCHEDULERS, LiveTrace, wave_slowdown
 from ..live.live_run import compile_live_code
 from ..schedulers import schedulers as registered
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
-from ..storage.cache import Cache, MemoryCache, RedisCache
 from ..storage.engine_commands import EngineCommandTable
 from ..storage.event_bus import EVENTS, EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
-from ..storage.redis_connection import RedisAddress
+from ..storage.redis_cache import Cache, MemoryCache, RedisAddress, RedisCache
 from ..workload.scenarios import LIVE_SCENARIO
 from ..workload.trace_files import find_trace
 from .access_control import resolve_token
@@ -34,8 +33,8 @@ from .dashboard_files import find_dashboard
 from .engine_control import EngineControl, machine_fields
 from .local_engine_control import LocalEngineControl
 from .prometheus_metrics import Metrics
-from .rate_limits import RateLimiter
 from .remote_engine_control import RemoteEngineControl, execute_command, send_heartbeats
+from .security_middleware import RateLimiter
 from .stream_hub import StreamHub
 from .trace_uploads import sweep_uploads
 from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker

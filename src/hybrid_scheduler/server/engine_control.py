@@ -16,6 +16,7 @@ from ..config.value_types import parse_platform
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, platform_named
 from ..engine.stability import QUEUE_BLIND, stability_limit
 from ..live import IdempotencyKey, LiveConfig, MeasuredRun, RunLabels
+from ..live.command_queue import ClientTask
 from ..physics import AnalyticPhysics, ProfiledPhysics, full_speed
 from ..profiling import calibrate, platform_of, profile_named, shipped_profiles
 from ..schedulers import create, schedulers
@@ -50,15 +51,9 @@ class StartOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class NewTask:
+class NewTask(ClientTask):
     """A task sent by a client. The same `key` and `fingerprint` again does not create a second task."""
 
-    size: float
-    compute_intensity: float
-    memory_required: float
-    kind: str = "generic"
-    external_id: str | None = None
-    divisible: bool = True
     key: str | None = None
     fingerprint: str = ""
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..reports.table_files import escape_formula
+from ..reports.file_formats import escape_formula
 from .json_response import dumps
 
 if TYPE_CHECKING:

@@ -116,10 +116,8 @@ async def inspect_trace(
 
     Parameters
     ----------
-    chunks
-        The uploaded body.
-    suffix
-        Kind of file, a value of `FORMATS`.
+    chunks, suffix
+        The uploaded body, and its kind of file, a value of `FORMATS`.
     how
         Mapping and treatment of bad rows.
     machine

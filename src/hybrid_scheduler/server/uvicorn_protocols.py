@@ -282,7 +282,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
 # ------------------------------------------------------------------------------------------ WebSocket
 
 
-class TooManyFrames(Exception):
+class _TooManyFrames(Exception):
     """A client sent more frames within a second than it may."""
 
 
@@ -310,7 +310,7 @@ class _CountedFrames(ServerProtocol):
         if self._received[kind] > _FRAMES_PER_S[kind] and frame.opcode is not Opcode.CLOSE:
             reason = f"more than {_FRAMES_PER_S[kind]} {kind} a second"
             self.fail(_POLICY_VIOLATION, reason)
-            self.parser_exc = TooManyFrames(reason)
+            self.parser_exc = _TooManyFrames(reason)
             return
         super().recv_frame(frame)
 
@@ -365,7 +365,7 @@ class FrameProtocol(WebSocketsSansIOProtocol):
 
     def handle_parser_exception(self) -> None:
         """Close the connection after invalid input; further input is discarded for a moment."""
-        if not isinstance(self.conn.parser_exc, TooManyFrames) or self.conn.close_sent is None:
+        if not isinstance(self.conn.parser_exc, _TooManyFrames) or self.conn.close_sent is None:
             if self.conn.close_sent is None:  # still in the handshake
                 self.transport.close()
                 return

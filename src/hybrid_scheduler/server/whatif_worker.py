@@ -27,12 +27,10 @@ from ..core import Floats, HybridSchedulerError, InvalidInputError, Workload
 from ..core.worker_process import WorkerProcess
 from ..experiments import FIRST_REPORTED_SEED
 from ..experiments.report_builder import evidence_of, make_report
-from ..experiments.spec import ExperimentSpec
-from ..experiments.trace_source import TraceSource
+from ..experiments.spec import ExperimentSpec, TraceSource
 from ..experiments.what_if import Change, WhatIfResult, baseline_figures, what_if
 from ..reports.figures import FIGURES
-from ..reports.html_report import as_html
-from ..reports.pdf_report import as_pdf
+from ..reports.report_documents import as_html, as_pdf
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
 

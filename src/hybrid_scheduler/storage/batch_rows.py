@@ -14,7 +14,7 @@ import orjson
 
 from ..core import Floats, InvalidInputError
 from ..core.outcome import STATUS_NAMES
-from ..live.batch_records import Batch, Event, ResultColumns, RunRecord, core_name
+from ..live.journal import Batch, Event, ResultColumns, RunRecord, core_name
 from . import tables
 
 #: One list per column, all of the same length.

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from ..core import HybridSchedulerError
-from ..live.batch_records import Counters
+from ..live.journal import Counters
 from . import batch_rows
 from .batch_rows import Columns, PendingBatch, json_text
 from .database import DatabaseAddress

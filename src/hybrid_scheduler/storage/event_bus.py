@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from .batch_rows import payload_seq
 from .database import DatabaseUnavailable
-from .redis_connection import REDIS_ERRORS, TIMEOUT_S, CircuitBreaker, RedisAddress, close_quietly
+from .redis_cache import REDIS_ERRORS, TIMEOUT_S, CircuitBreaker, RedisAddress, close_quietly
 from .repository import Repository
 
 _log = logging.getLogger(__name__)

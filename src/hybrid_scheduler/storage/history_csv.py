@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core import Floats, InvalidInputError, Workload
 from ..core.atomic_files import atomic_path
-from ..live.batch_records import Batch
+from ..live.journal import Batch
 
 _log = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from typing import Any, Protocol
 import orjson
 
 from ..core import HybridSchedulerError, InvalidInputError
-from ..live.batch_records import Batch, Recovered, RunLabels
-from ..live.journal import JournalFull, JournalUnavailable
+from ..live.journal import Batch, JournalFull, JournalUnavailable, Recovered, RunLabels
 from .batch_rows import PendingBatch, json_text
 from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, without_stored_runs, write_group
 from .database import DatabaseAddress, DatabaseUnusable, error_reason

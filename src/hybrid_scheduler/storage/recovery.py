@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import InvalidInputError, Workload
 from ..core.outcome import STATUS_NAMES
-from ..live.batch_records import (
+from ..live.journal import (
     IdempotencyKey,
     Recent,
     Recovered,

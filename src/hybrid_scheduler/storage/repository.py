@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import ColumnElement, Select, func, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ..live.batch_records import LOAD_COLUMN
+from ..live.journal import LOAD_COLUMN
 from . import history_analysis, tables
 from .batch_transaction import COUNTED_TABLES
 from .database import Database

@@ -1,8 +1,6 @@
 """Test tools: the contract check for schedulers, sample workloads, a manual clock, a journal, an accelerator."""
 
-from .fake_accelerator import FakeAccelerator
-from .fake_clock import FakeClock
-from .memory_journal import MemoryJournal
+from .fakes import FakeAccelerator, FakeClock, MemoryJournal
 from .scheduler_contract import check_scheduler, fork_join_workload, small_workload
 
 __all__ = [

@@ -53,7 +53,7 @@ class Scenario:
     Raises
     ------
     InvalidInputError
-        If a value is out of range.
+        If a range, a rate or a number of tasks is not positive, or a name is unknown.
 
     Examples
     --------

@@ -14,7 +14,7 @@ where Q' is a copy of Q made every `target_every` updates. Actions with infinite
 is no terminal state: the stream of tasks goes on. Rewards carry the factor (1 - gamma), so Q is about the mean cost
 per task, whatever gamma.
 
-One compiled function computes the gradient of a batch, row by row. Actions that were not considered cost nothing.
+One compiled function computes the gradient of a batch. Actions that were not considered cost nothing.
 The same seed gives the same agent, bit for bit, on the same kind of processor.
 """
 
@@ -33,11 +33,14 @@ from .q_network import (
     Floats32,
     NetworkShape,
     QNetwork,
-    backward_row,
-    best_next_action,
+    advantage_weights,
+    aligned_copy,
+    backward,
+    choose_pair,
     fast,
-    forward_row,
+    forward_pair,
     initial_weights,
+    matrix_of_rows,
 )
 from .replay_buffer import TRANSITIONS, ReplayBuffer
 
@@ -150,8 +153,8 @@ class DQN:
         self.settings = settings or DQNSettings()
         self.shape = NetworkShape(features, actions, self.settings.hidden)
         self.rng = np.random.default_rng(seed)
-        self.weights = initial_weights(self.shape, self.rng) if weights is None else weights.copy()
-        self._target, self._gradient = self.weights.copy(), np.zeros_like(self.weights)
+        self.weights = aligned_copy(initial_weights(self.shape, self.rng) if weights is None else weights)
+        self._target, self._gradient = aligned_copy(self.weights), aligned_copy(np.zeros_like(self.weights))
         # On the same memory as the weights, so every update takes effect at once.
         self.network = QNetwork(self.shape, self.weights)
         self._descend = compiled(_descend, _DESCEND)
@@ -211,6 +214,30 @@ class DQN:
 
 
 @fast
+def _add_next_values(weights, head, target, replay, rows, gamma, hidden, active, h1, h2, q, value):  # type: ignore[no-untyped-def]
+    """Add the discounted value of the next state to `value` (rows, width), for every scored action."""
+    count, width = value.shape
+    which, action = np.empty(count * width, np.int64), np.empty(count * width, np.int64)
+    target_head = advantage_weights(target, replay.features.shape[1], hidden, q.shape[1])
+    states = 0
+    for k in range(count):
+        for w in range(width):
+            which[states], action[states] = k, w
+            states += replay.valid[rows[k], w]
+    for n in range(0, states, 2):  # mostly two options of one task, which activate the same units
+        last = min(n + 1, states - 1)
+        a, b, r, s = action[n], action[last], rows[which[n]], rows[which[last]]
+        x, y, known_x, known_y = (
+            replay.next_features[r, a], replay.next_features[s, b], replay.next_known[r, a], replay.next_known[s, b]
+        )  # fmt: skip
+        first, second = choose_pair(weights, head, x, y, known_x, known_y, 1.0 - gamma, hidden, active, h1, h2, q)
+        forward_pair(target, target_head, x, y, hidden, active, h1, h2, q, 0)
+        value[which[n], a] += gamma * (q[0, first] - (1.0 - gamma) * known_x[first])
+        if last > n:
+            value[which[last], b] += gamma * (q[1, second] - (1.0 - gamma) * known_y[second])
+
+
+@fast
 def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hidden):  # type: ignore[no-untyped-def]
     """Write the gradient of a batch's loss and return the loss and the gradient's length.
 
@@ -222,12 +249,21 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
     count, features = len(rows), replay.features.shape[1]
     actions, width = replay.known.shape[1], replay.actions.shape[1]
     active = np.empty(max(hidden, features) + 1, np.int64)
-    # One by one: rows of a common array would not count as contiguous, and the loops would be ten times slower.
-    h1, h2 = np.empty(hidden, np.float32), np.empty(hidden, np.float32)
-    dh1, dh2 = np.empty(hidden, np.float32), np.empty(hidden, np.float32)
-    q, judged, slope = np.empty(actions, np.float32), np.empty(actions, np.float32), np.empty(actions, np.float32)
-    error = np.empty(width)
-    gradient[:] = np.float32(0.0)
+    # One row more than the batch: rows are computed in pairs.
+    h1, h2 = matrix_of_rows(count + 1, hidden), matrix_of_rows(count + 1, hidden)
+    q = np.empty((count + 1, actions), np.float32)
+    head = advantage_weights(weights, features, hidden, actions)
+    error = np.empty((count, width))
+    for k in range(count):
+        for w in range(width):
+            error[k, w] = replay.rewards[rows[k], w]
+    if gamma > 0.0:  # tasks that do not affect each other need no look ahead
+        _add_next_values(weights, head, target, replay, rows, gamma, hidden, active, h1, h2, q, error)
+    x, slope = np.empty((count, features), np.float32), np.zeros((count, actions), np.float32)
+    for k in range(count):
+        x[k] = replay.features[rows[k]]
+    for k in range(0, count, 2):
+        forward_pair(weights, head, x[k], x[min(k + 1, count - 1)], hidden, active, h1, h2, q, k)
     loss = 0.0
     for k in range(count):
         r = rows[k]
@@ -236,29 +272,22 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
             if replay.valid[r, w]:
                 scored += 1
                 least = min(least, replay.known[r, replay.actions[r, w]])
-                error[w] = replay.rewards[r, w]
-                if gamma > 0.0:  # tasks that do not affect each other need no look ahead
-                    later, known = replay.next_features[r, w], replay.next_known[r, w]
-                    choice = best_next_action(weights, later, known, 1.0 - gamma, hidden, active, h1, h2, q)
-                    forward_row(target, later, hidden, active, h1, h2, judged)
-                    error[w] += gamma * (judged[choice] - (1.0 - gamma) * known[choice])
         if scored == 0:
             continue
-        forward_row(weights, replay.features[r], hidden, active, h1, h2, q)
         scale, mean = 1.0 / (1.0 + least), 0.0
         for w in range(width):
             if replay.valid[r, w]:
                 a = replay.actions[r, w]
-                error[w] = scale * (q[a] - (1.0 - gamma) * replay.known[r, a] - error[w])
-                mean += error[w] / scored
-        slope[:] = np.float32(0.0)
+                error[k, w] = scale * (q[k, a] - (1.0 - gamma) * replay.known[r, a] - error[k, w])
+                mean += error[k, w] / scored
         loss += mean * mean / count
         for w in range(width):
             if replay.valid[r, w]:
-                rest = error[w] - mean
+                rest = error[k, w] - mean
                 loss += contrast * rest * rest / scored / count
-                slope[replay.actions[r, w]] = 2.0 / count * (mean + contrast * rest) / scored * scale
-        backward_row(weights, gradient, replay.features[r], h1, h2, slope, dh1, dh2)
+                slope[k, replay.actions[r, w]] = 2.0 / count * (mean + contrast * rest) / scored * scale
+    dh1, dh2 = matrix_of_rows(count, hidden), matrix_of_rows(count, hidden)
+    backward(weights, head, gradient, x, h1, h2, slope, dh1, dh2, hidden)
     length = 0.0
     for i in range(len(gradient)):
         length += gradient[i] * gradient[i]

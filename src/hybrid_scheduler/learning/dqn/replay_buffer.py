@@ -73,7 +73,8 @@ class ReplayBuffer:
     ) -> None:
         """Append rows; all arguments have the rows as first dimension."""
         count = len(features)
-        rows = np.arange(self._next, self._next + count) % self.capacity
+        # One row is written several times faster than a list of one.
+        rows = self._next if count == 1 else np.arange(self._next, self._next + count) % self.capacity
         new = (features, known, actions, rewards, next_features, next_known, valid)
         columns: tuple[NDArray[Any], ...] = self.columns
         for column, values in zip(columns, new, strict=True):

@@ -78,8 +78,9 @@ _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
 _DEVICES = from_dtype(DEVICE)[::1]
 _CHOOSE = types.void(
-    *(types.float64,) * 4, types.boolean, *MODEL, _READ_ONLY, _DEVICES, *(_VECTOR,) * 3, *(_MATRIX,) * 2, _VECTOR
-)
+    *(types.float64,) * 4, types.boolean, *MODEL, *(_READ_ONLY,) * 2, _DEVICES, *(_VECTOR,) * 3, *(_MATRIX,) * 2,
+    _VECTOR,
+)  # fmt: skip
 _GREEDILY = types.void(*(types.float64,) * 3, _READ_ONLY, _DEVICES, _VECTOR)
 
 
@@ -97,8 +98,9 @@ def compiled_greedy_choice() -> Any:
 def _choose(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, divisible,
     numbers, coefficients, reference, feature, threshold, child, values, roots, depth,
-    free_at, devices, params, state, fractions, prediction, times, note,
+    free_at, starts, devices, params, state, fractions, prediction, times, note,
 ):  # fmt: skip
+    """Place a task that can start at `starts`; prices follow the queues in `free_at`."""
     predict_task(
         size, intensity, memory, numbers, coefficients, reference,
         feature, threshold, child, values, roots, depth, prediction,
@@ -111,19 +113,17 @@ def _choose(  # type: ignore[no-untyped-def]
             theta = theta.copy()
             theta[_SPLIT_FEE] = _NEVER
         device, fraction = priced_placement(
-            now, memory, times, free_at, devices, params[1], params[2], theta, weight, prices, state
+            now, memory, times, free_at, starts, devices, params[1], params[2], theta, weight, prices, state
         )
     elif params[0] == EARLIEST or not divisible:
         fee = 0.0 if divisible else _NEVER
-        device, fraction = best_placement(
-            now, memory, times, free_at, devices, 0, len(devices), weight, prices, fee
-        )
+        device, fraction = best_placement(now, memory, times, starts, devices, 0, len(devices), weight, prices, fee)
     else:
-        device, fraction = _best_for_share(now, memory, times, free_at, devices, weight, prices, fractions)
+        device, fraction = _best_for_share(now, memory, times, starts, devices, weight, prices, fractions)
     note[0], note[1] = device, fraction
-    note[2] = max(0.0, free_at[device] - now)
-    note[3] = max(0.0, free_at[devices[device].cpu] - now)
-    _note_greedy(now, intensity, memory, free_at, devices, note)
+    note[2] = max(0.0, starts[device] - now)
+    note[3] = max(0.0, starts[devices[device].cpu] - now)
+    _note_greedy(now, intensity, memory, starts, devices, note)
 
 
 @entry

@@ -247,7 +247,7 @@ class HierarchicalLearner(Online):
         before, tried = self.fallen_back, self.placement.trials
         device, share = compiled_entry(decide_one)(
             self.model, self.placement, self.record, view.now, task.size, task.compute_intensity,
-            task.memory_required, kind, task.divisible, view.free_at, self.devices,
+            task.memory_required, kind, task.divisible, view.free_at, view.placement_times, self.devices,
         )  # fmt: skip
         if self.fallen_back != before:
             self._note_guard(task.task_id, fallen_back=not before)

@@ -441,11 +441,12 @@ def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-de
 
 @inner
 def choose(  # type: ignore[no-untyped-def]
-    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices
+    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, starts, devices
 ):
     """Return (device, share) for one task, and note it in the rule's state.
 
-    Without queues in `guard` there is no safe rule.
+    It can start at `starts`, later than `free_at` where its data must be moved; prices follow the queues. Without
+    queues in `guard` there is no safe rule.
     """
     log_size = math.log(size)
     numbers, limits = placement.numbers, placement.limits
@@ -466,22 +467,22 @@ def choose(  # type: ignore[no-untyped-def]
         if due:
             renew_prices(state, placement, devices)
         fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, latency = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, fee)
+    device, share, latency = _best_known_placement(placement, now, memory, divisible, starts, devices, prices, fee)
     if informed:
         # While durations are unknown, caution and trials are right, and a record would say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
             _record(state, placement, guard, now, log_size, memory, kind, divisible, devices)
             if guard.numbers[ACTIVE] == SAFE:
-                device, share = _safe_placement(placement, now, memory, divisible, free_at, devices)
-        trial = try_device(state, placement, now, memory, kind, latency, free_at, devices)
+                device, share = _safe_placement(placement, now, memory, divisible, starts, devices)
+        trial = try_device(state, placement, now, memory, kind, latency, starts, devices)
         if trial >= 0 and trial != device:
             device, share = trial, begin_trial(placement, kind, trial, devices)
         elif divisible and (share == 1.0 or share == 0.0):
-            device, share = _with_probe(state, placement, now, memory, kind, device, share, free_at, devices)
+            device, share = _with_probe(state, placement, now, memory, kind, device, share, starts, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
     if informed:
-        await_parts(placement, now, kind, device, share, free_at, devices)
+        await_parts(placement, now, kind, device, share, starts, devices)
     begin_parts(placement, kind, device, share, devices)
     return device, share
 

@@ -51,10 +51,10 @@ LEARNER_TASKS = (
 
 @entry
 def decide_one(  # type: ignore[no-untyped-def]
-    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices
+    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, starts, devices
 ):
     """Call `choose` from Python."""
-    return choose(state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, devices)
+    return choose(state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, starts, devices)
 
 
 @entry
@@ -190,7 +190,7 @@ def learner_loop(  # type: ignore[no-untyped-def]
         active = guard.numbers[ACTIVE]
         device, fraction = choose(
             state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]],
-            divisible[i], free_at, rule_devices,
+            divisible[i], free_at, free_at, rule_devices,
         )  # fmt: skip
         if guard.numbers[ACTIVE] != active:
             log[events, 0], log[events, 1] = GUARD, task_id[i]
@@ -209,7 +209,7 @@ def learner_loop(  # type: ignore[no-untyped-def]
 
 _SIGNATURES = {
     decide_one: types.Tuple((types.int64, types.float64))(
-        STATE, PLACEMENT, RECORD, *(types.float64,) * 4, types.int64, types.boolean, _READ_ONLY, DEVICES,
+        STATE, PLACEMENT, RECORD, *(types.float64,) * 4, types.int64, types.boolean, *(_READ_ONLY,) * 2, DEVICES,
     ),
     end_one: types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, types.int64, DEVICES),
     learn_one: types.boolean(

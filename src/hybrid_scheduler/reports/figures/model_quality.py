@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..figure_data import FigureData, MissingFigureData
-from ..figure_style import INK, QUIET, heading, label_of, line_style, look_of
-from .figure_layout import framed, legend_below, legend_height, plain_log_ticks
+from ..figure_style import (
+    INK,
+    QUIET,
+    framed,
+    heading,
+    label_of,
+    legend_below,
+    legend_height,
+    line_style,
+    look_of,
+    plain_log_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

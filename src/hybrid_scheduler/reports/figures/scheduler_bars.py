@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING
 
 from ...metrics.statistics import Interval
 from ..figure_data import FigureData
-from ..figure_style import INK, QUIET, heading, label_of, line_style
-from .figure_layout import framed, legend_below, legend_height, plain_log_ticks
+from ..figure_style import (
+    INK,
+    QUIET,
+    framed,
+    heading,
+    label_of,
+    legend_below,
+    legend_height,
+    line_style,
+    plain_log_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,8 +28,7 @@ import numpy as np
 
 from ...core import Floats
 from ..figure_data import MissingFigureData, interval_of
-from ..performance_analysis import three_digits
-from .figure_layout import dots
+from ..figure_style import dots, three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,20 @@ import numpy as np
 
 from ...core import Floats
 from ..figure_data import FigureData, MissingFigureData
-from ..figure_style import HAIRLINE, INK, QUIET, heading, line_style, look_of
-from ..performance_analysis import three_digits
-from .figure_layout import framed, legend_below, legend_height, name_rows, plain_log_ticks
+from ..figure_style import (
+    HAIRLINE,
+    INK,
+    QUIET,
+    framed,
+    heading,
+    legend_below,
+    legend_height,
+    line_style,
+    look_of,
+    name_rows,
+    plain_log_ticks,
+    three_digits,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

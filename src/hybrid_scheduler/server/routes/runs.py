@@ -164,9 +164,7 @@ async def run(request: Request, context: RequestContext, run_id: RunInPath) -> R
 async def describe(context: RequestContext, run_id: RunInPath, request: RunLabelsRequest) -> Response:
     """Replace the labels that are given; the response comes once they are durable."""
     async with context.state.key_locks.hold(f"labels {run_id}"):
-        known = await context.repository.run(run_id)
-        if known is None:
-            raise not_found("run", run_id)
+        known = await _existing_run(context, run_id)
         known |= {name: given for name, given in request.model_dump().items() if given is not None}
         await context.control.describe_run(run_id, RunLabels(known["name"], tuple(known["tags"]), known["note"]))
     return StrictJSONResponse(known)
@@ -185,9 +183,7 @@ async def delete_run(context: RequestContext, run_id: RunInPath) -> Response:
     A long deletion is answered with 202; the run is deleted once its address answers 404. If the server ends before
     that, the run stays complete.
     """
-    known = await context.repository.run(run_id)
-    if known is None:
-        raise not_found("run", run_id)
+    known = await _existing_run(context, run_id)
     try:
         deleted = await context.control.delete_run(run_id)
     except (InvalidInputError, ApiError) as error:
@@ -288,9 +284,7 @@ def _file(content: bytes, media_type: str, name: str) -> Response:
 
 async def _computed(context: AppContext, run_id: str, limit: int, kind: str) -> bytes:
     """Return an evidence file or a report of the run's newest tasks, from the what-if worker."""
-    known = await context.repository.run(run_id)
-    if known is None:
-        raise not_found("run", run_id)
+    known = await _existing_run(context, run_id)
     if known["source"] != "simulated":  # a simulation of its tasks would prove nothing about the measurement
         raise InvalidInputError("run_id", "a simulated run with stored tasks", run_id)
     rows = await context.repository.tasks(limit, run_id=run_id)
@@ -398,6 +392,13 @@ async def diff(
     server = str(request.base_url).rstrip("/")
     first, second = await _detail(context, a, server), await _detail(context, b, server)
     return StrictJSONResponse({"a": first, "b": second, **_diff(first, second)})
+
+
+async def _existing_run(context: AppContext, run_id: str) -> dict[str, Any]:
+    known = await context.repository.run(run_id)
+    if known is None:
+        raise not_found("run", run_id)
+    return known
 
 
 async def _detail(context: AppContext, run_id: str, server: str) -> dict[str, Any]:

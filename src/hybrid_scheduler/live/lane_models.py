@@ -1,7 +1,8 @@
-"""Snapshots of models that a restart could not learn again from the newest tasks, such as an agent's weights.
+"""Models of the lanes: versions of a duration model, and snapshots of weights.
 
-Snapshots are made of schedulers with a method ``save_model(path)`` and a parameter ``model``. With a method
-``snapshot()`` they return the copy to save, or None. A thread of its own writes the files. They belong to one run:
+Snapshots are for models that a restart could not learn again from the newest tasks, such as an agent's weights.
+They are made of schedulers with a method ``save_model(path)`` and a parameter ``model``. With a method
+``snapshot()`` these return the copy to save, or None. A thread of its own writes the files. They belong to one run:
 another run starts from the model of the package. The snapshot before the newest is kept too, so that a damaged file
 loses minutes of learning at most.
 """
@@ -15,14 +16,18 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import Scheduler
 from ..core.atomic_files import remove_leftovers, write_atomically
+from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, newest_number
+from ..learning.duration.retraining import BackgroundRetraining, LearnsDurations, TrainingWorker
 from ..schedulers import schedulers
 from ..workload.argument_checks import parse_spec
 from .clock import Clock
-from .scheduler_lane import SchedulerLane
+
+if TYPE_CHECKING:
+    from .scheduler_lane import SchedulerLane
 
 _log = logging.getLogger(__name__)
 #: Wall seconds between two snapshots.
@@ -32,6 +37,55 @@ _SUFFIX, _PREVIOUS_SUFFIX, _OLD_SUFFIX = ".safetensors", ".previous", ".pth"
 _SUFFIXES = (_SUFFIX, _PREVIOUS_SUFFIX, _OLD_SUFFIX)
 #: Added to the name of a folder or pipe that stands where a snapshot belongs.
 _REFUSED = ".refused"
+
+
+class LaneModel:
+    """The duration model of one scheduler. Version numbers continue where an earlier process stopped.
+
+    Parameters
+    ----------
+    scheduler
+        Keeps its duration model in the attribute `times_`.
+    trainer
+        Where the model is trained.
+    """
+
+    def __init__(self, scheduler: LearnsDurations, trainer: TrainingWorker) -> None:
+        self._scheduler, self.times = scheduler, scheduler.times_
+        self.retraining = BackgroundRetraining(trainer)
+        self.retraining.adopt(scheduler)
+        #: Versions of earlier processes, and versions of this one that were reported.
+        self._base, self._reported = 0, 0
+        self._seconds: float | None = None
+
+    @property
+    def version(self) -> int | None:
+        """The number of the model that decides now; None before the first."""
+        return self._base + newest_number(self.times.versions) or None
+
+    def resume_from(self, version: int) -> None:
+        """Count the models so far as one, with the number after the checkpoint's `version`."""
+        count = newest_number(self.times.versions)
+        self._base = version + (1 if count else 0) - count
+        self._reported = max(0, count - 1)
+
+    def start_training(self) -> None:
+        """Start the latest request of the model, if it has one and none runs."""
+        self.retraining.start(self._scheduler)
+
+    def swap_in(self, at_task: int) -> list[LearningEvent]:
+        """Swap in the model that was trained; it decides from task `at_task` on."""
+        events = self.retraining.collect(at_task)
+        self._seconds = self.retraining.seconds
+        return events
+
+    def new_versions(self) -> list[tuple[int, ModelVersion, float | None]]:
+        """Return the versions since the last call: number, description, and seconds of training."""
+        versions = self.times.versions
+        fresh = versions[max(0, len(versions) + self._reported - newest_number(versions)) :]
+        self._reported = newest_number(versions)
+        seconds, self._seconds = self._seconds, None
+        return [(self._base + version.version, version, seconds) for version in fresh]
 
 
 class ModelSnapshots:
