@@ -100,7 +100,7 @@ def test_first_candidate_at_every_step_is_late_binding(scenario):
         _, reward, _, over, _ = env.step(0)
         total, steps = total + reward, steps + 1
     tasks = generate(scenario_named(scenario), 400, 7, utilisation=0.95)
-    expected = Cluster().run(tasks, create("late_binding")).outcomes.latency
+    expected = Cluster().run(tasks, create("late_binding(deferred=0)")).outcomes.latency
     np.testing.assert_array_equal(env.latencies(), expected)
     typical = isolated_optimum(tasks, workstation(), AnalyticPhysics()).mean()
     assert total == pytest.approx(-expected.sum() / typical)

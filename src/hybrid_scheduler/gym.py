@@ -173,8 +173,8 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
 
     Tasks wait as under `late_binding`, which also says where a chosen task runs and how it is split. It starts if
     it can start now; else it keeps its planned place, and the agent chooses among the others while a device is
-    idle. Candidates are the first waiting tasks in the order of `late_binding`, so that action 0 at every step is
-    that scheduler. Choices without an alternative are made by the environment.
+    idle. Candidates are the first waiting tasks in the order of ``late_binding(deferred=0)``, so that action 0 at
+    every step is that scheduler. Choices without an alternative are made by the environment.
 
     Observation: for each candidate its age, its priced work, its seconds on a CPU and on an accelerator, whether it
     fits into an accelerator's memory and whether it can be split; then the length and the work of the queue, and
@@ -249,7 +249,7 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             platform=platform, physics=physics, utilisation=self._loads[draw(len(self._loads))],
         )  # fmt: skip
         self._cluster.reset()
-        self._rule = LateBinding()
+        self._rule = LateBinding(deferred=0.0)
         known = self._cluster.start_scheduler(self._rule, tasks)
         assert known is not None
         self._tasks, self._known = tasks, known.table(tasks)

@@ -16,8 +16,10 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
+from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.late_learner import LateLearner
+from hybrid_scheduler.learning.duration.learner_state import FEATURES
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
@@ -25,6 +27,16 @@ class LateByEvents(LateLearner):
     """The same rule without its compiled loop."""
 
     compiled_loop = None
+
+
+class Inverted(HierarchicalLearner):
+    """Takes the CPU for a fast device and the GPUs for slow ones, without any doubt."""
+
+    def start(self, setting):
+        super().start(setting)
+        self.model.weights[self.model.device_kind[:2] * FEATURES] += (-3.0, 3.0)
+        self.model.prior_variance[:] = 1e-12
+        self.model.covariance[:] = np.diag(self.model.prior_variance)
 
 
 def with_kinds(workload, kinds):
@@ -52,6 +64,26 @@ def test_compiled_loop_equals_the_event_loop(scenario, platform, sigma, kinds):
     assert np.array_equal(runs[0].latency, runs[1].latency)
 
 
+@pytest.mark.parametrize("kind", [LateLearner, LateByEvents])
+def test_guard_limits_the_harm_of_inverted_predictions(kind):
+    workload, means = generate(scenario_named("mixed"), 1000, seed=2005, utilisation=0.8), {}
+    for guard in (True, False):
+        learner = Inverted(guard=guard)
+        means[guard] = Cluster().run(workload, kind(learner)).outcomes.latency.mean()
+        # The model learns the truth from outcomes; until then the safe rule acts.
+        changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
+        assert changes == ["fallback", "recovered"] * guard
+    assert means[True] < means[False]
+
+
+def test_guard_does_not_act_where_predictions_are_right():
+    for scenario, load in (("mixed", 0.95), ("transfer", 0.85)):
+        workload = generate(scenario_named(scenario), 1000, seed=2006, utilisation=load)
+        scheduler = create("hybrid_ml(binding=late)")
+        Cluster().run(workload, scheduler)
+        assert not [event for event in scheduler.events_ if event.kind == "fallback"]
+
+
 @pytest.mark.parametrize("model", ["default", "None"])
 def test_it_comes_close_to_late_binding_that_knows_durations(model):
     workload = generate(scenario_named("mixed"), 2000, seed=2003, utilisation=0.9)
@@ -61,6 +93,19 @@ def test_it_comes_close_to_late_binding_that_knows_durations(model):
     )
     assert learned < 1.06 * known
     assert learned < early
+
+
+def test_unequal_accelerators_get_the_prices_of_known_durations():
+    platform = platform_named("mixed-gpus")
+    workload = generate(scenario_named("mixed"), 800, seed=2007, platform=platform, utilisation=0.9)
+    prices = []
+    for spec in ("late_binding", "hybrid_ml(binding=late)"):
+        scheduler = create(spec)
+        Cluster(platform).run(workload, scheduler)
+        value, worth, _ = window_prices(scheduler.rule.prices)
+        table = scheduler.devices if spec == "late_binding" else scheduler.learner.devices
+        prices.append(worth * value[table["column"][~platform.is_cpu]])
+    assert np.allclose(*prices, rtol=0.1)
 
 
 def test_a_batch_is_learned_while_it_waits():
@@ -111,6 +156,7 @@ def test_it_is_a_central_scheduler_with_versions_and_events():
         ("hybrid_ml(binding=soon)", UnknownNameError),
         ("hybrid_ml(binding=late,durations=forest)", InvalidInputError),
         ("hybrid_ml(binding=late,boost=-1)", InvalidInputError),
+        ("hybrid_ml(binding=late,deferred=2)", InvalidInputError),
     ],
 )
 def test_wrong_options_are_refused(spec, error):

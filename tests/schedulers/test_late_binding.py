@@ -20,7 +20,7 @@ from hybrid_scheduler import (
     workstation,
 )
 from hybrid_scheduler.compiled.device_prices import window_prices
-from hybrid_scheduler.compiled.late_binding import LOOK_AHEAD
+from hybrid_scheduler.compiled.late_binding import COEFFICIENTS, LOOK_AHEAD
 from hybrid_scheduler.core import cpu, multi_node_platform
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers import LateBinding, ShortestFirst
@@ -40,7 +40,19 @@ class ShortestByEvents(ShortestFirst):
     compiled_loop = None
 
 
-PAIRS = [(LateBinding, LateByEvents), (ShortestFirst, ShortestByEvents)]
+#: Defers whenever the budget allows it and a task waits behind.
+EAGER = {"deferred": 0.1, "coefficients": (*COEFFICIENTS[:-2], 1.0, 50.0)}
+
+
+def eager():
+    return LateBinding(**EAGER)
+
+
+def eager_by_events():
+    return LateByEvents(**EAGER)
+
+
+PAIRS = [(LateBinding, LateByEvents), (eager, eager_by_events), (ShortestFirst, ShortestByEvents)]
 
 
 @pytest.mark.parametrize(("fast", "slow"), PAIRS)
@@ -85,11 +97,66 @@ def test_small_tasks_overtake_a_large_one_for_a_bounded_time_even_under_overload
     workload = Workload.from_tasks(tasks)
     large = int(np.flatnonzero(workload.size == 5000)[0])
     cluster = Cluster(Platform("cpu", (cpu(),)))
-    by_boost = [cluster.run(workload, LateBinding(boost=b)).outcomes for b in (0.0, 1.0, 10.0)]
+    by_boost = [cluster.run(workload, LateBinding(boost=b, deferred=0.0)).outcomes for b in (0.0, 1.0, 10.0)]
     starts = [outcomes.start[large] for outcomes in by_boost]
     assert starts == sorted(starts)
     overtakers = [int(((o.start < o.start[large]) & (workload.arrival_time > 0.5)).sum()) for o in by_boost]
     assert overtakers[0] == 0 < overtakers[1] < overtakers[2] < 1000
+
+
+def test_deferred_tasks_are_overtaken_for_a_bounded_time_even_under_overload():
+    workload = generate(scenario_named("mixed"), 1500, seed=2000, utilisation=1.6)
+    scheduler = LateBinding(boost=1.0, **EAGER)
+    outcomes = Cluster().run(workload, scheduler).outcomes
+    # Of a task released t seconds after the first: its overtakers are released before 2 (2 t + b).
+    since = workload.arrival_time - workload.arrival_time[0]
+    largest_boost = EAGER["coefficients"][9] * 9.3 * np.max(scheduler._work)
+    last_overtaker = since.copy()
+    for row in range(len(workload)):
+        last_overtaker[row] = since[outcomes.start < outcomes.start[row]].max(initial=0.0)
+    assert (last_overtaker < 2.0 * (2.0 * since + largest_boost)).all()
+    assert (last_overtaker > since + 10.0).any()
+
+
+def test_no_more_tasks_are_deferred_than_allowed_and_each_once():
+    deferred = []
+
+    class Recording(LateByEvents):
+        def plan(self, waiting, now, planned, behind):
+            if waiting.key > waiting.release:
+                deferred.append((waiting.task.task_id, waiting.key))
+            return super().plan(waiting, now, planned, behind)
+
+    workload = generate(scenario_named("mixed"), 400, seed=2001, utilisation=1.2)
+    Cluster().run(workload, Recording(**EAGER))
+    tasks = {task for task, _ in deferred}
+    assert 10 < len(tasks) <= 0.1 * len(workload)
+    assert len(set(deferred)) == len(tasks)
+
+
+def test_deferral_lowers_mean_and_p99_near_capacity():
+    workloads = [generate(scenario_named("mixed"), 2000, seed=s, utilisation=0.95) for s in (2004, 2006, 2007)]
+    latency = {
+        share: [Cluster().run(w, LateBinding(deferred=share)).outcomes.latency for w in workloads]
+        for share in (0.0, 0.009)
+    }
+    for figure in (np.mean, lambda values: np.quantile(values, 0.99)):
+        none, some = (np.mean([figure(values) for values in latency[share]]) for share in (0.0, 0.009))
+        assert some < 0.95 * none
+
+
+@pytest.mark.parametrize(("scenario", "load"), [("mixed", 0.95), ("pareto", 0.9), ("transfer", 0.85)])
+def test_default_beats_the_price_index_in_mean_and_p99(scenario, load):
+    ratios = []
+    for seed in range(2000, 2008):
+        workload = generate(scenario_named(scenario), 2000, seed=seed, utilisation=load)
+        late, index = (
+            Cluster().run(workload, create(name)).outcomes.latency for name in ("late_binding", "price_index")
+        )
+        ratios.append((late.mean() / index.mean(), np.quantile(late, 0.99) / np.quantile(index, 0.99)))
+    mean, p99 = np.mean(ratios, axis=0)
+    assert mean < 0.95
+    assert p99 < 1.0
 
 
 def test_mean_and_tail_move_against_each_other_with_the_boost():
@@ -175,7 +242,8 @@ def test_restored_queue_continues_with_the_same_prices(platform):
     state, queue = first.queue_state(), SimpleNamespace(times=np.empty((0, 2, 2)))
     second.restore_queue(state, queue)
     assert all(np.array_equal(values, second.queue_state()[name]) for name, values in state.items())
-    second.restore_queue({name: values for name, values in state.items() if name != "classes"}, queue)
+    earlier = {name: values for name, values in state.items() if name != "classes"}
+    second.restore_queue({**earlier, "totals": state["totals"][:5]}, queue)
 
 
 def test_a_look_at_the_queue_is_bounded():
@@ -185,7 +253,10 @@ def test_a_look_at_the_queue_is_bounded():
     assert outcomes.completed.all()
 
 
-@pytest.mark.parametrize("boost", [-1.0, float("nan"), float("inf")])
-def test_boost_is_checked(boost):
-    with pytest.raises(InvalidInputError, match="boost"):
-        LateBinding(boost=boost)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("boost", -1.0), ("boost", float("nan")), ("boost", float("inf")), ("deferred", -0.1), ("deferred", 1.1)],
+)
+def test_boost_and_share_are_checked(field, value):
+    with pytest.raises(InvalidInputError, match=field):
+        LateBinding(**{field: value})

@@ -7,9 +7,17 @@ the machine needs for it.
 Tasks start in the order of ``release - boost``. The boost is ``-g * s * log(1 - exp(-work / s))``: large for small
 tasks and near zero for tasks larger than the scale `s`. This is the boost of Yu and Scully (2024) with priced work
 as the size; a larger factor `g` lowers the mean latency and raises the tail. The scale has a part that is constant
-in the long run and one that grows with the queue, up to half of the time since the first release. So no task
-starves, at any load: one that is released t seconds after the first is overtaken only by tasks released before
-2 (t + b), where b is the largest boost without a queue.
+in the long run and one that grows with the queue, up to half of the time since the first release.
+
+A few tasks are deferred, fewer than one in a hundred: they decide neither the median nor the 99th percentile, and
+all others gain. Each release adds the allowed share to a budget, and each deferral takes 1 from it. A task that
+comes first in the queue is deferred if the product of its work, the work behind it and the budget is large. So the
+budget is spent on the tasks that delay others most, and the number of late tasks stays small, as by the rule of
+Moore and Hodgson (1968), which leaves out the largest task. A deferred task waits like one that is released later,
+by a multiple of the mean queue and by at most the time t since the first release. It is deferred once.
+
+No task starves, at any load. With b as the largest boost without a queue, one released t seconds after the first is
+overtaken only by tasks released before 2 (t + b); a deferred one, by tasks released before 2 (2 t + b).
 
 The queue is planned again at every release and whenever a device becomes free: task by task, on copies of the
 devices' queues, each at prices that rise with the work planned before it and waiting behind it. Large tasks pay a
@@ -34,23 +42,28 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from ..core import Central, Decision, Floats, Queue, Task, View
+from ..core import Central, Decision, Floats, InvalidInputError, Platform, Queue, Task, View
 from .device_prices import price_state, set_prices, set_window_prices, update_window, window_prices
-from .jit_cache import helper, inner
+from .jit_cache import compiled, entry, helper, inner
+from .row_heap import pop_row, push_row
 from .split_placement import best_placement
 
 #: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
 #: task, exponent of the relief for large tasks, factors of the mean work of a task and of the mean queue in the
-#: scale of the boost. Tuned on seeds that no reported figure uses: `python -m studies.late_binding --tune`.
-COEFFICIENTS = (0.467, 1.398, 0.165, 1.053, 0.28, 0.007, 0.042, 1.488, 0.162, 8.0, 0.135)
-#: Default factor of the boost, tuned with them.
-BOOST = 0.77
+#: scale of the boost. Then the least product of budget, work and work behind, in squared mean works, at which a
+#: task is deferred, and by how many mean queues. Tuned on seeds that no reported figure uses:
+#: `python -m studies.late_binding --tune`.
+COEFFICIENTS = (0.45, 1.148, 0.14, 1.07, 0.442, 0.007, 0.042, 1.06, 0.1155, 7.1, 0.16, 414.0, 25.0)
+#: Default factor of the boost, and share of the tasks that may be deferred; tuned with them.
+BOOST, DEFERRED = 0.48, 0.0092
 #: Most tasks that one look at the queue may leave waiting: it bounds the time that a look takes.
 LOOK_AHEAD = 1000
 
 #: Smallest ratio of a task's work to the scale: it bounds the boost, and with it the wait of large tasks.
 _SMALLEST = 1e-4
 _LARGEST = -math.log(-math.expm1(-_SMALLEST))
+#: Most deferrals that can be saved up.
+_MOST_SAVED = 8.0
 #: Number of tasks over which the queue's length and the work of a task are averaged.
 _QUEUE_MEMORY = 200.0
 #: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
@@ -58,15 +71,17 @@ _QUEUE_MEMORY = 200.0
 _CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _LARGEST_WEIGHT = 500, 32.0, 4, 64, 1e200
 #: Fee of a split that no task pays.
 _NEVER = 1e300
-_COEFFICIENTS, _WAITING_WEIGHT, _RELIEF, _WORK_SCALE, _QUEUE_SCALE, _FACTOR, _WEIGHT, _PRICES = (
-    2, 9, 10, 11, 12, 13, 14, 15,
-)  # fmt: skip
+_COEFFICIENTS = 2
+_WAITING_WEIGHT, _RELIEF, _WORK_SCALE, _QUEUE_SCALE, _HARM, _DELAY, _FACTOR, _SHARE, _WEIGHT, _PRICES = range(9, 19)
+#: Totals of the queue: see `QueueRule`.
+_WORK, _MEAN_QUEUE, _MEAN_WORK, _TASKS, _FIRST, _BUDGET = range(6)
 
 
 class QueueRule(NamedTuple):
     """Arrays of the rule: numbers fixed for a run, state of the prices, totals of the queue, classes of devices.
 
-    The totals are [work that waits, its mean at releases, mean work of a task, number of tasks, first release].
+    The totals are [work that waits, its mean at releases, mean work of a task, number of tasks, first release,
+    deferrals that are left].
     `classes` is empty where one price is enough. Else it holds the number of tasks, the weight of each column and
     of all CPUs together, the seconds of the last tasks there, and these relative to the least to the power of -32.
     """
@@ -82,18 +97,37 @@ QUEUE_RULE = types.NamedUniTuple(_VECTOR, 4, QueueRule)
 
 
 def queue_rule(
-    cpus: int, accelerators: int, coefficients: Sequence[float], boost: float, objective: Floats, columns: int
+    platform: Platform,
+    coefficients: Sequence[float],
+    boost: float,
+    deferred: float,
+    objective: Floats,
+    columns: int,
 ) -> QueueRule:
     """Return a rule for an empty queue; `objective` is the weight of latency and a price for each column."""
-    params = np.concatenate([[cpus, accelerators], coefficients, [boost], objective]).astype(np.float64)
+    counts = [platform.is_cpu.sum(), len(platform.accelerators)]
+    params = np.concatenate([counts, coefficients, [boost, deferred], objective]).astype(np.float64)
     slots = columns + 1
     classes = np.zeros(1 + slots + 2 * _CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
-    return QueueRule(params, price_state(columns), np.zeros(5), classes)
+    return QueueRule(params, price_state(columns), np.zeros(6), classes)
+
+
+def check_order(boost: float, deferred: float) -> None:
+    """Raise an error if these parameters of the order are invalid."""
+    if not 0.0 <= boost < math.inf:
+        raise InvalidInputError("boost", "a number of at least 0", boost)
+    if not 0.0 <= deferred <= 1.0:
+        raise InvalidInputError("deferred", "a share from 0 to 1", deferred)
 
 
 @inner
-def _update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
-    """Add a task to the window of the classes, and replace the values of their seconds by the fluid optimum's."""
+def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
+    """Add a task to the window of the classes, and replace the values of their seconds by the fluid optimum's.
+
+    Without several classes of accelerators it does nothing.
+    """
+    if len(rule.classes) == 0 or rule.params[1] == 0.0:
+        return
     state, last = rule.classes, len(rule.params) - _PRICES
     slots = last + 1
     weight = state[1 : 1 + slots]
@@ -154,8 +188,7 @@ def _update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
 def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the queue's totals; return the key by which it waits and its priced work."""
     update_window(times, devices, rule.params[0], rule.params[1], rule.prices)
-    if len(rule.classes) > 0 and rule.params[1] > 0.0:
-        _update_class_prices(rule, times, devices)
+    update_class_prices(rule, times, devices)
     return enqueue(rule, release, times, devices)
 
 
@@ -171,25 +204,43 @@ def enqueue(rule, release, times, devices):  # type: ignore[no-untyped-def]
         total += price
         work = min(work, price * (times[column, 0] + times[column, 1]))
     work = max(work / total, 1e-300)
-    waiting[0] += work
-    if waiting[3] == 0.0:
-        waiting[4] = release
-    waiting[3] += 1.0
-    memory = min(waiting[3], _QUEUE_MEMORY)
-    waiting[1] += (waiting[0] - waiting[1]) / memory
-    waiting[2] += (work - waiting[2]) / memory
+    waiting[_WORK] += work
+    if waiting[_TASKS] == 0.0:
+        waiting[_FIRST] = release
+    waiting[_TASKS] += 1.0
+    memory = min(waiting[_TASKS], _QUEUE_MEMORY)
+    waiting[_MEAN_QUEUE] += (waiting[_WORK] - waiting[_MEAN_QUEUE]) / memory
+    waiting[_MEAN_WORK] += (work - waiting[_MEAN_WORK]) / memory
+    waiting[_BUDGET] = min(waiting[_BUDGET] + params[_SHARE], _MOST_SAVED)
     factor = params[_FACTOR]
     if factor == 0.0:
         return release, work
-    elapsed = release - waiting[4]
-    scale = params[_WORK_SCALE] * waiting[2]
-    scale += min(params[_QUEUE_SCALE] * waiting[1], 0.5 * elapsed / (factor * _LARGEST))
+    elapsed = release - waiting[_FIRST]
+    scale = params[_WORK_SCALE] * waiting[_MEAN_WORK]
+    scale += min(params[_QUEUE_SCALE] * waiting[_MEAN_QUEUE], 0.5 * elapsed / (factor * _LARGEST))
     boost = -factor * scale * math.log(-math.expm1(-max(work / scale, _SMALLEST)))
     return release - boost, work
 
 
 @helper
-def _starts_now(now, device, share, times, planned, devices):  # type: ignore[no-untyped-def]
+def deferred_key(rule, release, key, work):  # type: ignore[no-untyped-def]
+    """Return the key of the task that comes first in the queue: a later one if it is deferred.
+
+    The key of a deferred task exceeds its release, that of no other task does.
+    """
+    params, waiting = rule.params, rule.waiting
+    harm = waiting[_BUDGET] * work * (waiting[_WORK] - work)
+    if key > release or waiting[_BUDGET] < 1.0 or harm < params[_HARM] * waiting[_MEAN_WORK] ** 2:
+        return key
+    delay = min(params[_DELAY] * waiting[_MEAN_QUEUE], release - waiting[_FIRST])
+    if delay <= 0.0:
+        return key
+    waiting[_BUDGET] -= 1.0
+    return release + delay
+
+
+@helper
+def starts_now(now, device, share, times, planned, devices):  # type: ignore[no-untyped-def]
     """Return whether the longer part of a placement can start now."""
     cpu = devices[device].cpu
     rest = times[devices[cpu].column, 1] + (1.0 - share) * times[devices[cpu].column, 0]
@@ -216,7 +267,7 @@ def plan_task(rule, now, memory, divisible, times, work, planned, behind, device
             prices, now, planned, devices, params[0], params[1], params[_COEFFICIENTS:_WAITING_WEIGHT], weight,
             objective, value, worth, typical, params[_WAITING_WEIGHT] * max(behind, 0.0),
         )  # fmt: skip
-        relief = (1.0 + work / rule.waiting[2]) ** -params[_RELIEF]
+        relief = (1.0 + work / rule.waiting[_MEAN_WORK]) ** -params[_RELIEF]
         for column in range(len(prices)):
             prices[column] = objective[column] + relief * (prices[column] - objective[column])
     if not divisible:
@@ -224,7 +275,7 @@ def plan_task(rule, now, memory, divisible, times, work, planned, behind, device
     device, share = best_placement(now, memory, times, planned, devices, 0, len(devices), weight, prices, fee)
     if devices[device].is_cpu == 1:
         share = 0.0
-    return device, share, _starts_now(now, device, share, times, planned, devices)
+    return device, share, starts_now(now, device, share, times, planned, devices)
 
 
 @helper
@@ -246,18 +297,44 @@ def reserve(now, device, share, times, planned, devices):  # type: ignore[no-unt
 
 
 @helper
-def any_idle(now, planned):  # type: ignore[no-untyped-def]
-    """Return whether some device is free."""
+def next_waiting(rule, now, queue, skipped, arrival, work, planned):  # type: ignore[no-untyped-def]
+    """Take the next row to plan from the queue and return its key and row; row -1 if the look ends.
+
+    It ends when every device is planned, or when as many tasks as one look may leave were skipped.
+    """
     idle = False
     for d in range(len(planned)):
         idle |= planned[d] <= now
-    return idle
+    while idle and queue.length[0] > 0 and skipped.length[0] < LOOK_AHEAD:
+        key, row = queue.key[0], pop_row(queue)
+        later = deferred_key(rule, arrival[row], key, work[row])
+        if later == key:
+            return key, row
+        push_row(queue, later, row)
+    return 0.0, -1
+
+
+@helper
+def end_look(rule, queue, skipped):  # type: ignore[no-untyped-def]
+    """Put the skipped rows back into the queue; an empty queue has no work, whatever rounding has left."""
+    while skipped.length[0] > 0:
+        key = skipped.key[0]
+        push_row(queue, key, pop_row(skipped))
+    if queue.length[0] == 0:
+        rule.waiting[_WORK] = 0.0
 
 
 # ------------------------------------------------------------------------------------------ event by event
 
-#: Priced work of a task that came before any duration was known.
+#: Priced work of a task that came before any duration was known. It is never deferred.
 UNKNOWN_WORK = -1.0
+_DEFERRED = types.float64(QUEUE_RULE, types.float64, types.float64, types.float64)
+
+
+@entry
+def _deferred_one(rule, release, key, work):  # type: ignore[no-untyped-def]
+    """Call `deferred_key` from Python."""
+    return deferred_key(rule, release, key, work)
 
 
 @dataclass(slots=True)
@@ -333,27 +410,30 @@ class QueuePlanner(Central):
         for position in range(first, len(queue)):
             task, row = queue[position], None if times is None else times[position - first]
             self._enter(WaitingTask(task, row, now, *self.admit(task, row, now)))
-        planned, behind, skipped = view.free_at.copy(), totals[0], 0
-        for key, number in list(self._order) if (planned <= now).any() else ():
-            if skipped >= LOOK_AHEAD or not (planned <= now).any():
-                break
+        planned, behind, position = view.free_at.copy(), totals[_WORK], 0
+        while position < min(len(self._order), LOOK_AHEAD) and (planned <= now).any():
+            key, number = self._order[position]
             waiting = self._waiting[number]
+            waiting.key = compiled(_deferred_one, _DEFERRED)(self.rule, waiting.release, key, waiting.work)
+            if waiting.key != key:
+                del self._order[position]
+                insort(self._order, (waiting.key, number))
+                continue
             known = waiting.work != UNKNOWN_WORK
             device, share, begins, waiting.work = self.plan(waiting, now, planned, behind)
             if known:
                 behind -= waiting.work
             if not begins:
-                skipped += 1
+                position += 1
                 continue
             if waiting.work != UNKNOWN_WORK:
-                totals[0] -= waiting.work
-            position = bisect_left(self._numbers, number)
-            del self._numbers[position], self._waiting[number]
-            del self._order[bisect_left(self._order, (key, number))]
-            yield position, Decision(int(device), float(share))
+                totals[_WORK] -= waiting.work
+            index = bisect_left(self._numbers, number)
+            del self._order[position], self._numbers[index], self._waiting[number]
+            yield index, Decision(int(device), float(share))
             np.maximum(planned, view.free_at, out=planned)
         if not self._numbers:
-            totals[0] = 0.0
+            totals[_WORK] = 0.0
 
     def queue_state(self) -> dict[str, Floats]:
         """Return prices, totals and the keys of the waiting tasks; see `Central.queue_state`."""
@@ -369,8 +449,9 @@ class QueuePlanner(Central):
 
     def restore_queue(self, state: dict[str, Floats], queue: Queue) -> None:
         """Continue with these waiting tasks; see `Central.restore_queue`."""
-        self.rule.prices[:], self.rule.waiting[:] = state["prices"], state["totals"]
-        self.rule.classes[:] = state.get("classes", self.rule.classes)  # absent in runs of earlier versions
+        # Runs of earlier versions have no classes and fewer totals.
+        self.rule.prices[:], self.rule.waiting[: len(state["totals"])] = state["prices"], state["totals"]
+        self.rule.classes[:] = state.get("classes", self.rule.classes)
         times = queue.times if self.setting.times is not None else None
         self.clear_queue()
         for position, (release, key, work) in enumerate(state["waiting"].reshape(-1, 3).tolist()):

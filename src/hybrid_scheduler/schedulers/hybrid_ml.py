@@ -18,7 +18,6 @@ a third of capacity.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import PRICE_COEFFICIENTS, device_table, price_state
-from ..compiled.late_binding import BOOST
+from ..compiled.late_binding import BOOST, DEFERRED, check_order
 from ..core import (
     Decision,
     Explanation,
@@ -119,10 +118,10 @@ class HybridML(Online):
         Whether a simpler rule decides while it leads.
     binding
         ``"early"`` (a task is placed when it arrives). In a specification also ``"late"``: `LateHybridML`, where
-        tasks wait in one queue and are placed when they start, as in `late_binding`; for the regression, without a
-        guard.
-    boost
-        With late binding, how far small tasks go before large ones.
+        tasks wait in one queue and are placed when they start, as in `late_binding`; for the regression.
+    boost, deferred
+        With late binding, how far small tasks go before large ones, and the largest share of tasks that may be
+        deferred; see `LateBinding`.
     """
 
     times_: OnlineDurationModel | HierarchicalLearner
@@ -142,6 +141,7 @@ class HybridML(Online):
         guard: bool = True,
         binding: str = "early",
         boost: float = BOOST,
+        deferred: float = DEFERRED,
     ) -> None:
         if binding not in _BINDINGS:
             raise UnknownNameError("binding", binding, _BINDINGS)
@@ -480,17 +480,18 @@ class LateHybridML(LateLearner):
     ----------
     boost
         How far small tasks go before large ones.
+    deferred
+        Largest share of tasks that may be deferred; see `LateBinding`.
     options
         Parameters of `HybridML`; durations must be those of the regression.
     """
 
-    def __init__(self, boost: float = BOOST, **options: Any) -> None:
-        model = HybridML(**{"guard": False, **options})
+    def __init__(self, boost: float = BOOST, deferred: float = DEFERRED, **options: Any) -> None:
+        model = HybridML(**options)
         if model.durations != "hierarchical":
             raise InvalidInputError("binding", "early with durations=forest", "late")
-        if not 0.0 <= boost < math.inf:
-            raise InvalidInputError("boost", "a number of at least 0", boost)
-        super().__init__(HierarchicalLearner(), boost)
+        check_order(boost, deferred)
+        super().__init__(HierarchicalLearner(), boost, deferred)
         self.model = model
 
     def started_learner(self, setting: Setting) -> HierarchicalLearner:

@@ -4,6 +4,10 @@ The queue is that of `compiled/late_binding.py`, on durations that the hierarchi
 is looked at. A wrong estimate costs little: it is corrected while the task still waits. Before the first outcome
 each idle device gets one task, and the others wait. A class of device whose duration for a task is uncertain is
 tried within the limits of `learned_placement.py`, even if the task must wait for it; splits need known durations.
+
+The guard is that of the scheduler that decides at arrival: when a task arrives, the learned rule and the safe one
+place it on simulated queues, and the queues move by durations that are trusted. While the safe rule leads, tasks
+start in the order of their arrival, where they end first by trusted durations.
 """
 
 from __future__ import annotations
@@ -26,18 +30,22 @@ from ...compiled.device_prices import set_window_prices
 from ...compiled.late_binding import (
     BOOST,
     COEFFICIENTS,
+    DEFERRED,
     LOOK_AHEAD,
     QUEUE_RULE,
     UNKNOWN_WORK,
     QueuePlanner,
     WaitingTask,
-    any_idle,
+    end_look,
     enqueue,
+    next_waiting,
     plan_task,
     queue_rule,
     reserve,
+    starts_now,
+    update_class_prices,
 )
-from ...compiled.row_heap import ROW_HEAP, empty_heap, pop_row, push_row
+from ...compiled.row_heap import ROW_HEAP, empty_heap, push_row
 from ...core import (
     Decision,
     Explanation,
@@ -50,9 +58,13 @@ from ...core import (
     TimeTable,
     Workload,
 )
+from ..fallback_guard import ACTIVE, RECORD
 from .hierarchical_learner import HierarchicalLearner
-from .hierarchical_regression import add_kind
+from .hierarchical_regression import add_kind, fixed_seconds, trusted_log_seconds
 from .learned_placement import (
+    SAFE,
+    _record,
+    _safe_placement,
     await_parts,
     begin_parts,
     begin_trial,
@@ -64,26 +76,31 @@ from .learned_placement import (
     try_device,
     worth_and_typical,
 )
-from .learner_loop import LEARNER_TASKS, NEW_KIND, learn_finished, push_running
+from .learner_loop import GUARD, LEARNER_TASKS, NEW_KIND, learn_finished, push_running
 from .learner_state import DEVICES, PLACEMENT, STATE
 
 _VECTOR = types.float64[::1]
 _TASK = (types.float64, types.float64, types.float64, types.int64)  # size, intensity, memory, kind
-_ADMIT = types.UniTuple(types.float64, 2)(STATE, PLACEMENT, QUEUE_RULE, types.float64, *_TASK, DEVICES)
+_ADMIT = types.UniTuple(types.float64, 2)(
+    STATE, PLACEMENT, RECORD, QUEUE_RULE, types.float64, *_TASK, types.boolean, DEVICES
+)  # fmt: skip
 _PLANNED = types.Tuple((types.int64, types.float64, types.boolean, types.float64))
 _PLAN = _PLANNED(
-    STATE, PLACEMENT, QUEUE_RULE, types.float64, *_TASK, types.boolean, types.float64, types.float64, _VECTOR,
-    types.float64, DEVICES,
+    STATE, PLACEMENT, RECORD, QUEUE_RULE, types.float64, *_TASK, types.boolean, types.float64, types.float64,
+    _VECTOR, types.float64, DEVICES,
 )  # fmt: skip
 _LOOP = types.int64(
-    STATE, PLACEMENT, QUEUE_RULE, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
+    STATE, PLACEMENT, RECORD, QUEUE_RULE, DEVICES,  # the learner
+    types.float64[:, ::1], types.int64,  # its log, `refresh`
     ROW_HEAP, ROW_HEAP, ROW_HEAP, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
     *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
 )  # fmt: skip
 
 
 @inner
-def _admit(state, placement, rule, release, size, intensity, memory, kind, devices):  # type: ignore[no-untyped-def]
+def _admit(  # type: ignore[no-untyped-def]
+    state, placement, guard, rule, release, size, intensity, memory, kind, divisible, devices
+):
     """Note a task that was released; return the key by which it waits and its priced work."""
     due = note_task(placement, size, intensity, memory, kind)
     if not estimate(state, placement, release, 0.0, size, intensity, memory, kind):
@@ -92,7 +109,11 @@ def _admit(state, placement, rule, release, size, intensity, memory, kind, devic
         renew_prices(state, placement, devices)
         worth, typical = worth_and_typical(placement)
         set_window_prices(rule.prices, placement.value, worth, typical)
-    return enqueue(rule, release, placement.times, devices)
+    update_class_prices(rule, placement.times, devices)
+    if len(guard.means) > 0 and may_split(placement):
+        _record(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
+    key, work = enqueue(rule, release, placement.times, devices)
+    return release if guard.numbers[ACTIVE] == SAFE else key, work
 
 
 @inner
@@ -122,9 +143,25 @@ def _latency(now, device, share, times, planned, devices):  # type: ignore[no-un
 
 
 @inner
+def _plan_safely(state, placement, now, size, memory, kind, divisible, planned, devices):  # type: ignore[no-untyped-def]
+    """Return what `plan_task` does, by the safe rule; the durations that it trusts replace the predicted ones."""
+    for c in range(len(placement.times)):
+        predicted = math.log(placement.times[c].sum())
+        seconds = math.exp(trusted_log_seconds(state, c, kind, math.log(size), predicted))
+        placement.times[c, 1] = fixed_seconds(state, c, seconds)
+        placement.times[c, 0] = seconds - placement.times[c, 1]
+    placement.trusted[:] = placement.times
+    device, share = _safe_placement(placement, now, memory, divisible, planned, devices)
+    if devices[device].is_cpu == 1:
+        share = 0.0
+    return device, share, starts_now(now, device, share, placement.times, planned, devices)
+
+
+@inner
 def _plan(  # type: ignore[no-untyped-def]
-    state, placement, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind, devices
-):
+    state, placement, guard, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
+    devices,
+):  # fmt: skip
     """Return (device, share, whether it starts now, priced work) of a waiting task; one that does not is reserved.
 
     `behind` is the priced work of this task and of those after it.
@@ -142,7 +179,12 @@ def _plan(  # type: ignore[no-untyped-def]
     else:
         behind -= work
     split = divisible and may_split(placement)
-    device, share, starts = plan_task(rule, now, memory, split, times, work, planned, behind, devices)
+    if guard.numbers[ACTIVE] == SAFE:
+        device, share, starts = _plan_safely(
+            state, placement, now, size, memory, kind, split, planned, devices
+        )  # fmt: skip
+    else:
+        device, share, starts = plan_task(rule, now, memory, split, times, work, planned, behind, devices)
     if not starts:
         reserve(now, device, share, times, planned, devices)
         return device, share, False, work
@@ -156,25 +198,28 @@ def _plan(  # type: ignore[no-untyped-def]
 
 
 @entry
-def _admit_one(state, placement, rule, release, size, intensity, memory, kind, devices):  # type: ignore[no-untyped-def]
+def _admit_one(  # type: ignore[no-untyped-def]
+    state, placement, guard, rule, release, size, intensity, memory, kind, divisible, devices
+):
     """Call `_admit` from Python."""
-    return _admit(state, placement, rule, release, size, intensity, memory, kind, devices)
+    return _admit(state, placement, guard, rule, release, size, intensity, memory, kind, divisible, devices)
 
 
 @entry
 def _plan_one(  # type: ignore[no-untyped-def]
-    state, placement, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind, devices
-):
+    state, placement, guard, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
+    devices,
+):  # fmt: skip
     """Call `_plan` from Python."""
     return _plan(
-        state, placement, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
-        devices,
+        state, placement, guard, rule, now, size, intensity, memory, kind, divisible, release, work, planned,
+        behind, devices,
     )  # fmt: skip
 
 
 @entry
 def _late_loop(  # type: ignore[no-untyped-def]
-    state, placement, rule, rule_devices, log, refresh, running, queue, skipped, work, clock, begin, end,
+    state, placement, guard, rule, rule_devices, log, refresh, running, queue, skipped, work, clock, begin, end,
     task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
@@ -196,21 +241,26 @@ def _late_loop(  # type: ignore[no-untyped-def]
         while row < end and arrival[row] <= now:
             if kind_number[kind[row]] == NEW_KIND:
                 kind_number[kind[row]] = add_kind(state)
+            active = guard.numbers[ACTIVE]
             key, work[row] = _admit(
-                state, placement, rule, arrival[row], size[row], intensity[row], memory[row],
-                kind_number[kind[row]], rule_devices,
+                state, placement, guard, rule, arrival[row], size[row], intensity[row], memory[row],
+                kind_number[kind[row]], divisible[row], rule_devices,
             )  # fmt: skip
+            if guard.numbers[ACTIVE] != active:
+                log[events, 0], log[events, 1] = GUARD, task_id[row]
+                events += 1
             push_row(queue, key, row)
             row += 1
         planned[:] = free_at
         behind = rule.waiting[0]
-        while queue.length[0] > 0 and skipped.length[0] < LOOK_AHEAD and any_idle(now, planned):
-            key = queue.key[0]
-            i = pop_row(queue)
+        while True:
+            key, i = next_waiting(rule, now, queue, skipped, arrival, work, planned)
+            if i < 0:
+                break
             known = work[i] != UNKNOWN_WORK
             device, share, starts, work[i] = _plan(
-                state, placement, rule, now, size[i], intensity[i], memory[i], kind_number[kind[i]], divisible[i],
-                arrival[i], work[i], planned, behind, rule_devices,
+                state, placement, guard, rule, now, size[i], intensity[i], memory[i], kind_number[kind[i]],
+                divisible[i], arrival[i], work[i], planned, behind, rule_devices,
             )  # fmt: skip
             if known:
                 behind -= work[i]
@@ -229,11 +279,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             for d in range(len(planned)):
                 planned[d] = max(planned[d], free_at[d])
-        while skipped.length[0] > 0:
-            key = skipped.key[0]
-            push_row(queue, key, pop_row(skipped))
-        if queue.length[0] == 0:
-            rule.waiting[0] = 0.0
+        end_look(rule, queue, skipped)
     clock[0] = now
     if last:
         events = learn_finished(
@@ -253,10 +299,12 @@ class LateLearner(QueuePlanner):
         The model, its limits and its prior.
     boost
         How far small tasks go before large ones; see `LateBinding`.
+    deferred
+        Largest share of tasks that may be deferred; see `LateBinding`.
     """
 
-    def __init__(self, learner: HierarchicalLearner, boost: float = BOOST) -> None:
-        self.learner, self.boost = learner, boost
+    def __init__(self, learner: HierarchicalLearner, boost: float = BOOST, deferred: float = DEFERRED) -> None:
+        self.learner, self.boost, self.deferred = learner, boost, deferred
 
     def start(self, setting: Setting) -> None:
         """Forget everything; see `Scheduler.start`."""
@@ -265,9 +313,7 @@ class LateLearner(QueuePlanner):
         platform = setting.platform
         classes = len(platform.classes)
         objective = np.concatenate([[1.0], np.zeros(classes)])
-        self.rule = queue_rule(
-            int(platform.is_cpu.sum()), len(platform.accelerators), COEFFICIENTS, self.boost, objective, classes
-        )
+        self.rule = queue_rule(platform, COEFFICIENTS, self.boost, self.deferred, objective, classes)
         self.clear_queue()
         self._tried = False
 
@@ -281,18 +327,26 @@ class LateLearner(QueuePlanner):
     def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
         """Return the key by which a released task waits, and its priced work."""
         learner = self.learner
-        restart_clock(learner.placement, now)  # a loaded model may know later arrivals
+        self._restart_clock(now)
         kind = learner.number(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
             learner.update_objective(task, kind)
             weight, prices = learner.placement.objective_prices
             self.rule.params[-1 - len(prices)] = weight
             self.rule.params[-len(prices) :] = prices
+        fallen_back = learner.fallen_back
         key, work = compiled(_admit_one, _ADMIT)(
-            learner.model, learner.placement, self.rule, now, task.size, task.compute_intensity,
-            task.memory_required, kind, learner.devices,
+            learner.model, learner.placement, learner.record, self.rule, now, task.size, task.compute_intensity,
+            task.memory_required, kind, task.divisible, learner.devices,
         )  # fmt: skip
+        if learner.fallen_back != fallen_back:
+            learner._note_guard(task.task_id, fallen_back=not fallen_back)
         return key, work
+
+    def _restart_clock(self, now: float) -> None:
+        """Let a loaded model, which may know later arrivals, start with empty queues."""
+        if restart_clock(self.learner.placement, now):
+            self.learner.record.free_at[:] = now
 
     def plan(
         self, waiting: WaitingTask, now: float, planned: Floats, behind: float
@@ -301,7 +355,7 @@ class LateLearner(QueuePlanner):
         learner, task = self.learner, waiting.task
         tried = learner.placement.trials
         device, share, begins, work = compiled(_plan_one, _PLAN)(
-            learner.model, learner.placement, self.rule, now, task.size, task.compute_intensity,
+            learner.model, learner.placement, learner.record, self.rule, now, task.size, task.compute_intensity,
             task.memory_required, learner.number(task.kind), task.divisible, waiting.release, waiting.work,
             planned, behind, learner.devices,
         )  # fmt: skip
@@ -319,7 +373,7 @@ class LateLearner(QueuePlanner):
         known = self.prediction()
         if known is None:
             return None
-        policy = "trial" if self._tried else "late_binding"
+        policy = "trial" if self._tried else "earliest_finish" if self.learner.fallen_back else "late_binding"
         return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy)
 
     def observe_part(self, part: Outcome) -> None:
@@ -355,14 +409,14 @@ class LateLearner(QueuePlanner):
         if begin == 0:
             count = len(workload)
             if count:
-                restart_clock(learner.placement, float(workload.arrival_time[0]))
+                self._restart_clock(float(workload.arrival_time[0]))
             self._running, self._queue = empty_heap(2 * count), empty_heap(count)
             self._skipped = empty_heap(min(count, LOOK_AHEAD))
             self._work, self._clock = np.zeros(count), np.array([-math.inf])
         under_way = int(self._running.length[0] + self._queue.length[0])
         numbers, log = learner.prepare_rows(workload, begin, end, under_way)
         events = compiled(_late_loop, _LOOP)(
-            learner.model, learner.placement, self.rule, learner.devices, log, learner.refresh,
+            learner.model, learner.placement, learner.record, self.rule, learner.devices, log, learner.refresh,
             self._running, self._queue, self._skipped, self._work, self._clock, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
