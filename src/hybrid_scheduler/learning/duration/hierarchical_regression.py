@@ -426,10 +426,16 @@ def relearn(state, recent, recent_count):  # type: ignore[no-untyped-def]
 
 @inner
 def _forget_class(state, c):  # type: ignore[no-untyped-def]
-    """After a change, widen the posterior of a class and drop all but its newest outcomes."""
+    """After a change, widen the posterior of a class and drop all but its newest outcomes.
+
+    Transfers may have changed as well as work: with a link that is thought to be known, a slower device would be
+    fitted wrongly for good.
+    """
     for j in range(FEATURES):
         at = _own_block(state, c) * FEATURES + j
         state.covariance[at, at] += state.prior_variance[at] * (1.0 if j == 0 else 0.05)
+    at = state.layout[BLOCKS] * FEATURES + c
+    state.covariance[at, at] += state.prior_variance[at]
     count = state.recent_count[c]
     kept = min(_KEPT, count)
     newest = np.empty((kept, state.recent.shape[2]))
