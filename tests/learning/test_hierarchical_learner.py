@@ -117,7 +117,24 @@ def test_trials_are_bounded_by_class_and_kind(kinds):
     work, platform = with_kinds(mixed(2000, platform=unequal_platform()), kinds), unequal_platform()
     learner = HierarchicalLearner()
     Cluster(platform).run(work, learner)
-    assert 0 < learner.placement.trials <= Limits().trials * len(platform.classes) * kinds
+    assert learner.placement.trials <= Limits().trials * len(platform.classes) * kinds
+    assert (learner.model.observed[:, :kinds] > 0.0).all()
+
+
+def test_first_task_of_a_kind_gives_an_unknown_cpu_a_small_part_only():
+    """A kind that is far slower on the CPU than anything before it must not block the CPU."""
+    work = with_kinds(mixed(400), 8)
+    slow = np.ones((len(work), 5))
+    slow[:, 0] = np.where(work.kind % 2 == 0, 30.0, 1.0)
+    cluster = Cluster(
+        physics=TablePhysics(AnalyticPhysics().times(work, workstation())[:, [0, 1, 1, 1, 1], 0] * slow)
+    )
+    learner = HierarchicalLearner(prior=load_prior())
+    outcomes = cluster.run(work, learner).outcomes
+    for kind in range(0, 8, 2):
+        on_cpu = np.flatnonzero((work.kind == kind) & (outcomes.fraction < 1.0))
+        first = on_cpu[np.argmin(outcomes.cpu_start[on_cpu] + outcomes.cpu_time[on_cpu])]
+        assert 1.0 - outcomes.fraction[first] <= 0.2 + 1e-9
 
 
 def test_without_trials_nothing_is_tried():

@@ -109,14 +109,31 @@ def test_a_class_informs_its_siblings_more_than_the_cpu(platform):
     assert after[1] < after[2] < after[0] < before[0]
 
 
-def test_tasks_far_beyond_the_largest_seen_are_uncertain(platform):
-    state = started(platform)
-    rng = np.random.default_rng(3)
-    for _ in range(200):
-        size = rng.uniform(100, 1000)
-        learn(state, size, rng.random(), 0.0, 0, 0, 1.0, 1e-6 * size**1.5)
-    assert prediction(state, 1000.0, 0.5, 0.0, 0, 0)[1] < 0.01
-    assert prediction(state, 50000.0, 0.5, 0.0, 0, 0)[1] > 1.0
+@pytest.mark.parametrize(("spread", "narrower"), [(0.0, True), (8.0, False)], ids=["alike", "different"])
+def test_uncertainty_of_a_new_kind_follows_the_errors_of_kinds_before_it(platform, spread, narrower):
+    """Where kinds are alike a new one is believed at once; where they differ more than expected it is not."""
+    rng, kinds = np.random.default_rng(5), 12
+    state = started(platform, kinds)
+    for kind in range(kinds - 1):
+        for size in rng.uniform(500, 2000, 4):
+            learn(state, size, 0.5, 0.0, 0, kind, 1.0, 1e-6 * size**1.5 * np.exp(spread * (kind % 2)))
+    _, variance = prediction(state, 1000.0, 0.5, 0.0, 0, kinds - 1)
+    state.calibration[:] = 0.0
+    assert (variance < prediction(state, 1000.0, 0.5, 0.0, 0, kinds - 1)[1]) == narrower
+
+
+def test_slower_device_is_learned_with_its_slower_link_after_a_change():
+    state = started(workstation())
+    rng = np.random.default_rng(6)
+    seconds = np.empty((700, 2))
+    for i in range(700):
+        size, memory = rng.uniform(100, 5000), rng.uniform(10, 500)
+        true = (1e-6 * size**1.5 + 2.0 * state.link[1] * memory) * (3.0 if i >= 500 else 1.0)
+        seconds[i] = prediction(state, size, 0.5, memory, 1, 0)[0], np.log(true)
+        learn(state, size, 0.5, memory, 1, 0, 1.0, true)
+    error = np.abs(seconds[:, 0] - seconds[:, 1])
+    assert error[400:500].mean() < 0.02
+    assert error[600:].mean() < 0.05
 
 
 def test_an_abrupt_change_is_detected_once_and_learned(platform):

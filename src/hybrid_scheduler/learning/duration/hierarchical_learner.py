@@ -250,7 +250,7 @@ class HierarchicalLearner(Online):
             task.memory_required, kind, task.divisible, view.free_at, view.placement_times, self.devices,
         )  # fmt: skip
         if self.fallen_back != before:
-            self._note_guard(task.task_id, fallen_back=not before)
+            self.note_guard(task.task_id, fallen_back=not before)
         self._tried = self.placement.trials > tried
         decision = Decision(int(device), float(share))
         self.remember(task, decision)
@@ -340,7 +340,7 @@ class HierarchicalLearner(Online):
     def _note(self, kind: str, task_id: int, message: str) -> None:
         append_bounded(self.events_, LearningEvent(kind, task_id, message, newest_number(self.versions)))
 
-    def _note_guard(self, task_id: int, *, fallen_back: bool) -> None:
+    def note_guard(self, task_id: int, *, fallen_back: bool) -> None:
         if fallen_back:
             kind, message = "fallback", "the safe rule acts until the learned one no longer trails it"
         else:
@@ -444,7 +444,7 @@ class HierarchicalLearner(Online):
                 self._note_change(int(task_id))
             else:
                 fallen_back = not fallen_back
-                self._note_guard(int(task_id), fallen_back=fallen_back)
+                self.note_guard(int(task_id), fallen_back=fallen_back)
             changed = event == CHANGE
 
     # ---------------------------------------------------------------- task kinds and objective
@@ -524,6 +524,8 @@ class HierarchicalLearner(Online):
         for part, state in _parts_of(model, placement, record).items():
             for name, target in state.items():
                 stored = found.arrays.get(f"{part}.{name}")
+                if name == "calibration" and stored is None:
+                    continue  # saved before uncertainty was calibrated
                 if part == "record" and (stored is None or stored.shape != target.shape):
                     continue  # saved with another guard: its record starts anew
                 if stored is None or stored.dtype != target.dtype or stored.shape != target.shape:
@@ -563,9 +565,9 @@ def _parts_of(
 ) -> dict[str, dict[str, NDArray[Any]]]:
     """Return the arrays that are stored: what was learned, but neither the machine nor tasks under way."""
     names = {
-        "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed largest "
-                          "means errors scores")),
-        "placement": (placement, "numbers window value wanted"),
+        "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed "
+                          "means errors scores calibration")),
+        "placement": (placement, "numbers window value"),
         "record": (record, "free_at means numbers"),
     }  # fmt: skip
     return {

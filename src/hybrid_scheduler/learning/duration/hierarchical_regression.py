@@ -76,8 +76,9 @@ _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
 _LEAST_FOR_R2 = 10
 #: Standard deviations to which the effect of one outcome is limited.
 _ROBUST = 4.0
-#: How far beyond the largest size seen a law is believed, in log size, and how its uncertainty grows from there.
-_BEYOND, _STEEPER = 0.4, 0.6
+#: Calibration of uncertainty: variances of which errors count, outcomes that the prior is worth, most outcomes, and
+#: the largest squared error that counts.
+_UNCERTAIN, _CLUELESS, _CALIBRATED_AFTER, _CALIBRATION, _LARGEST_SQUARE = 0.0625, 9.0, 3.0, 40.0, 9.0
 #: Fixed cost of a part, as a share of the whole, that is possible before it is known.
 _FIXED_PRIOR = 0.15
 #: Variance that each outcome adds to the weights of its class.
@@ -219,6 +220,22 @@ def _error_column(state, c):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _calibrated(state, variance):  # type: ignore[no-untyped-def]
+    """Return a variance, scaled by how far uncertain predictions have been off so far."""
+    return variance * (_CALIBRATED_AFTER + state.calibration[0]) / (_CALIBRATED_AFTER + state.calibration[1])
+
+
+@inner
+def _calibrate(state, error, variance, noise):  # type: ignore[no-untyped-def]
+    """Add the error of an uncertain prediction to the calibration."""
+    if _UNCERTAIN < variance < _CLUELESS:
+        state.calibration[0] += min(error * error / (variance + noise), _LARGEST_SQUARE)
+        state.calibration[1] += 1.0
+        if state.calibration[1] > _CALIBRATION:
+            state.calibration[:] *= _CALIBRATION / state.calibration[1]
+
+
+@inner
 def predict(state, features, c, kind, log_size, intensity, memory):  # type: ignore[no-untyped-def]
     """Return the mean log seconds of the whole task on a class, and the variance of that mean."""
     n, every = _expand(state, features, c, kind)
@@ -227,10 +244,7 @@ def predict(state, features, c, kind, log_size, intensity, memory):  # type: ign
     seconds = work + transfer
     _weigh(state, n, every, work / seconds)
     variance = _variance(state, every)
-    if state.observed[c, kind] > 0.0:
-        # Larger tasks than were seen may well be slower than a law of smaller ones says.
-        beyond = max(0.0, log_size - state.largest[c, kind] - _BEYOND)
-        variance += (_STEEPER * beyond) ** 2
+    variance = _calibrated(state, variance)
     mean = math.log(seconds)
     column = _error_column(state, c)
     if column != LAW_ERROR:
@@ -479,6 +493,7 @@ def learn_part(  # type: ignore[no-untyped-def]
     used = _error_column(state, c)
     correction = narrow if used == NARROW_ERROR else wide if used == WIDE_ERROR else 0.0
     error = math.log(whole / predicted)
+    _calibrate(state, error - correction, variance, noise + unsure)
     _score_prediction(state, c, kind, log_size, math.log(whole), error - correction)
     changed = _score(state, c, error, correction, narrow, wide, variance)
     row = state.recent[c, state.recent_count[c] % RECENT]
@@ -503,7 +518,6 @@ def learn_part(  # type: ignore[no-untyped-def]
         at = _own_block(state, c) * FEATURES + j
         state.covariance[at, at] += _DRIFT
     state.observed[c, kind] += 1.0
-    state.largest[c, kind] = max(state.largest[c, kind], log_size)
     state.outcomes[0] += 1
     count = state.recent_count[c]
     seconds_now = predicted_seconds(state, features, c, kind, memory)

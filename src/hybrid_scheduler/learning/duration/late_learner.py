@@ -63,8 +63,8 @@ from .hierarchical_learner import HierarchicalLearner
 from .hierarchical_regression import add_kind, fixed_seconds, trusted_log_seconds
 from .learned_placement import (
     SAFE,
-    _record,
-    _safe_placement,
+    record_rules,
+    safe_placement,
     await_parts,
     begin_parts,
     begin_trial,
@@ -111,7 +111,7 @@ def _admit(  # type: ignore[no-untyped-def]
         set_window_prices(rule.prices, placement.value, worth, typical)
     update_class_prices(rule, placement.times, devices)
     if len(guard.means) > 0 and may_split(placement):
-        _record(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
+        record_rules(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
     key, work = enqueue(rule, release, placement.times, devices)
     return release if guard.numbers[ACTIVE] == SAFE else key, work
 
@@ -151,7 +151,7 @@ def _plan_safely(state, placement, now, size, memory, kind, divisible, planned, 
         placement.times[c, 1] = fixed_seconds(state, c, seconds)
         placement.times[c, 0] = seconds - placement.times[c, 1]
     placement.trusted[:] = placement.times
-    device, share = _safe_placement(placement, now, memory, divisible, planned, devices)
+    device, share = safe_placement(placement, now, memory, divisible, planned, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
     return device, share, starts_now(now, device, share, placement.times, planned, devices)
@@ -340,7 +340,7 @@ class LateLearner(QueuePlanner):
             task.memory_required, kind, task.divisible, learner.devices,
         )  # fmt: skip
         if learner.fallen_back != fallen_back:
-            learner._note_guard(task.task_id, fallen_back=not fallen_back)
+            learner.note_guard(task.task_id, fallen_back=not fallen_back)
         return key, work
 
     def _restart_clock(self, now: float) -> None:

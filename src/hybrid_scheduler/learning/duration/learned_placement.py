@@ -57,7 +57,9 @@ from .learner_state import (
     PlacementState,
 )
 
-#: How often the price of accelerator seconds is computed, in tasks.
+#: Number of tasks at which the worth of accelerator seconds is believed by about half; ten times as many suffice.
+_FEW_TASKS = 24.0
+#: How often the price of accelerator seconds is computed, in tasks; more often among the first ones.
 _REFRESH = 64
 #: Standard deviation of log seconds before anything is known.
 _CLUELESS = 9.0
@@ -75,7 +77,7 @@ CPU_SIDE, ACCELERATOR_SIDE, BOTH_SIDES = range(3)
 _LARGEST_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _NEVER = 1e30
-_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE = range(11)
+_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE = range(10)
 
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
@@ -116,7 +118,9 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
         cpu[r], accelerator[r] = cpu_sum / cpus, accelerators / rate
         for c in range(len(seconds)):
             placement.value[c] += accelerator[r] / seconds[c] / filled
-    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators)
+    # A few tasks of roughly known durations say little about it: at first a second is worth the same on every side.
+    believed = min(1.1 * placement.numbers[TASKS] / (placement.numbers[TASKS] + _FEW_TASKS), 1.0)
+    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators) ** believed
     placement.numbers[TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
 
 
@@ -217,13 +221,25 @@ def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
 
 
 @inner
-def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
-    """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
-    numbers, limits = placement.numbers, placement.limits
-    classes = len(placement.value)
+def _note_latency(placement, latency):  # type: ignore[no-untyped-def]
+    """Add a task's predicted latency and shortest duration to what limits trials."""
+    numbers = placement.numbers
     numbers[SPENT] += latency
     shortest = placement.mean.min()
     numbers[LOG_TIME] += (shortest - numbers[LOG_TIME]) / min(numbers[TASKS], 200.0)
+
+
+@inner
+def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return the device on which a task should be tried, or -1; note what it may lose."""
+    _note_latency(placement, latency)
+    return _device_to_try(state, placement, now, memory, kind, latency, free_at, devices)
+
+
+@inner
+def _device_to_try(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
+    numbers, limits = placement.numbers, placement.limits
+    classes = len(placement.value)
     allowed = limits[_HARM] * numbers[SPENT] + limits[_CREDIT] * numbers[TYPICAL] * classes
     gain, trial, loss, harmless = 0.0, -1, 0.0, 0.0
     first = 0
@@ -239,12 +255,10 @@ def try_device(state, placement, now, memory, kind, latency, free_at, devices): 
             continue
         feared = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
         longest = placement.mean[c] + 2.0 * placement.deviation[c]
-        small = placement.mean[c] <= numbers[LOG_TIME] + limits[_GROWTH] * placement.wanted[c, kind]
+        small = placement.mean[c] <= numbers[LOG_TIME]
         short = longest <= math.log(limits[_LONGEST] * numbers[TYPICAL])
         if numbers[LOST] + feared <= allowed and (small or short):
             gain, trial, loss, harmless = latency - hoped, d, feared, latency - wait
-        else:
-            placement.wanted[c, kind] += 1.0
     if trial >= 0:
         c = devices[trial].column
         placement.reserved[c, kind], placement.harmless[c, kind] = loss, harmless
@@ -309,7 +323,7 @@ def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _record(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
+def record_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
     """Let both rules place the task on their simulated queues."""
     weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
     trusted = placement.trusted
@@ -329,7 +343,7 @@ def _record(state, placement, guard, now, log_size, memory, kind, divisible, dev
         fee = _set_prices(placement, now, free_at, devices, prices)
     device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, fee)
     shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
-    device, share = _safe_placement(placement, now, memory, divisible, guard.free_at[SAFE], devices)
+    device, share = safe_placement(placement, now, memory, divisible, guard.free_at[SAFE], devices)
     shadow_place(guard, SAFE, now, device, share, trusted, weight, objective)
     acts = guard.numbers[ACTIVE] == LEARNED
     shadow_end(guard, np.ones(2, np.bool_), _LEAD if acts else 1.0)
@@ -339,7 +353,7 @@ def _record(state, placement, guard, now, log_size, memory, kind, divisible, dev
 
 
 @inner
-def _safe_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
+def safe_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
     """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
     weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
     fee = 0.0 if divisible else np.inf
@@ -382,7 +396,8 @@ def note_task(placement, size, intensity, memory, kind):  # type: ignore[no-unty
     row = placement.window[seen % WINDOW]
     row[0], row[1], row[2], row[3] = size, intensity, memory, kind
     numbers[TASKS] += 1.0
-    return numbers[WORTH] == 0.0 or (seen < _REFRESH and seen % 4 == 0) or seen % _REFRESH == 0
+    refresh = 4 if seen < _REFRESH else 16 if seen < 3 * _REFRESH else _REFRESH
+    return numbers[WORTH] == 0.0 or seen % refresh == 0
 
 
 @inner
@@ -434,7 +449,6 @@ def _overrun(placement, now, c, kind):  # type: ignore[no-untyped-def]
 @inner
 def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-def]
     """Note that a task is tried on a device; return its share."""
-    placement.wanted[devices[device].column, kind] = 0.0
     placement.numbers[TRIED] += 1.0
     return 0.0 if devices[device].is_cpu == 1 else 1.0
 
@@ -471,14 +485,16 @@ def choose(  # type: ignore[no-untyped-def]
     if informed:
         # While durations are unknown, caution and trials are right, and a record would say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
-            _record(state, placement, guard, now, log_size, memory, kind, divisible, devices)
+            record_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
             if guard.numbers[ACTIVE] == SAFE:
-                device, share = _safe_placement(placement, now, memory, divisible, starts, devices)
-        trial = try_device(state, placement, now, memory, kind, latency, starts, devices)
-        if trial >= 0 and trial != device:
-            device, share = trial, begin_trial(placement, kind, trial, devices)
-        elif divisible and (share == 1.0 or share == 0.0):
+                device, share = safe_placement(placement, now, memory, divisible, starts, devices)
+        if divisible and (share == 1.0 or share == 0.0):
             device, share = _with_probe(state, placement, now, memory, kind, device, share, starts, devices)
+        _note_latency(placement, latency)
+        if not 0.0 < share < 1.0:
+            trial = _device_to_try(state, placement, now, memory, kind, latency, starts, devices)
+            if trial >= 0 and trial != device:
+                device, share = trial, begin_trial(placement, kind, trial, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
     if informed:

@@ -79,10 +79,10 @@ class ModelState(NamedTuple):
     recent: Floats  # last outcomes of each class
     recent_count: Ints
     observed: Floats  # outcomes by class and task kind
-    largest: Floats  # largest log size seen, by class and task kind
     means: Floats  # mean log seconds at the centre of the sizes, by class and task kind
     errors: Floats  # recent mean absolute log error of predictions, by class and task kind
     scores: Floats
+    calibration: Floats  # squared standardised errors of uncertain predictions: sum, and number
     coordinate: Ints  # scratch: coordinates of the last features
     value: Floats  # scratch: their values
     gain: Floats  # scratch
@@ -90,7 +90,7 @@ class ModelState(NamedTuple):
 
 _V, _M, _C, _I = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[::1]
 STATE = types.NamedTuple(
-    (_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _M, _M, _V, _I, _V, _V), ModelState
+    (_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _M, _V, _V, _I, _V, _V), ModelState
 )
 
 
@@ -177,10 +177,10 @@ def new_state(platform: Platform, kinds: int = 1, prior: DurationPrior | None = 
         recent=np.zeros((len(classes), RECENT, 7)),
         recent_count=np.zeros(len(classes), np.int64),
         observed=np.zeros((len(classes), kinds + 1)),
-        largest=np.full((len(classes), kinds + 1), -np.inf),
         means=np.zeros((len(classes), kinds + 1)),
         errors=np.zeros((len(classes), kinds + 1)),
         scores=np.zeros(5),
+        calibration=np.zeros(2),
         coordinate=np.zeros(most_features, np.int64),
         value=np.zeros(most_features),
         gain=np.zeros(size),
@@ -193,9 +193,9 @@ def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: Duratio
     size = len(state.weights)
     wider.weights[:size] = state.weights
     wider.covariance[:size, :size] = state.covariance
-    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores"):
+    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores", "calibration"):
         getattr(wider, name)[:] = getattr(state, name)
-    for name in ("observed", "largest", "means", "errors"):
+    for name in ("observed", "means", "errors"):
         old = getattr(state, name)
         getattr(wider, name)[:, : old.shape[1]] = old
     return wider
@@ -215,12 +215,13 @@ def doubt(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
     """
     state.stats[:, NOISE:ERROR] = stats[:, NOISE:ERROR]
     state.scores[:] = 0.0
+    state.calibration[:] = 0.0
     for c, own in enumerate(known):
         block = state.device_class[c] if state.device_class[c] >= 0 else state.device_kind[c]
         at = block * FEATURES
         state.covariance[at, at] += _PREDICTED**2 if own else state.prior_variance[at]
         if not own:
-            state.observed[c], state.largest[c], state.recent_count[c] = 0.0, -np.inf, 0
+            state.observed[c], state.recent_count[c] = 0.0, 0
 
 
 def class_weights(state: ModelState) -> tuple[Floats, Floats]:
@@ -251,10 +252,12 @@ def flaw_of(state: ModelState, kinds: int) -> str | None:
     if not fits or blocks * FEATURES + len(state.link) != top or (len(state.weights) - top) % per_kind:
         return "another layout"
     stored = (state.weights, state.covariance, state.stats, state.fixed, state.recent, state.observed, state.means)
-    arrays = (*stored, state.errors, state.scores)
-    if not all((np.abs(array) < _HUGE).all() for array in arrays) or not (state.largest < _HUGE).all():
+    arrays = (*stored, state.errors, state.scores, state.calibration)
+    if not all((np.abs(array) < _HUGE).all() for array in arrays):
         return "numbers that are not finite or out of range"
     if (np.diag(state.covariance) < -1e-6).any() or (state.observed < 0.0).any() or state.outcomes[0] < 0:
+        return "negative variances or counts"
+    if (state.calibration < 0.0).any():
         return "negative variances or counts"
     if not (state.stats[:, NOISE] > 0.0).all() or (state.recent_count < 0).any():
         return "a noise level or a count that is not positive"
@@ -286,8 +289,6 @@ class Limits(NamedTuple):
     credit: float = 2.2
     #: Largest variance of log seconds that makes an uncertain duration longer.
     caution: float = 5.5
-    #: Log seconds by which the largest task to be tried grows with every trial that was put off.
-    growth: float = 0.1
     #: Longest trial, at two standard deviations, in typical task times.
     longest: float = 4.0
     #: Largest delay that prices may cause: a multiple of the least latency, and of the typical task time.
@@ -316,7 +317,6 @@ class PlacementState(NamedTuple):
     window: Floats  # size, intensity, memory and kind of the last tasks
     value: Floats  # worth of a second by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
-    wanted: Floats  # trials put off, by class and task kind
     reserved: Floats  # seconds that a running trial may lose, by class and task kind
     harmless: Floats  # seconds within which it loses nothing
     started: Floats  # start of the part that is awaited, by class and task kind; infinite if there is none
@@ -340,7 +340,7 @@ class PlacementState(NamedTuple):
 
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
 PLACEMENT = types.NamedTuple(
-    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 6, *(_VECTOR,) * 3, _MATRIX),
+    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 5, *(_VECTOR,) * 3, _MATRIX),
     PlacementState,
 )
 DEVICES = from_dtype(DEVICE)[::1]
@@ -368,7 +368,6 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
         window=np.zeros((WINDOW, 4)),
         value=np.zeros(classes),
         pending=np.zeros((classes, 2), np.int64),
-        wanted=np.zeros((classes, 2)),
         reserved=np.zeros((classes, 2)),
         harmless=np.zeros((classes, 2)),
         started=np.full((classes, 2), np.inf),
@@ -384,7 +383,7 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
 def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
     """Return the same rule with space for more task kinds."""
     wider = {}
-    for name in ("pending", "wanted", "reserved", "harmless", "started", "expected"):
+    for name in ("pending", "reserved", "harmless", "started", "expected"):
         old = getattr(placement, name)
         wider[name] = np.full((len(old), kinds + 1), np.inf if name == "started" else 0, old.dtype)
         wider[name][:, : old.shape[1]] = old
@@ -399,7 +398,7 @@ def recent_window(placement: PlacementState) -> Floats:
 
 def flaw_in(placement: PlacementState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    stored = (placement.numbers, placement.window, placement.value, placement.wanted)
+    stored = (placement.numbers, placement.window, placement.value)
     if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.numbers[TASKS] < 0.0:
         return "numbers that are out of range"
     filled = placement.window[: int(min(placement.numbers[TASKS], WINDOW))]
