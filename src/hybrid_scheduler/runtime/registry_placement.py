@@ -101,9 +101,8 @@ class RegistryPlacement(DevicePlacement):
         for index, device in enumerate(self.platform.devices):
             one = names.get(device.name)
             if one is not None:
-                free_at[index] = now + one.wait + one.overhead
-                ready_at[index] = now + one.overhead + one.transfer
-                seconds[index] = one.run, 0.0
+                free_at[index], ready_at[index] = now + one.wait, now + one.transfer
+                seconds[index] = one.run, one.overhead
         task = Task(
             call.number,
             max(1.0, call.sizes.nbytes / 1e6),

@@ -341,6 +341,7 @@ class HierarchicalLearner(Online):
         append_bounded(self.events_, LearningEvent(kind, task_id, message, newest_number(self.versions)))
 
     def note_guard(self, task_id: int, *, fallen_back: bool) -> None:
+        """Note that the guard has handed over to the safe rule, or back."""
         if fallen_back:
             kind, message = "fallback", "the safe rule acts until the learned one no longer trails it"
         else:

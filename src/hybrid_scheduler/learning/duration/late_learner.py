@@ -63,16 +63,16 @@ from .hierarchical_learner import HierarchicalLearner
 from .hierarchical_regression import add_kind, fixed_seconds, trusted_log_seconds
 from .learned_placement import (
     SAFE,
-    record_rules,
-    safe_placement,
     await_parts,
     begin_parts,
     begin_trial,
     estimate,
     may_split,
     note_task,
+    record_rules,
     renew_prices,
     restart_clock,
+    safe_placement,
     try_device,
     worth_and_typical,
 )
