@@ -460,7 +460,7 @@ def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop():
             poison(learner)
 
         learner.start = poisoned
-        result = Cluster().run(mixed(1500, 0.8), learner)
+        result = Cluster().run(mixed(1500, 0.7), learner)
         means[guard] = result.outcomes.latency.mean()
         # The model learns the truth from outcomes; until then the safe rule acts.
         changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
