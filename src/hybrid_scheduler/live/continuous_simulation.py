@@ -24,9 +24,9 @@ from .clock import Clock, WallClock, checked_speed
 from .command_queue import CommandQueue, EngineClosed, SubmittedTask, pending_future
 from .controller import LiveController
 from .journal import IdempotencyKey, Journal, RunLabels, check_text
-from .lane_models import ModelSnapshots
 from .live_config import LiveConfig
 from .measured_run import MeasuredRun
+from .model_versions import ModelSnapshots
 from .status import LiveStatus, ModelCard
 
 _log = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from .batch_builder import BatchBuilder, unavailable
 from .clock import ChunkSize, Clock, OutageTimer, TaskRate, VirtualTime
 from .command_queue import SharedCommand, SubmittedTask, forward_result
 from .journal import Counters, IdempotencyKey, Journal, Recovered, RunLabels, RunRecord
-from .lane_models import ModelSnapshots
 from .live_config import LiveConfig
 from .live_run import LaneEvent, LiveChunk, LiveRun
 from .measured_run import MeasuredRun, batch_of
+from .model_versions import ModelSnapshots
 from .scheduler_lane import SchedulerLane, learned_lane
 from .status import LiveStatus, ModelCard, read_status
 from .stream_messages import UpdateBuilder, lane_notification, notification, version_record

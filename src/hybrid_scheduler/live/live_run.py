@@ -23,9 +23,9 @@ from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
 from .journal import Recent, Recovered, ResultColumns, StartedTasks
-from .lane_models import with_model
 from .lane_statistics import LOAD_WINDOW_S, LatencyFloor, stored_evidence
 from .live_config import LiveConfig, LiveTrace
+from .model_versions import with_model
 from .scheduler_lane import CentralLane, SchedulerLane
 from .status import LiveEpisode, SchedulerStatistics
 

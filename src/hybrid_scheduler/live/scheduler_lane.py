@@ -40,9 +40,9 @@ from ..learning.duration.retraining import LearnsDurations, TrainingWorker
 from ..physics import EnergyAndCost
 from ..workload.argument_checks import parse_spec
 from .journal import Recent, ResultColumns, StartedTasks, joined_outcomes, joined_tasks
-from .lane_models import LaneModel
 from .lane_statistics import LaneStatistics
 from .live_config import LiveConfig
+from .model_versions import LaneModel
 from .status import ModelCard
 
 #: Longer states of a rule are written as bytes.
