@@ -56,7 +56,7 @@ def _physics(name_or_path: str) -> ProfiledPhysics:
 
 
 #: How boldly the simulated scheduler tries devices, where each kernel runs alone and a trial delays no other.
-BOLD = Limits(unknown=0.12, trials=12.0, harm=1.0, credit=100.0, growth=2.0, longest=100.0)
+BOLD = Limits(unknown=0.12, trials=12.0, harm=1.0, credit=100.0, longest=100.0)
 #: Policies that are compared: the executor's own, and the simulated scheduler as it is, with bandit feedback.
 POLICIES: dict[str, Callable[[], Online]] = {
     "executor's policy": lambda: KernelPolicy("hybrid_ml"),

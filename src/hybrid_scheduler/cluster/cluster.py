@@ -292,8 +292,7 @@ class Cluster:
         elif learner is not None and not workload.has_dependencies and workload.divisible.all():
             self._run_own_loop(workload, learner, outcomes, report)
         elif isinstance(scheduler, Online | Central):
-            known_times = times.remember(workload) if times else None
-            EventRun(self, workload, scheduler, outcomes, known_times, report).run()
+            EventRun(self, workload, scheduler, outcomes, times, report).run()
             if times:
                 times.forget()
         else:

@@ -37,7 +37,7 @@ from ..core import (
     Workload,
 )
 from ..core.outcome import FAILED
-from .physics_times import GraphCosts
+from .physics_times import GraphCosts, PhysicsTimes
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -253,7 +253,7 @@ class EventRun:
         workload: Workload,
         scheduler: Online | Central,
         outcomes: Outcomes,
-        known_times: TimeTable | None,
+        times: PhysicsTimes | None,
         progress: Progress,
     ) -> None:
         self.cluster, self.workload, self.scheduler = cluster, workload, scheduler
@@ -263,8 +263,7 @@ class EventRun:
         self.missing = np.diff(workload.parent_start)
         self.children = _children(workload)
         self.data = ResidentData(cluster, workload, outcomes)
-        self.waiting = _WaitingTasks(workload, known_times, self.data)
-        times = scheduler.setting.times
+        self.waiting = _WaitingTasks(workload, None if times is None else times.remember(workload), self.data)
         if times is not None and isinstance(scheduler, Central) and workload.has_dependencies:
             self.waiting.rank = GraphCosts(workload, cluster.platform, times).upward_rank()
         self.decided = 0
