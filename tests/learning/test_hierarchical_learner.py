@@ -299,6 +299,18 @@ def test_training_again_uses_recent_outcomes_alone():
     np.testing.assert_allclose(learner.predict(mixed(50))[:, :, 0], expected[:, :, 0], atol=0.2)
 
 
+def test_durations_saved_before_uncertainty_was_calibrated_are_loaded(tmp_path):
+    learner = HierarchicalLearner()
+    Cluster().run(mixed(50), learner)
+    found = learner.snapshot()
+    del found.arrays["model.calibration"]
+    found.arrays["model.largest"] = np.zeros((2, 2))
+    found.save_model(tmp_path / "old.safetensors")
+    scheduler = create(f"hybrid_ml(model='{tmp_path / 'old.safetensors'}')")
+    Cluster().start_scheduler(scheduler, mixed(2))
+    assert scheduler.hierarchical_.seen == learner.seen
+
+
 def test_saved_durations_continue_on_the_same_machine_only(tmp_path):
     scheduler, path = create(SPEC), tmp_path / "learned.safetensors"
     with pytest.raises(InvalidInputError, match="started"):
