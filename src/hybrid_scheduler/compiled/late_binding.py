@@ -129,6 +129,8 @@ def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
     if len(rule.classes) == 0 or rule.params[1] == 0.0:
         return
     state, last = rule.classes, len(rule.params) - _PRICES
+    if not window_prices(rule.prices)[1] > 0.0:  # tasks that take no time on accelerators have no price there
+        return
     slots = last + 1
     weight = state[1 : 1 + slots]
     window = state[1 + slots :].reshape(2, _CLASS_WINDOW, slots)
@@ -202,8 +204,9 @@ def enqueue(rule, release, times, devices):  # type: ignore[no-untyped-def]
         column = devices[d].column
         price = 1.0 if devices[d].is_cpu == 1 else worth * value[column]
         total += price
-        work = min(work, price * (times[column, 0] + times[column, 1]))
-    work = max(work / total, 1e-300)
+        cost = price * (times[column, 0] + times[column, 1])
+        work = cost if cost < work else work  # not a number where no time meets a price without bound
+    work = max(work / total, 1e-300) if work < np.inf and total < np.inf else 1e-300
     waiting[_WORK] += work
     if waiting[_TASKS] == 0.0:
         waiting[_FIRST] = release
@@ -230,7 +233,7 @@ def deferred_key(rule, release, key, work):  # type: ignore[no-untyped-def]
     """
     params, waiting = rule.params, rule.waiting
     harm = waiting[_BUDGET] * work * (waiting[_WORK] - work)
-    if key > release or waiting[_BUDGET] < 1.0 or harm < params[_HARM] * waiting[_MEAN_WORK] ** 2:
+    if key > release or waiting[_BUDGET] < 1.0 or not harm >= params[_HARM] * waiting[_MEAN_WORK] ** 2:
         return key
     delay = min(params[_DELAY] * waiting[_MEAN_QUEUE], release - waiting[_FIRST])
     if delay <= 0.0:
@@ -308,7 +311,7 @@ def next_waiting(rule, now, queue, skipped, arrival, work, planned):  # type: ig
     while idle and queue.length[0] > 0 and skipped.length[0] < LOOK_AHEAD:
         key, row = queue.key[0], pop_row(queue)
         later = deferred_key(rule, arrival[row], key, work[row])
-        if later == key:
+        if not later > key:
             return key, row
         push_row(queue, later, row)
     return 0.0, -1
@@ -415,7 +418,7 @@ class QueuePlanner(Central):
             key, number = self._order[position]
             waiting = self._waiting[number]
             waiting.key = compiled(_deferred_one, _DEFERRED)(self.rule, waiting.release, key, waiting.work)
-            if waiting.key != key:
+            if waiting.key > key:
                 del self._order[position]
                 insort(self._order, (waiting.key, number))
                 continue
