@@ -568,7 +568,7 @@ def _parts_of(
     names = {
         "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed "
                           "means errors scores calibration")),
-        "placement": (placement, "numbers window value"),
+        "placement": (placement, "numbers window value wanted"),
         "record": (record, "free_at means numbers"),
     }  # fmt: skip
     return {

@@ -77,7 +77,7 @@ CPU_SIDE, ACCELERATOR_SIDE, BOTH_SIDES = range(3)
 _LARGEST_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _NEVER = 1e30
-_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE = range(10)
+_UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE = range(11)
 
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
@@ -231,7 +231,7 @@ def _note_latency(placement, latency):  # type: ignore[no-untyped-def]
 
 @inner
 def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
-    """Return the device on which a task should be tried, or -1; note what it may lose."""
+    """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
     _note_latency(placement, latency)
     return _device_to_try(state, placement, now, memory, kind, latency, free_at, devices)
 
@@ -255,10 +255,12 @@ def _device_to_try(state, placement, now, memory, kind, latency, free_at, device
             continue
         feared = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
         longest = placement.mean[c] + 2.0 * placement.deviation[c]
-        small = placement.mean[c] <= numbers[LOG_TIME]
+        small = placement.mean[c] <= numbers[LOG_TIME] + limits[_GROWTH] * placement.wanted[c, kind]
         short = longest <= math.log(limits[_LONGEST] * numbers[TYPICAL])
         if numbers[LOST] + feared <= allowed and (small or short):
             gain, trial, loss, harmless = latency - hoped, d, feared, latency - wait
+        else:
+            placement.wanted[c, kind] += 1.0
     if trial >= 0:
         c = devices[trial].column
         placement.reserved[c, kind], placement.harmless[c, kind] = loss, harmless
@@ -449,6 +451,7 @@ def _overrun(placement, now, c, kind):  # type: ignore[no-untyped-def]
 @inner
 def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-def]
     """Note that a task is tried on a device; return its share."""
+    placement.wanted[devices[device].column, kind] = 0.0
     placement.numbers[TRIED] += 1.0
     return 0.0 if devices[device].is_cpu == 1 else 1.0
 

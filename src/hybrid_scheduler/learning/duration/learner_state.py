@@ -289,6 +289,8 @@ class Limits(NamedTuple):
     credit: float = 2.2
     #: Largest variance of log seconds that makes an uncertain duration longer.
     caution: float = 5.5
+    #: Log seconds by which the largest task to be tried grows with every trial that was put off.
+    growth: float = 0.1
     #: Longest trial, at two standard deviations, in typical task times.
     longest: float = 4.0
     #: Largest delay that prices may cause: a multiple of the least latency, and of the typical task time.
@@ -317,6 +319,7 @@ class PlacementState(NamedTuple):
     window: Floats  # size, intensity, memory and kind of the last tasks
     value: Floats  # worth of a second by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
+    wanted: Floats  # trials put off, by class and task kind
     reserved: Floats  # seconds that a running trial may lose, by class and task kind
     harmless: Floats  # seconds within which it loses nothing
     started: Floats  # start of the part that is awaited, by class and task kind; infinite if there is none
@@ -340,7 +343,7 @@ class PlacementState(NamedTuple):
 
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
 PLACEMENT = types.NamedTuple(
-    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 5, *(_VECTOR,) * 3, _MATRIX),
+    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 6, *(_VECTOR,) * 3, _MATRIX),
     PlacementState,
 )
 DEVICES = from_dtype(DEVICE)[::1]
@@ -368,6 +371,7 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
         window=np.zeros((WINDOW, 4)),
         value=np.zeros(classes),
         pending=np.zeros((classes, 2), np.int64),
+        wanted=np.zeros((classes, 2)),
         reserved=np.zeros((classes, 2)),
         harmless=np.zeros((classes, 2)),
         started=np.full((classes, 2), np.inf),
@@ -383,7 +387,7 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
 def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
     """Return the same rule with space for more task kinds."""
     wider = {}
-    for name in ("pending", "reserved", "harmless", "started", "expected"):
+    for name in ("pending", "wanted", "reserved", "harmless", "started", "expected"):
         old = getattr(placement, name)
         wider[name] = np.full((len(old), kinds + 1), np.inf if name == "started" else 0, old.dtype)
         wider[name][:, : old.shape[1]] = old
@@ -398,7 +402,7 @@ def recent_window(placement: PlacementState) -> Floats:
 
 def flaw_in(placement: PlacementState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    stored = (placement.numbers, placement.window, placement.value)
+    stored = (placement.numbers, placement.window, placement.value, placement.wanted)
     if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.numbers[TASKS] < 0.0:
         return "numbers that are out of range"
     filled = placement.window[: int(min(placement.numbers[TASKS], WINDOW))]
