@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import signal
 import stat
@@ -410,3 +411,16 @@ def test_write_that_is_cut_off_leaves_the_old_file(store: DurationStore, monkeyp
     assert len(store.load()) == 2
     assert not list(store.folder.glob("*.tmp"))
     assert not leftover.exists()
+
+
+def test_time_grows_at_most_with_the_cube_of_a_size() -> None:
+    durations = FunctionDurations()
+
+    def call(n: int) -> CallSizes:
+        return CallSizes(("array",), (math.log1p(n), math.log1p(n)), 8 * n * n)
+
+    for n, seconds in ((16, 1e-4), (64, 0.05)):  # the second one was slow for another reason
+        durations.learn("f", "gpu", call(n), seconds)
+    found = durations.estimate("f", "gpu", call(2048))
+    assert found is not None
+    assert 0.05 < found.seconds < 0.05 * 32**3

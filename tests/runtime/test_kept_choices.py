@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import hybrid_scheduler as hs
-from hybrid_scheduler.runtime.device_placement import _MEASURED_EVERY, _MEASURED_FIRST, _USES, MeasuredOverhead
+from hybrid_scheduler.runtime.device_placement import _MEASURED_EVERY, _MEASURED_FIRST, _USES
+from hybrid_scheduler.runtime.function_durations import MeasuredOverhead
 from hybrid_scheduler.testing import FakeAccelerator
 
 SOME = np.ones((20, 20))
@@ -239,3 +240,49 @@ def test_a_kept_choice_follows_what_is_learned(executor: hs.HybridExecutor, fake
     future = executor.submit(add, placed, 1.0)
     future.result(timeout=60)
     assert 1e-4 < future.predicted <= 1.5e-4
+
+
+def test_call_that_was_expected_to_take_far_longer_leaves_no_queue_behind(
+    executor: hs.HybridExecutor, fake: _Steady
+) -> None:
+    _learn(executor, add, {"fake": 100.0}, SOME, 1.0)
+    _learn(executor, swap, {"fake": 1e-4}, (SOME, 1.0))
+    long = executor.submit(add, SOME, 1.0)
+    assert (long.space, long.predicted) == (1, pytest.approx(100.0))
+    long.result(timeout=60)
+    executor.graph.wait_learned()
+    fake.pause()  # the next one does not end, so that there is a queue
+    short = executor.submit(swap, (SOME, 1.0))
+    assert short.space == 1
+    assert executor.graph.workers[0].backlog() < 1.0
+    fake.resume()
+    short.result(timeout=60)
+
+
+def test_queue_in_which_the_input_is_sends_no_call_to_another_device(
+    executor: hs.HybridExecutor, fake: _Steady
+) -> None:
+    _learn(executor, add, {"fake": 20e-3, "cpu": 80e-3}, SOME, 1.0)
+    fake.pause()
+    chain = [executor.submit(add, SOME, 1.0)]
+    for _ in range(12):
+        chain.append(executor.submit(add, chain[-1], 1.0))
+    spaces = [one.space for one in chain]
+    fake.resume()
+    np.testing.assert_array_equal(chain[-1].result(timeout=60), SOME + 13)
+    assert spaces == [1] * 13
+
+
+def test_queue_sends_calls_to_another_device_when_their_input_is_complete(
+    executor: hs.HybridExecutor, fake: _Steady
+) -> None:
+    _learn(executor, add, {"fake": 20e-3, "cpu": 80e-3}, SOME, 1.0)
+    first = executor.submit(add, SOME, 1.0)
+    first.handle(timeout=60)
+    fake.pause()
+    futures = [executor.submit(add, first, float(i)) for i in range(12)]
+    spaces = {one.space for one in futures}
+    fake.resume()
+    for i, one in enumerate(futures):
+        np.testing.assert_array_equal(one.result(timeout=60), SOME + 1 + i)
+    assert spaces == {0, 1}

@@ -11,7 +11,8 @@ import pytest
 import hybrid_scheduler as hs
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.runtime import cpu_cores
-from hybrid_scheduler.runtime.device_placement import MeasuredOverhead, Shadow
+from hybrid_scheduler.runtime.device_placement import Shadow
+from hybrid_scheduler.runtime.function_durations import MeasuredOverhead
 from hybrid_scheduler.testing import FakeAccelerator
 from hybrid_scheduler.testing.fakes import OutOfMemoryError
 

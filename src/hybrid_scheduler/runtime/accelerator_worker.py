@@ -39,6 +39,9 @@ _NAP = 0.005
 #: Seconds between two looks while a thread waits for one of several futures.
 _SHORT_NAP = 0.0005
 
+#: How many times its seconds a task was expected to take, so that the end of those behind it is expected anew.
+_FAR_OFF = 2.0
+
 #: Types of results in which arrays are looked for.
 _CONTAINERS = (list, tuple, dict)
 
@@ -130,7 +133,14 @@ class AcceleratorWorker:
         except IndexError:
             return self._queued
         most = self._queued + max(newest[0].predicted, self._busy_until - self._graph.clock())
-        return most if most < limit or not self._is_complete(newest[2]) else self._queued
+        if most < limit or not self._is_complete(newest[2]):
+            return most
+        self._busy_until = 0.0
+        return self._queued
+
+    def time_to(self, event: Any) -> float:
+        """Return the expected seconds until an event of a task here has happened."""
+        return 0.0 if event is None or self._is_complete(event) else self.backlog()
 
     @property
     def waiting(self) -> int:
@@ -393,4 +403,10 @@ class AcceleratorWorker:
             self._lose(f"{self.accelerator.name} failed: {type(error).__name__}: {error}"[:200])
             self._graph.fail(node, error)
         else:
+            if node.predicted > _FAR_OFF * node.seconds or not self._started:
+                self._expect_again(node.finished)
             self._graph.finished(node)
+
+    def _expect_again(self, now: float) -> None:
+        """Expect the end of the tasks that are started anew: one that has ended was expected to take far longer."""
+        self._busy_until = now + sum(one[0].predicted for one in list(self._started))

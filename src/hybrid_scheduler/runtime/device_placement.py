@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .data_handle import HOST
-from .function_durations import NEAR, DurationEstimate, FunctionDurations
+from .function_durations import NEAR, DurationEstimate, FunctionDurations, MeasuredOverhead
 from .task_function import CallSizes
 
 if TYPE_CHECKING:
     from .cpu_cores import CpuCores
+    from .data_handle import DataHandle
     from .task_future import TaskFuture
 
 #: Device class of the CPU with one thread, and with all cores.
@@ -42,12 +43,9 @@ _MOST_KEPT, _FIXED_USES, _USES = 1_000, 1_000, 64
 _MEASURED_FIRST, _MEASURED_EVERY, _MEASURED_FROM = 4, 8, 1e-3
 #: How far (in ln) the learned run time may be from the expected one before a kept choice is dropped.
 _MOST_MOVED = 1.0
-#: Seconds that overheads are taken for until they have been measured, and within which factor of that they stay: of
-#: choosing, of a call that the submitting thread runs or starts, and of handing a call to a core and its result
-#: back.
-_CHOOSING, _IN_PLACE, _HAND_OVER, _MOST_OFF = 30e-6, 30e-6, 200e-6, 10.0
-#: Weight of the newest overhead in its mean, and how many times the mean one may count for.
-_NEWEST, _OUTLIER = 0.1, 3.0
+#: Seconds that overheads are taken for until they have been measured: of choosing, of a call that the submitting
+#: thread runs or starts, and of handing a call to a core and its result back.
+_CHOOSING, _IN_PLACE, _HAND_OVER = 30e-6, 30e-6, 200e-6
 #: Most bytes that are copied to main memory for a measurement on the CPU.
 _MOST_FETCHED = 1 << 20
 #: Bytes per second of a link, until copies have been measured.
@@ -93,27 +91,6 @@ class Candidate(NamedTuple):
     def end(self) -> float:
         """Seconds until the call, and what follows on this device, would end."""
         return self.wait + self.transfer + self.overhead + self.run + self.ahead
-
-
-class MeasuredOverhead:
-    """Mean seconds that a part of the executor's own work takes, from what was measured.
-
-    Parameters
-    ----------
-    seconds : float
-        What it is taken for at first.
-    """
-
-    __slots__ = ("_least", "_most", "seconds")
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._least, self._most = seconds / _MOST_OFF, seconds * _MOST_OFF
-
-    def note(self, seconds: float) -> None:
-        """Add a measurement; one that was disturbed counts for a few times the mean only."""
-        sample = min(max(seconds, self._least), _OUTLIER * self.seconds, self._most)
-        self.seconds += _NEWEST * (sample - self.seconds)
 
 
 class Choice(NamedTuple):
@@ -204,12 +181,15 @@ class AcceleratorState(NamedTuple):
         Returns its queue in seconds, infinite if it is lost; a value below the limit that it is given may be rough.
     capacity : float
         Bytes of arrays that are kept there at most.
+    time_to : callable
+        Returns the seconds until an event of a task there is expected to have happened.
     """
 
     name: str
     device_class: str
     backlog: Callable[..., float]
     capacity: float
+    time_to: Callable[[Any], float]
 
 
 class DevicePlacement:
@@ -251,7 +231,7 @@ class DevicePlacement:
             found = self.facts[key] = FunctionFacts()
         return found
 
-    def repeated(self, kept: KeptChoice) -> Choice | None:
+    def repeated(self, kept: KeptChoice, handles: Sequence[DataHandle]) -> Choice | None:
         """Return the kept choice of a device by the present queues; None if it must be considered again."""
         if kept.uses <= 0:
             return None
@@ -259,23 +239,30 @@ class DevicePlacement:
         kept.used += 1
         options = kept.options
         best, _, chosen = options[0]
-        if len(options) == 1:
-            best += self._queue(chosen.space, math.inf)
-            return chosen if best < math.inf else None
-        best += self._queue(chosen.space, options[1][0] - best)
+        best += self._queue(chosen.space, handles, options[1][0] - best if len(options) > 1 else math.inf)
         for seconds, space, choice in options[1:]:
             if seconds >= best:
                 break
-            end = seconds + self._queue(space, best - seconds)
+            end = seconds + self._queue(space, handles, best - seconds)
             if end < best:
                 best, chosen = end, choice
         return chosen if best < math.inf else None
 
-    def _queue(self, space: int, limit: float) -> float:
-        """Return the seconds of a device's queue; what is certainly below the limit may be any value below it."""
+    def _queue(self, space: int, handles: Sequence[DataHandle], limit: float = 0.0) -> float:
+        """Return the seconds until a device is free and the inputs of a call are complete, transfers aside.
+
+        What is certainly below the limit may be any value below it.
+        """
         if space != HOST:
-            return self._accelerators[space - 1].backlog(limit)
-        return 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
+            seconds = self._accelerators[space - 1].backlog(limit)
+        else:
+            seconds = 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
+        for one in handles:
+            # In the same place it is complete in time, because tasks are run in the order of their starts.
+            if one.events and space not in one.copies and HOST not in one.copies:
+                made, event = next(iter(one.events.items()))
+                seconds = max(seconds, self._accelerators[made - 1].time_to(event))
+        return seconds
 
     def choose(self, call: TaskFuture) -> Choice:
         """Return the decision for a call whose inputs are known, and keep it for further such calls."""
@@ -478,13 +465,12 @@ class DevicePlacement:
             known = estimate or DurationEstimate(guess, math.inf, False, guess)
             run = known.most if certain and not near else known.seconds
             after = min(ahead[space], cheapest + moved)
+            wait = self._queue(space, call.handles)
             if space == HOST:
-                wait = 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
-                overhead = self.in_place.seconds if self.is_short(run) else self.hand_over.seconds
                 name = "cpu"
+                overhead = self.in_place.seconds if self.is_short(run) else self.hand_over.seconds
             else:
-                state = self._accelerators[space - 1]
-                wait, name, overhead = state.backlog(), state.name, self.starting[space].seconds
+                name, overhead = self._accelerators[space - 1].name, self.starting[space].seconds
                 if not call.waiting():
                     share = facts.fetched / facts.made
                     after += share * (_COPY_START + facts.result_bytes / self.bandwidth[space - 1])

@@ -29,8 +29,14 @@ NEAR = math.log(2.0)
 _MOST_SIZES = 256
 #: How far the shift of the nearest measured call reaches (in ln of the sizes).
 _REACH = 1.0
+#: Largest power of a size with which time is taken to grow, as in a product of matrices. A first run that was slow
+#: for another reason would else let the regression expect minutes.
+_STEEPEST = 3.0
 #: Strength of "time grows with the bytes" against measurements, as a number of runs.
 _PRIOR = 0.3
+#: Of the executor's own work: weight of the newest seconds in their mean, how many times the mean they count for at
+#: most, and within which factor of the first guess the mean stays.
+_NEWEST_OVERHEAD, _OUTLIER, _MOST_OFF = 0.1, 3.0, 10.0
 
 
 class DurationEstimate(NamedTuple):
@@ -119,7 +125,8 @@ class _Calls:
         distance = _distance(call.sizes, nearest)
         shift = log - self._fitted(nearest, nbytes)
         fitted = self._fitted(call.sizes, call.nbytes) + shift * math.exp(-distance / _REACH)
-        growth = sum(max(0.0, a - b) for a, b in zip(call.sizes, nearest, strict=True))
+        grown = [max(0.0, a - b) for a, b in zip(call.sizes, nearest, strict=True)]
+        growth, fitted = sum(grown), min(fitted, log + _STEEPEST * max(grown, default=0.0))
         seconds, most = math.exp(min(max(fitted, -25.0), 15.0)), math.exp(min(log + growth, 15.0))
         return DurationEstimate(seconds, distance, True, max(seconds, most), min(seconds, math.exp(log)))
 
@@ -229,6 +236,27 @@ class FunctionDurations:
             if known is None or known.distance > 0:
                 calls = self._add(function, device_class, call, float(seconds))
                 calls.means[call.sizes] = math.log(seconds), max(1, int(runs)), call.nbytes
+
+
+class MeasuredOverhead:
+    """Mean seconds that a part of the executor's own work takes, from what was measured.
+
+    Parameters
+    ----------
+    seconds : float
+        What it is taken for at first.
+    """
+
+    __slots__ = ("_least", "_most", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._least, self._most = seconds / _MOST_OFF, seconds * _MOST_OFF
+
+    def note(self, seconds: float) -> None:
+        """Add a measurement; one that was disturbed counts for a few times the mean only."""
+        sample = min(max(seconds, self._least), _OUTLIER * self.seconds, self._most)
+        self.seconds += _NEWEST_OVERHEAD * (sample - self.seconds)
 
 
 def _tuples(value: Any) -> Any:

@@ -70,7 +70,7 @@ class TaskGraph:
         self.cores = CpuCores(cores)
         self.workers = [AcceleratorWorker(self, one, space) for space, one in enumerate(accelerators, 1)]
         states = [
-            AcceleratorState(one.name, one.device_class, worker.backlog, one.capacity)
+            AcceleratorState(one.name, one.device_class, worker.backlog, one.capacity, worker.time_to)
             for one, worker in zip(accelerators, self.workers, strict=True)
         ]
         self.states = states
@@ -293,7 +293,7 @@ class TaskGraph:
 
     def _place(self, node: TaskFuture, kept: KeptChoice | None = None, *, here: bool = False) -> None:
         """Choose a device for a call and put it into its queue."""
-        choice = self.placement.repeated(kept) if kept is not None else None
+        choice = self.placement.repeated(kept, node.handles) if kept is not None else None
         if kept is not None and choice is not None:
             node.measured = kept.measures(choice)
             self._start(node, choice, here=here)
