@@ -56,7 +56,7 @@ COMPUTING = [
     f"tests/{name}"
     for name in (
         "workload", "core", "profiling", "scripts", "test_language.py", "test_public_api.py", "test_docs.py",
-        "reports", "metrics", "cluster", "schedulers",
+        "reports", "metrics", "cluster", "schedulers", "contract/test_schedulers.py", "learning", "notebooks",
     )
 ]  # fmt: skip
 
