@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -198,16 +199,25 @@ LEARNERS: dict[str, Callable[[int, int], tuple[Policy, float]]] = {
 BEST = "ours, counterfactual"
 
 
-def learned_quality(steps: int, seeds: range, names: list[str]) -> dict[str, np.ndarray]:
+def learned_quality(steps: int, seeds: range, names: list[str], jobs: int = 1) -> dict[str, np.ndarray]:
     """Return mean cost and p99 over earliest finish, for each learner and seed, after as many steps."""
+    found: list[list[np.ndarray]] = []
+    with ProcessPoolExecutor(jobs, initializer=_use_one_thread) as pool:
+        for seed, pairs in zip(seeds, pool.map(partial(_of_seed, steps, names), seeds), strict=True):
+            found.append(pairs)
+            print(f"  {seed}", *(f"{mean:.4f}/{tail:.4f}" for mean, tail in pairs), sep="  ", flush=True)
+    return {name: np.array([pairs[column] for pairs in found]) for column, name in enumerate(names)}
+
+
+def _of_seed(steps: int, names: list[str], seed: int) -> list[np.ndarray]:
     reference = _costs(lambda env: env.cost.argmin(axis=1), np.inf)
-    found: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    for seed in seeds:
-        for name in names:
-            found[name].append(_costs(*LEARNERS[name](seed, steps)) / reference)
-        pairs = (found[name][-1] for name in names)
-        print(f"  {seed}", *(f"{mean:.4f}/{tail:.4f}" for mean, tail in pairs), sep="  ", flush=True)
-    return {name: np.array(rows) for name, rows in found.items()}
+    return [_costs(*LEARNERS[name](seed, steps)) / reference for name in names]
+
+
+def _use_one_thread() -> None:
+    import torch  # Stable-Baselines3 runs on it
+
+    torch.set_num_threads(1)
 
 
 def _costs(policy: Policy, worst_known: float) -> np.ndarray:
@@ -260,24 +270,23 @@ def show_speed() -> None:
 
 
 def main() -> None:
-    import torch  # Stable-Baselines3 runs on it
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("speed", "quality", "all"), default="all")
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--only", help="names of learners, separated by ';'")
+    parser.add_argument("--jobs", type=int, default=1, help="seeds that run at once")
     options = parser.parse_args()
     names = options.only.split(";") if options.only else list(LEARNERS)
-    torch.set_num_threads(1)
+    _use_one_thread()
     create("rl_agent")  # imports everything before the clocks start
     if options.part != "quality":
         show_speed()
     if options.part != "speed":
         seeds = range(options.first_seed, options.first_seed + options.seeds)
         print(f"mixed 0.9, {options.steps:,} steps; per seed mean cost / p99: {'; '.join(names)}")
-        show_quality(learned_quality(options.steps, seeds, names))
+        show_quality(learned_quality(options.steps, seeds, names, options.jobs))
 
 
 if __name__ == "__main__":
