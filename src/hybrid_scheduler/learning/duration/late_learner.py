@@ -228,7 +228,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
 
     Outcomes at or before an event are learned from before the queue is planned, as in the event loop.
     """
-    now, row, events = clock[0], begin, 0
+    now, row, events = clock[0], begin, np.int64(0)
     last = end == len(task_id)
     planned = np.empty(len(free_at))
     while row < end or (last and queue.length[0] > 0):

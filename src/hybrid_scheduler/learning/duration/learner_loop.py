@@ -53,8 +53,11 @@ LEARNER_TASKS = (
 def decide_one(  # type: ignore[no-untyped-def]
     state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, starts, devices
 ):
-    """Call `choose` from Python."""
-    return choose(state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, starts, devices)
+    """Call `choose` from Python; with copies, because code for arrays that are read only is compiled apart."""
+    return choose(
+        state, placement, guard, now, size, intensity, memory, kind, divisible, free_at.copy(), starts.copy(),
+        devices,
+    )  # fmt: skip
 
 
 @entry
@@ -124,14 +127,13 @@ def learn_finished(  # type: ignore[no-untyped-def]
             cpu_end, acc_end = out_cpu_start[row] + out_cpu_time[row], out_acc_start[row] + out_acc_time[row]
             if cpu_end != acc_end:
                 sides = CPU_SIDE if (cpu_end > acc_end) == ends else ACCELERATOR_SIDE
-        number = kind_number[kind[row]]
+        number, device = kind_number[kind[row]], np.int64(out_device[row])
         end_parts(
-            placement, number, out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], sides,
-            devices,
-        )  # fmt: skip
+            placement, number, device, out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices
+        )
         changed = learn_outcome(
             state, size[row], intensity[row], memory[row], number,
-            out_device[row], out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices,
+            device, out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices,
         )  # fmt: skip
         if changed:
             log[events, 0], log[events, 1] = CHANGE, task_id[row]
@@ -171,7 +173,7 @@ def learner_loop(  # type: ignore[no-untyped-def]
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
     """Run rows begin..end; `kind_number` maps the workload's kinds to the model's. Returns the number of events."""
-    events = 0
+    events = np.int64(0)
     for i in range(begin, end + 1):
         last = i == len(task_id)
         if i == end and not last:
