@@ -14,6 +14,7 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from .device_backends import DeviceLostError, is_out_of_memory
 from .ranked_queue import RankedQueue
 from .task_execution import check_result
 from .task_function import is_array, replaced
+from .task_future import DirectTask
 
 if TYPE_CHECKING:
     from .task_future import TaskFuture
@@ -41,6 +43,8 @@ _SHORT_NAP = 0.0005
 
 #: How many times its seconds a task was expected to take, so that the end of those behind it is expected anew.
 _FAR_OFF = 2.0
+#: Seconds that a running task counts for at least.
+_LEAST_LEFT = 1e-6
 
 #: Types of results in which arrays are looked for.
 _CONTAINERS = (list, tuple, dict)
@@ -75,6 +79,9 @@ class AcceleratorWorker:
         #: When the newest task was started.
         self._started_at = 0.0
         self.lost: str | None = None
+        #: Task that the first thread runs, how often that thread was replaced.
+        self._running: TaskFuture | None = None
+        self.replaced = 0
         #: Wakes the second thread; whether it waits for a task to be started; whether it ends after the last one.
         self._wake, self._resting, self._closing = threading.Event(), False, False
         #: Whether a thread waits for a task that the second thread is to end.
@@ -112,13 +119,14 @@ class AcceleratorWorker:
                 self._finish(*one)
             if len(self._started) >= _MOST_STARTED:
                 return False
-        if not self._starting.acquire(blocking=False):
+        starting = self._starting
+        if not starting.acquire(blocking=False):
             return False
         try:
             node.begin_unshared()
             self._run(node)
         finally:
-            self._starting.release()
+            starting.release()
         return True
 
     def backlog(self, limit: float = 0.0) -> float:
@@ -146,6 +154,28 @@ class AcceleratorWorker:
     def waiting(self) -> int:
         """Number of tasks that have not been started."""
         return len(self._queue)
+
+    @property
+    def running_seconds(self) -> float:
+        """Expected seconds until the first thread has run its task, which `backlog` does not count."""
+        node = self._running
+        if node is None:
+            return 0.0
+        return max(node.predicted - (self._graph.clock() - node.started), _LEAST_LEFT)
+
+    def replace_thread(self, node: TaskFuture) -> None:
+        """Start another thread if the first one is busy with this task, whose time is up.
+
+        Python cannot end a thread. It is left alone, with what it holds, and ends after its task.
+        """
+        with self._lock:
+            if self._running is not node:
+                return
+            self._running = None
+            self._starting = threading.RLock()
+            self.replaced += 1
+            if self._threads:
+                self._threads[0] = self._new_thread("starts", self._serve)
 
     def hurry(self, node: TaskFuture, *, here: bool) -> None:
         """End a task when it is complete, because the program waits for it; with `here`, in the calling thread."""
@@ -178,7 +208,8 @@ class AcceleratorWorker:
         """Cancel the tasks that have not begun."""
         for node in self._queue.drain():
             self._leave_queue(node)
-            node.cancel()
+            if not node.cancel() and not node.ended:  # a part of a task that has begun
+                self.put(node)
 
     def close(self) -> None:
         """End the threads after the tasks in the queue."""
@@ -192,10 +223,13 @@ class AcceleratorWorker:
             threads[1].join()
 
     def _start(self) -> None:
-        for name, target in (("starts", self._serve), ("ends", self._complete)):
-            thread = threading.Thread(target=target, name=f"hybrid-{self.accelerator.name}-{name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._threads = [self._new_thread("starts", self._serve), self._new_thread("ends", self._complete)]
+
+    def _new_thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        # Daemons: a program must not wait for a task that hangs.
+        thread = threading.Thread(target=target, name=f"hybrid-{self.accelerator.name}-{name}", daemon=True)
+        thread.start()
+        return thread
 
     def _leave_queue(self, node: TaskFuture) -> None:
         with self._lock:
@@ -204,6 +238,7 @@ class AcceleratorWorker:
     # ---------------------------------------------------------------- starting tasks
 
     def _serve(self) -> None:
+        generation = self.replaced
         try:
             self.accelerator.enter()
         except Exception as error:
@@ -213,14 +248,51 @@ class AcceleratorWorker:
                 self._graph.placement.bandwidth[self._space - 1] = measured_bandwidth(self.accelerator)
             self._graph.cores.prepare()
         self.ready.set()
-        while (node := self._queue.get()) is not None:
+        while generation == self.replaced and (node := self._queue.get()) is not None:
             self._leave_queue(node)
             while len(self._started) >= _MOST_STARTED and (one := self._claim()) is not None:
                 self._finish(*one)
             with self._starting, suppress(BaseException):  # the task has ended with it
                 if node.begin():
-                    self._run(node)
+                    self._run_here(node)
             del node
+
+    def _run_here(self, node: TaskFuture) -> None:
+        """Run or start a task in the first thread, which is replaced if that takes too long."""
+        node.started, self._running = self._graph.clock(), node
+        if node.timeout is not None:
+            self._graph.start_limit(node)
+        try:
+            if isinstance(node, DirectTask):
+                self._run_directly(node)
+            else:
+                self._run(node)
+        finally:
+            self._stop_running(node)
+
+    def _stop_running(self, node: TaskFuture) -> None:
+        with self._lock:
+            if self._running is node:
+                self._running = None
+
+    def _run_directly(self, node: DirectTask) -> None:
+        """Run a task that moves its data itself, and end it."""
+        value, error = None, None
+        try:
+            value = node.run_on(self.accelerator)
+        except BaseException as caught:
+            error = caught
+        self._stop_running(node)  # from now on it cannot be too late
+        if node.ended:
+            node.ended_late()
+        elif error is None:
+            self._graph.complete(node, value)
+        else:
+            if isinstance(error, DeviceLostError):
+                self._lose(str(error))
+            elif is_out_of_memory(error):
+                self.accelerator.recover()
+            self._graph.failed_on_accelerator(node, error, self.accelerator.device_class, keep=True)
 
     def _run(self, node: TaskFuture) -> None:
         """Start a task that has begun; whatever happens, it is started, sent to the CPU, or ended."""

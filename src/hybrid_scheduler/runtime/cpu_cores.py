@@ -51,6 +51,8 @@ class CpuCores:
         self._threads: list[threading.Thread] = []
         #: Threads that run a task; adding to a set and removing from it need no lock.
         self._busy: set[int] = set()
+        #: Threads that end after the task that they run, because others have taken their place.
+        self._replaced: set[int] = set()
         self._crowded_at = -math.inf
         self._limits = _ThreadLimits(cores)
         self._local = threading.local()
@@ -87,6 +89,17 @@ class CpuCores:
         """Whether the calling thread is one of the cores, running a task."""
         return threading.get_ident() in self._busy
 
+    def replace(self, thread: int) -> None:
+        """Start another thread in place of one whose task takes too long; Python cannot end a thread."""
+        with self._lock:
+            for one in self._threads:
+                if one.ident == thread:
+                    self._threads.remove(one)
+                    self._replaced.add(thread)
+                    self._busy.discard(thread)
+                    self._start_thread()
+                    return
+
     def cancel_waiting(self) -> None:
         """Cancel the tasks that have not begun."""
         for task, _ in self._queue.drain():
@@ -122,6 +135,9 @@ class CpuCores:
             finally:
                 del task, found
                 busy.discard(me)
+            if me in self._replaced:
+                self._replaced.discard(me)
+                return
 
 
 class _ThreadLimits:

@@ -285,6 +285,12 @@ class DevicePlacement:
             self._keep(call, options, uses)
         return choice
 
+    def pinned(self, call: TaskFuture) -> Choice:
+        """Return the choice of the device that the program named for a call."""
+        space = call.pinned or HOST
+        known = self._on_cpu(call) if space == HOST else self._on_accelerator(call, space)
+        return Choice(space, known.seconds if known else 0.0, "the program chose it", ())
+
     def _keep(self, call: TaskFuture, options: list[tuple[float, int, Choice]], uses: int) -> None:
         if call.case is None:
             return

@@ -23,7 +23,7 @@ from .function_durations import FunctionDurations
 from .kernel_executor import KernelExecutor
 from .kernel_policy import real_spec
 from .registry_placement import RegistryPlacement
-from .submission import KernelCall, Variant
+from .submission import KernelCall, Variant, checked_limit
 from .task_execution import CallRecord
 from .task_function import TaskFunction, is_array
 from .task_future import TaskFuture
@@ -166,6 +166,51 @@ class HybridExecutor(Executor):
         if not callable(fn):
             raise InvalidInputError("fn", "a callable", fn)
         return self.graph.submit(fn, args, kwargs)
+
+    def submit_with(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        *,
+        device: str | None = None,
+        timeout: float | None = None,
+    ) -> TaskFuture:
+        """Run a function as `submit` does, on a device that the program chooses or with a time limit.
+
+        Parameters
+        ----------
+        fn : callable
+            The function.
+        args, kwargs : sequence and dict, optional
+            Its arguments.
+        device : str, optional
+            ``cpu`` or the name of an accelerator. If that is lost or out of memory, the CPU runs the call.
+        timeout : float, optional
+            Seconds that the run may take; waiting does not count. The future of a longer one gets a `TimeoutError`.
+            Python cannot end its thread, so another one takes its place.
+
+        Examples
+        --------
+        >>> import hybrid_scheduler as hs
+        >>> with hs.HybridExecutor(device_type="cpu", history=False) as executor:
+        ...     print(executor.submit_with(pow, (2, 5), device="cpu", timeout=60.0).result())
+        32
+        """
+        if not callable(fn):
+            raise InvalidInputError("fn", "a callable", fn)
+        pinned = None
+        if device is not None:
+            names = ["cpu", *(state.name for state in self.graph.states)]
+            if device not in names:
+                raise UnknownNameError("device", device, names)
+            pinned = names.index(device)
+            if pinned and getattr(fn, "gpu", None) is None:
+                raise InvalidInputError(
+                    "device", "cpu, because the function has no GPU variant", device,
+                    hint="@auto or @task gives it one",
+                )  # fmt: skip
+        return self.graph.submit(fn, tuple(args), kwargs or {}, pinned=pinned, timeout=checked_limit(timeout))
 
     def put(self, array: Any) -> DataHandle:
         """Return a handle of an array that will not change, so that it is copied to a device once for many calls.

@@ -28,7 +28,7 @@ from ..profiling.calibration import CalibratedTimes, Calibration
 from ..profiling.machine_info import available_memory
 from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of_memory
 from .device_pools import DevicePool, as_platform, chosen, find_pools
-from .device_workers import DeviceWorker, PartCallbacks, TaskPart, TimeoutWatch
+from .device_workers import DeviceWorker, PartCallbacks, TaskPart
 from .kernel_policy import LEARNING_TASKS, KernelPolicy
 from .kernel_stream import KernelInputs
 from .measured_runtimes import RuntimeHistory, device_class_and_seconds
@@ -46,6 +46,7 @@ from .submission import (
     Variants,
     checked_limit,
 )
+from .task_execution import TimeoutWatch
 from .task_parts import DIVISIONS, LEAST_BYTES, can_split, parts_of
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Running of tasks on the CPU's cores, and learning from tasks that have ended."""
+"""Running of tasks on the CPU's cores, watching of time limits, and learning from tasks that have ended."""
 
 from __future__ import annotations
 
@@ -103,6 +103,9 @@ class CpuRunner:
         elif not node.begin():
             return
         graph, learns = self._graph, node.key is not None
+        if node.timeout is not None:
+            node.thread = threading.get_ident()
+            graph.start_limit(node)
         try:
             args, kwargs = node.args, node.kwargs
             function = node.function
@@ -270,6 +273,56 @@ def _copied(value: Any) -> Any:
         return value
     array = value.copies[HOST]
     return array.clone() if is_tensor(array) else np.array(array)
+
+
+class TimeoutWatch:
+    """Watch over time limits: calls back when one passes. Its thread starts with the first limit."""
+
+    def __init__(self) -> None:
+        self._limits: dict[int, tuple[float, Callable[[], None]]] = {}
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def add(self, key: int, seconds: float, late: Callable[[], None]) -> None:
+        """Call `late` in so many seconds, unless the limit is removed before."""
+        with self._condition:
+            self._limits[key] = (time.monotonic() + seconds, late)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="hybrid-watch", daemon=True)
+                self._thread.start()
+            self._condition.notify()
+
+    def remove(self, key: int) -> None:
+        """Remove a limit; nothing happens if there is none."""
+        with self._condition:
+            self._limits.pop(key, None)
+
+    def close(self) -> None:
+        """Remove all limits and end the thread."""
+        with self._condition:
+            self._closed = True
+            self._limits.clear()
+            self._condition.notify()
+
+    def join(self) -> None:
+        """Wait for the end of the thread, and so of the last call; nothing happens in that thread itself."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _serve(self) -> None:
+        while True:
+            with self._condition:
+                if self._closed:
+                    return
+                now = time.monotonic()
+                late = [key for key, (at, _) in self._limits.items() if at <= now]
+                calls = [self._limits.pop(key)[1] for key in late]
+                if not calls:
+                    next_at = min((at for at, _ in self._limits.values()), default=None)
+                    self._condition.wait(None if next_at is None else next_at - now)
+            for call in calls:
+                call()
 
 
 class OutcomeLearner:

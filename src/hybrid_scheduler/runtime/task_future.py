@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core import HybridSchedulerError
+from ..core import HybridSchedulerError, InvalidInputError
 from .data_handle import DataHandle
 from .device_placement import Shadow
-from .task_function import MOVABLE_KINDS, CallSizes, flattened, is_tensor, replaced
+from .task_function import MOVABLE_KINDS, CallSizes, check_argument, flattened, is_array, is_tensor, replaced
 
 if TYPE_CHECKING:
     from .device_placement import Choice
     from .task_graph import TaskGraph
 
 
+#: Containers in whose elements futures are looked for.
+_CONTAINERS = {list, tuple, dict}
 #: Types of arguments that are passed as they are.
 _PLAIN = {float, bool, str, complex, type(None)}
 #: Types that are no arrays of another library.
@@ -95,6 +97,14 @@ class TaskFuture(Future[Any]):
     sources: Sequence[tuple[int, int]] = ()
     #: Measured and expected seconds of the run.
     seconds = predicted = 0.0
+    #: Memory space that the program chose; None leaves the choice to the placement.
+    pinned: int | None = None
+    #: Seconds that its run may take; None for no limit. Such a task runs in a thread that can be replaced.
+    timeout: float | None = None
+    #: Thread of the CPU's cores that runs a task with a limit.
+    thread = 0
+    #: Whether it is one of the open tasks of its graph.
+    counted = False
 
     def __init__(self, graph: TaskGraph, number: int, function: Any, args: Any, kwargs: Any) -> None:
         super().__init__()
@@ -112,6 +122,74 @@ class TaskFuture(Future[Any]):
         return sum(one.nbytes for one in flattened(value) if isinstance(one, DataHandle))
 
     # ---------------------------------------------------------------- arguments
+
+    def find_futures(self) -> list[TaskFuture]:
+        """Return the futures among the arguments of a plain function."""
+        found: list[TaskFuture] = []
+        stack: list[Any] = [self.args, self.kwargs] if self.kwargs else [self.args]
+        seen: set[int] = set()  # a container may contain itself
+        while stack:
+            value = stack.pop()
+            items = value.values() if isinstance(value, dict) else value
+            kinds = set(map(type, items))
+            if id(value) in seen or (not kinds & _CONTAINERS and TaskFuture not in kinds):
+                continue
+            seen.add(id(value))
+            for one in items:
+                if type(one) is TaskFuture:
+                    self._check_graph_of(one)
+                    found.append(one)
+                elif type(one) in _CONTAINERS:
+                    stack.append(one)
+        return found
+
+    def copy_containers(self) -> None:
+        """Take the arguments in containers of its own: a later change could make it wait for itself."""
+        try:
+            self.args, self.kwargs = replaced(self.args, _same), replaced(self.kwargs, _same)
+        except RecursionError:
+            name = getattr(self.function, "__qualname__", repr(self.function))
+            raise InvalidInputError(f"arguments of {name}", "containers without cycles", "a cycle") from None
+
+    def _check_graph_of(self, other: TaskFuture) -> None:
+        if other.graph is not self.graph:
+            raise InvalidInputError(
+                "argument", "a future of this executor", "a future of another executor", hint="pass its result()"
+            )
+
+    def take_inputs(self) -> list[TaskFuture]:
+        """Check the arguments of a call, replace arrays by handles, and return its futures."""
+        name, found, directory = self.function.name, [], self.graph.directory
+        place = ""
+
+        def change(value: Any) -> Any:
+            if isinstance(value, TaskFuture):
+                self._check_graph_of(value)
+                found.append(value)
+                return value
+            if isinstance(value, DataHandle):
+                if value._directory is not directory:
+                    raise InvalidInputError(f"{place} of {name}", "data of this executor", repr(value))
+                return value
+            check_argument(name, place, value)
+            if is_array(value):
+                self.tensor = self.tensor or is_tensor(value)
+                return directory.borrow(value)
+            return value
+
+        args = []
+        try:
+            for i, one in enumerate(self.args):
+                place = f"argument {i}"
+                args.append(replaced(one, change))
+            kwargs = {}
+            for key, one in self.kwargs.items():
+                place = f"argument {key}"
+                kwargs[key] = replaced(one, change)
+        except RecursionError:
+            raise InvalidInputError(f"{place} of {name}", "containers without cycles", "a cycle") from None
+        self.args, self.kwargs = tuple(args), kwargs
+        return found
 
     def resolve_at_once(self) -> bool:
         """Resolve a call whose inputs are available; return False for one that must wait, or that is unusual.
@@ -282,6 +360,26 @@ class TaskFuture(Future[Any]):
         self.graph.runner.run(self, threads)
 
 
+class DirectTask(TaskFuture):
+    """Task that runs from beginning to end in the thread of one device, and moves its data itself."""
+
+    def run_on(self, accelerator: Any) -> Any:
+        """Run on the device and return the result."""
+        raise NotImplementedError
+
+    def move(self, error: BaseException) -> bool:
+        """Go to another device after an error of this one; return False if the task fails with it."""
+        raise NotImplementedError
+
+    def ending(self, error: BaseException | None) -> None:
+        """Handle the end of the task; called once, before the future has its result or error."""
+        raise NotImplementedError
+
+    def ended_late(self) -> None:
+        """Handle a run that ended after its task, at whose time limit the thread was replaced."""
+        raise NotImplementedError
+
+
 class _Walk:
     """Walk through the arguments of a call whose inputs are available.
 
@@ -346,3 +444,7 @@ class _Walk:
                 return None
             found.append(value)
         return found
+
+
+def _same(value: Any) -> Any:
+    return value

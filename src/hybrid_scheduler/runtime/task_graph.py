@@ -15,23 +15,13 @@ from ..profiling.machine_info import available_memory
 from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
 from .cpu_cores import CpuCores
-from .data_handle import HOST, DataDirectory, DataHandle
+from .data_handle import HOST, DataDirectory
 from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, Choice, DevicePlacement, KeptChoice, Shadow
 from .function_durations import FunctionDurations
-from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial
-from .task_function import (
-    CallSizes,
-    TaskFunction,
-    check_argument,
-    flattened,
-    is_array,
-    is_tensor,
-    replaced,
-)
-from .task_future import DependencyError, TaskFuture
+from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial, TimeoutWatch
+from .task_function import CallSizes, TaskFunction, flattened
+from .task_future import DependencyError, DirectTask, TaskFuture
 
-#: Containers in whose elements futures are looked for.
-_CONTAINERS = {list, tuple, dict}
 _log = logging.getLogger(__name__)
 #: Calls that are kept to be measured on the CPU at the end, the most bytes of one, and the seconds for all of them.
 _MOST_LATE, _MOST_LATE_BYTES, _LATE_SECONDS = 32, 1 << 20, 0.1
@@ -76,7 +66,8 @@ class TaskGraph:
         self.states = states
         self.placement = DevicePlacement(self.cores, states, durations)
         self.runner, self.learner = CpuRunner(self), OutcomeLearner(self)
-        self._numbers = itertools.count()
+        self.numbers = itertools.count()
+        self._limits = TimeoutWatch()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._ending = threading.Lock()
@@ -100,31 +91,38 @@ class TaskGraph:
 
     # ---------------------------------------------------------------- submitting
 
-    def submit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
-        """Add a task; it starts when its inputs are available."""
-        node = TaskFuture(self, next(self._numbers), function, args, kwargs)
+    def submit(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        pinned: int | None = None,
+        timeout: float | None = None,
+    ) -> TaskFuture:
+        """Add a task; it starts when its inputs are available. `pinned` is the memory space of a chosen device."""
+        node = TaskFuture(self, next(self.numbers), function, args, kwargs)
         if self._closed:
             raise RuntimeError("cannot schedule new futures after shutdown")
+        if pinned is not None or timeout is not None:
+            node.pinned, node.timeout = pinned, timeout
         if type(function) is TaskFunction:
             node.key, node.submitted = function.key, time.perf_counter() - self.began
             if node.resolve_at_once():
                 return self._submit_resolved(node)
-            inputs = self._inputs(node)
+            inputs = node.take_inputs()
             if not inputs:  # everything is known, so that a call that cannot run is refused here
                 node.resolve()
                 self._find_sizes(node)
         else:
-            inputs = self._futures(args, kwargs)
-            if not inputs:  # nothing to wait for, nothing to decide
+            inputs = node.find_futures()
+            if not inputs and timeout is None:  # nothing to wait for, nothing to decide
                 self.cores.put(node)
                 return node
-            node.args, node.kwargs = self._copied(node)
+            node.copy_containers()
         node.inputs, node.depends = inputs, bool(inputs)
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            self._open += 1
-            node.missing = 1 + len(inputs)
+        node.missing = 1 + len(inputs)
+        self.admit(node)
         if inputs:
             self._raise_ranks(node, inputs)
         for one in inputs:
@@ -136,10 +134,7 @@ class TaskGraph:
     def _submit_resolved(self, node: TaskFuture) -> TaskFuture:
         """Add a call whose inputs are available; errors of one that has inputs are those of its future."""
         kept = None if node.depends else self._sized(node)
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            self._open += 1
+        self.admit(node)
         try:
             if node.depends:
                 kept = self._sized(node)
@@ -149,6 +144,15 @@ class TaskGraph:
             node.unshared = True
             self._place(node, kept, here=True)
         return node
+
+    def admit(self, *nodes: TaskFuture) -> None:
+        """Count tasks among those that must end before a shutdown does."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._open += len(nodes)
+        for node in nodes:
+            node.counted = True
 
     def _sized(self, node: TaskFuture) -> KeptChoice | None:
         """Return the choice that is kept for such calls, or find the sizes of the call."""
@@ -176,75 +180,6 @@ class TaskGraph:
             ready = node.missing == 0 and not node.ended
         if ready:
             self._make_ready(node, here=here)
-
-    def _futures(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[TaskFuture]:
-        """Return the futures among the arguments of a plain function."""
-        found: list[TaskFuture] = []
-        stack: list[Any] = [args, kwargs] if kwargs else [args]
-        seen: set[int] = set()  # a container may contain itself
-        while stack:
-            value = stack.pop()
-            items = value.values() if isinstance(value, dict) else value
-            kinds = set(map(type, items))
-            if id(value) in seen or (not kinds & _CONTAINERS and TaskFuture not in kinds):
-                continue
-            seen.add(id(value))
-            for one in items:
-                if type(one) is TaskFuture:
-                    self._check_own(one)
-                    found.append(one)
-                elif type(one) in _CONTAINERS:
-                    stack.append(one)
-        return found
-
-    def _copied(self, node: TaskFuture) -> tuple[Any, Any]:
-        """Return a call's arguments in containers of its own: a later change could make it wait for itself."""
-        try:
-            return replaced(node.args, _same), replaced(node.kwargs, _same)
-        except RecursionError:
-            name = getattr(node.function, "__qualname__", repr(node.function))
-            raise InvalidInputError(f"arguments of {name}", "containers without cycles", "a cycle") from None
-
-    def _check_own(self, future: TaskFuture) -> None:
-        if future.graph is not self:
-            raise InvalidInputError(
-                "argument", "a future of this executor", "a future of another executor", hint="pass its result()"
-            )
-
-    def _inputs(self, node: TaskFuture) -> list[TaskFuture]:
-        """Check the arguments of a call, replace arrays by handles, and return its futures."""
-        name, found = node.function.name, []
-        place = ""
-
-        def change(value: Any) -> Any:
-            if isinstance(value, TaskFuture):
-                self._check_own(value)
-                found.append(value)
-                return value
-            if isinstance(value, DataHandle):
-                if value._directory is not self.directory:
-                    raise InvalidInputError(f"{place} of {name}", "data of this executor", repr(value))
-                return value
-            if is_array(value):
-                check_argument(name, place, value)
-                node.tensor = node.tensor or is_tensor(value)
-                return self.directory.borrow(value)
-            check_argument(name, place, value)
-            return value
-
-        args = []
-        try:
-            for i, one in enumerate(node.args):
-                place = f"argument {i}"
-                args.append(replaced(one, change))
-            kwargs = {}
-            for key, one in node.kwargs.items():
-                place = f"argument {key}"
-                kwargs[key] = replaced(one, change)
-        except RecursionError:
-            raise InvalidInputError(f"{place} of {name}", "containers without cycles", "a cycle") from None
-        node.args, node.kwargs = tuple(args), kwargs
-        return found
 
     def _raise_ranks(self, node: TaskFuture, inputs: list[TaskFuture]) -> None:
         """Raise the ranks of tasks above a new one: the longest chain of expected seconds below each."""
@@ -293,16 +228,18 @@ class TaskGraph:
 
     def _place(self, node: TaskFuture, kept: KeptChoice | None = None, *, here: bool = False) -> None:
         """Choose a device for a call and put it into its queue."""
-        choice = self.placement.repeated(kept, node.handles) if kept is not None else None
+        pinned = node.pinned is not None
+        choice = self.placement.repeated(kept, node.handles) if kept is not None and not pinned else None
         if kept is not None and choice is not None:
             node.measured = kept.measures(choice)
             self._start(node, choice, here=here)
             return
         try:
             # A call that is started in this thread is measured before many more can be submitted.
-            if self.placement.must_wait(node) and not (here and self._all_free()) and self._park(node):
+            waits = not pinned and self.placement.must_wait(node) and not (here and self._all_free())
+            if waits and self._park(node):
                 return
-            choice = self.placement.choose(node)
+            choice = self.placement.pinned(node) if pinned else self.placement.choose(node)
         except BaseException as error:
             self.fail(node, error)
             return
@@ -314,19 +251,20 @@ class TaskGraph:
         """Run or start a call where it was placed, or put it into a queue; with `here` it was just submitted."""
         placement = self.placement
         node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
+        fixed = node.timeout is not None or node.function.threads is not None
         if choice.space == HOST:
-            if here and placement.is_short(choice.predicted) and node.function.threads is None:
+            if here and placement.is_short(choice.predicted) and not fixed:
                 self.runner.run(node, self.cores.cores)
                 if node.measured:
                     placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
-            elif here or node.function.threads is not None or not self.runner.follows(node):
+            elif here or fixed or not self.runner.follows(node):
                 node.unshared = False
                 if here and self.cores.has_free_core:
                     node.handed_at = self.clock()
                 self._put_on_cores(node)
         else:
             worker = self.workers[choice.space - 1]
-            if here and worker.start_here(node):
+            if here and node.timeout is None and worker.start_here(node):
                 if node.measured:
                     placement.starting[choice.space].note(self.clock() - node.submitted - node.in_function)
             else:
@@ -427,7 +365,14 @@ class TaskGraph:
 
     def finished(self, node: TaskFuture) -> None:
         """End a task whose value is complete, and hand it to the learner."""
-        self._close(node)
+        if not self._close(node):  # its time was up
+            return
+        if isinstance(node, DirectTask):
+            try:
+                node.ending(None)
+            except Exception as error:
+                node.set_exception(error)
+                raise
         if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
             self.learner.put(node)
         if node.unshared:
@@ -444,7 +389,7 @@ class TaskGraph:
 
     def _close(self, node: TaskFuture, *, failed: bool = False) -> bool:
         """Count a task as ended; return False if it had ended before."""
-        if node.key is None and not node.depends:  # such tasks are not counted, and end in one thread only
+        if not node.counted:  # such tasks end in one thread only
             node.ended, node.failed = True, failed
         else:
             with self._lock:
@@ -456,6 +401,8 @@ class TaskGraph:
                 if not self._open:
                     self._idle.notify_all()
             node.inputs = node.handles = ()
+            if node.timeout is not None:
+                self._limits.remove(node.number)
         node.args = node.kwargs = None
         return True
 
@@ -465,6 +412,10 @@ class TaskGraph:
         self, node: TaskFuture, error: BaseException, device_class: str, *, keep: bool
     ) -> None:
         """Run a task on the CPU instead, because an accelerator could not."""
+        if isinstance(node, DirectTask):
+            if node.ended or not node.move(error):
+                self.fail(node, error)
+            return
         facts = self.placement.facts_of(node.function.key)
         reason = f"{type(error).__name__}: {error}"[:200]
         facts.kept.clear()
@@ -492,16 +443,32 @@ class TaskGraph:
         if node.key is not None:
             self.end_trial(node)
             self.placement.forget(node)
+        if isinstance(node, DirectTask):
+            node.ending(error)
         if node.begin():
             node.set_exception(error)
         for one in node.end_dependents():
             self._fail_dependent(one, node)
 
+    def start_limit(self, node: TaskFuture) -> None:
+        """Let a task that begins to run fail when its time limit has passed."""
+        assert node.timeout is not None
+        self._limits.add(node.number, node.timeout, lambda: self._time_out(node))
+
+    def _time_out(self, node: TaskFuture) -> None:
+        """End a task that takes too long; the thread that runs it is replaced."""
+        if node.ended:
+            return
+        if node.space != HOST:
+            self.workers[node.space - 1].replace_thread(node)
+        else:
+            self.cores.replace(node.thread)
+        self.fail(node, TimeoutError(f"{_name_of(node)} took longer than {node.timeout:g} s"))
+
     def _fail_dependent(self, node: TaskFuture, cause: TaskFuture) -> None:
         """End a task whose input failed."""
         reason = "was cancelled" if cause.cancelled() else "failed"
-        name = getattr(cause.function, "name", None) or getattr(cause.function, "__qualname__", "task")
-        error = DependencyError(f"an input {reason}: {name} (task {cause.number})")
+        error = DependencyError(f"an input {reason}: {_name_of(cause)} (task {cause.number})")
         if cause.cancelled():
             error.__cause__ = CancelledError()
         else:
@@ -512,6 +479,8 @@ class TaskGraph:
     def cancelled(self, node: TaskFuture) -> None:
         """Handle a task that its owner cancelled."""
         if self._close(node, failed=True):
+            if isinstance(node, DirectTask):
+                node.ending(CancelledError())
             for one in node.end_dependents():
                 self._fail_dependent(one, node)
 
@@ -567,7 +536,9 @@ class TaskGraph:
                 worker.close()
             self.cores.close()
             self.learner.close()
+            self._limits.close()
+            self._limits.join()  # it may still have to give a task its error
 
 
-def _same(value: Any) -> Any:
-    return value
+def _name_of(node: TaskFuture) -> str:
+    return str(getattr(node.function, "name", None) or getattr(node.function, "__qualname__", "task"))
