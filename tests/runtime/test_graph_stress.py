@@ -12,8 +12,8 @@ import pytest
 
 import hybrid_scheduler as hs
 from hybrid_scheduler.core import Decision, Online, Task, View
+from hybrid_scheduler.runtime.accelerators import DeviceLostError
 from hybrid_scheduler.runtime.data_handle import DataHandle, DataLostError
-from hybrid_scheduler.runtime.device_backends import DeviceLostError
 from hybrid_scheduler.runtime.task_function import TaskFunction
 from hybrid_scheduler.testing import FakeAccelerator
 from hybrid_scheduler.testing.fakes import OutOfMemoryError

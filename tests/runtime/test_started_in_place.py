@@ -11,7 +11,7 @@ import pytest
 import hybrid_scheduler as hs
 from hybrid_scheduler.core import Decision, Online, Task, View
 from hybrid_scheduler.runtime.accelerator_worker import _MOST_STARTED
-from hybrid_scheduler.runtime.device_backends import DeviceLostError
+from hybrid_scheduler.runtime.accelerators import DeviceLostError
 from hybrid_scheduler.testing import FakeAccelerator
 
 SOME = np.ones((20, 20))

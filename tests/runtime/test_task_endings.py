@@ -15,12 +15,12 @@ from executor_helpers import THREADS, Always, executors
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime import kernel_executor
-from hybrid_scheduler.runtime.device_backends import CpuBackend
+from hybrid_scheduler.runtime.accelerators import CpuBackend
 from hybrid_scheduler.runtime.device_pools import DevicePool
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream_execution import run_stream
-from hybrid_scheduler.runtime.running_task import RunningTask
 from hybrid_scheduler.runtime.submission import KernelCall
+from hybrid_scheduler.runtime.task_parts import PlacedTask, TaskPart
 
 GPUS = (DevicePool("cpu", "cpu"), DevicePool("gpu_0", "gpu", "cpu"), DevicePool("gpu_1", "gpu", "cpu"))
 LONG = 60.0
@@ -80,8 +80,8 @@ def test_begun_split_is_finished_when_the_rest_is_cancelled(
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
-    begin = run.begin
-    monkeypatch.setattr(run, "begin", lambda part: (begin(part), part.share < 1 and begun.set())[0])
+    begin = TaskPart.begin
+    monkeypatch.setattr(TaskPart, "begin", lambda part: (begin(part), part.share < 1 and begun.set())[0])
     held = run.submit(gate)
     gate.begun.wait(LONG)
     split = run.submit_kernel(KernelCall("matmul", 64))
@@ -155,26 +155,16 @@ def test_callable_is_watched_where_the_other_variant_is_a_command(make: Callable
 def test_timeout_while_the_result_is_recorded_has_no_effect(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, measure = make(), RunningTask.measure
+    run, measure = make(), PlacedTask.measure
 
-    def at_the_last_moment(running: RunningTask, *arguments: Any) -> None:
-        run._time_out(running, 1.0)
-        measure(running, *arguments)
+    def at_the_last_moment(placed: PlacedTask, *arguments: Any) -> None:
+        run.graph._time_out(placed.parts[0])
+        measure(placed, *arguments)
 
-    monkeypatch.setattr(RunningTask, "measure", at_the_last_moment)
+    monkeypatch.setattr(PlacedTask, "measure", at_the_last_moment)
     assert run.submit_variants(cpu=lambda: 1, timeout=LONG, device="cpu").result(LONG) == 1
     assert run.submit(lambda: 2).result(LONG) == 2
     assert (run.counts["done"], run.counts["timed_out"], run.workers_replaced) == (2, 0, 0)
-
-
-def test_replaced_worker_has_its_own_backend(make: Callable[..., KernelExecutor]) -> None:
-    """The abandoned thread may still be writing to its buffers."""
-    run, gate = make(), Gate()
-    before = run.workers[0].backend
-    with pytest.raises(TimeoutError):
-        run.submit_variants(cpu=gate, timeout=0.05, device="cpu").result(LONG)
-    assert run.workers[0].backend is not before
-    gate.open.set()
 
 
 # ------------------------------------------------------------------------------------------ devices and callbacks
@@ -195,14 +185,14 @@ def test_tasks_of_an_unusable_device_run_on_the_cpu(make: Callable[..., KernelEx
 def test_error_in_a_callback_ends_the_task_and_not_the_worker(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, back = make(), RunningTask.part_ended
+    run, measure = make(), PlacedTask.measure
 
-    def broken(running: RunningTask, part: Any) -> bool:
-        if running.task.kind == "broken":
+    def broken(placed: PlacedTask, *arguments: Any) -> None:
+        if placed.task.kind == "broken":
             raise KeyError("missing")
-        return back(running, part)
+        measure(placed, *arguments)
 
-    monkeypatch.setattr(RunningTask, "part_ended", broken)
+    monkeypatch.setattr(PlacedTask, "measure", broken)
     future = run.submit_variants(cpu=int, kind="broken", device="cpu")
     assert isinstance(future.exception(LONG), KeyError)
     assert run.submit(lambda: 2).result(LONG) == 2
@@ -223,7 +213,7 @@ def test_stream_longer_than_the_kept_records_is_refused(
 
 
 def test_stream_with_an_impossible_kernel_is_refused(make: Callable[..., KernelExecutor]) -> None:
-    run, before = make(), sys.getswitchinterval()
+    run = make()
     calls = [KernelCall("matmul", 64), KernelCall("matmul", 10**9)]
     found: list[BaseException] = []
 
@@ -235,7 +225,6 @@ def test_stream_with_an_impossible_kernel_is_refused(make: Callable[..., KernelE
 
     _ends(go)
     assert "size" in str(found[0])
-    assert sys.getswitchinterval() == before
 
 
 # ------------------------------------------------------------------------------------------ queues

@@ -12,7 +12,7 @@ import torch
 
 import hybrid_scheduler as hs
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Task, View
-from hybrid_scheduler.runtime.device_backends import DeviceLostError
+from hybrid_scheduler.runtime.accelerators import DeviceLostError
 from hybrid_scheduler.runtime.function_durations import MeasuredOverhead
 from hybrid_scheduler.runtime.task_function import TaskFunction
 from hybrid_scheduler.testing import FakeAccelerator

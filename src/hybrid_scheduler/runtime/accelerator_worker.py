@@ -18,9 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from .accelerators import AcceleratorBackend, measured_bandwidth
+from .accelerators import AcceleratorBackend, DeviceLostError, is_out_of_memory, measured_bandwidth
 from .data_handle import HOST, DataHandle, DataLostError
-from .device_backends import DeviceLostError, is_out_of_memory
 from .ranked_queue import RankedQueue
 from .task_execution import check_result
 from .task_function import is_array, replaced

@@ -1,4 +1,4 @@
-"""Accelerators of the executor: devices with a memory of their own, to which arrays are copied.
+"""Devices of the executor beside the CPU's cores: accelerators with a memory of their own, and pools of threads.
 
 A CUDA GPU has a compute stream and a copy stream. Arrays go to it through a ring of page-locked buffers, so that
 one chunk is transferred while the next is being copied, beside the kernels that run. That is several times faster
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..profiling.machine_info import Gpu, need_torch, usable_cores
 from .cpu_cores import set_torch_threads
+from .device_pools import DevicePool
 from .task_function import is_tensor
 
 #: Smaller arrays are copied to the GPU as they are: another stream and threads that fill buffers take longer.
@@ -35,6 +36,17 @@ _MOST_LOCKED = 4 * 2**30
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 #: Share of a GPU's memory for arrays that are kept there; the rest is for the kernels' own use.
 _SHARE = 0.8
+
+
+class DeviceLostError(RuntimeError):
+    """Error of a device that can no longer be used: its tasks must run elsewhere."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether a GPU was out of memory: torch has an exception type for it, libraries below it a message."""
+    if type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
 
 
 class AcceleratorBackend(Protocol):
@@ -101,14 +113,21 @@ class TorchAccelerator:
         Its number among the GPUs of its kind.
     capacity : float, optional
         Bytes of arrays that are kept on it; four fifths of its memory by default.
+    threads : int, optional
+        Host threads that fill its buffers; up to eight by default.
     """
 
-    def __init__(self, gpu: Gpu, number: int = 0, *, capacity: float | None = None) -> None:
+    def __init__(
+        self, gpu: Gpu, number: int = 0, *, capacity: float | None = None, threads: int | None = None
+    ) -> None:
         self._torch = need_torch()
         self._cuda = gpu.kind == "cuda"
         self.where = f"cuda:{number}" if self._cuda else gpu.kind
         self.name, self.device_class = f"gpu_{number}", gpu.name
         self.capacity = capacity if capacity is not None else (gpu.memory or math.inf) * _SHARE
+        self._threads = threads or max(1, min(_STAGING_THREADS, usable_cores() // 2))
+        #: Seconds so far that went into page-locked memory for results, which later results use again.
+        self.preparing = 0.0
         self._staging: list[Any] = []
         self._staged: list[Any] = []
         self._next = 0
@@ -131,7 +150,7 @@ class TorchAccelerator:
     def enter(self) -> None:
         """Allocate buffers for copies, and load the libraries of common kernels."""
         torch = self._torch
-        set_torch_threads(torch, max(1, min(_STAGING_THREADS, usable_cores() // 2)))
+        set_torch_threads(torch, self._threads)
         if not self._cuda:
             return
         torch.cuda.set_device(self.where)
@@ -200,7 +219,9 @@ class TorchAccelerator:
             else:  # an array of the program itself
                 self._downloads.wait_stream(self._compute)
             locked = array.nbytes <= _MOST_LOCKED
+            began = time.perf_counter()
             target = torch.empty(array.shape, dtype=array.dtype, pin_memory=locked)
+            self.preparing += time.perf_counter() - began
             target.copy_(array, non_blocking=True)
             array.record_stream(self._downloads)
             self._downloads.synchronize()
@@ -263,6 +284,69 @@ class TorchAccelerator:
         if self._cuda:
             self._compute.synchronize()
             self._torch.cuda.empty_cache()
+
+
+class CpuBackend:
+    """A pool of CPU threads as a device: an `AcceleratorBackend` whose memory is main memory.
+
+    Parameters
+    ----------
+    pool : DevicePool
+        The pool.
+    """
+
+    def __init__(self, pool: DevicePool) -> None:
+        self.pool, self.preparing = pool, 0.0
+        self.name, self.device_class, self.capacity = pool.name, pool.kind, pool.memory * 1e6
+
+    def enter(self) -> None:
+        """Prepare the worker's thread; torch keeps the number of kernel threads per calling thread."""
+        set_torch_threads(need_torch(), self.pool.threads)
+
+    def holds(self, array: Any) -> bool:
+        """Return False: it has no memory of its own."""
+        return False
+
+    def upload(self, array: Any) -> Any:
+        """Return the array itself."""
+        return array
+
+    def download(self, array: Any, event: Any) -> Any:
+        """Return the array itself."""
+        return array
+
+    def release(self, array: Any, event: Any) -> None:
+        """Do nothing: there is no copy."""
+
+    def mark(self) -> Any:
+        """Return None: everything that was started has ended."""
+
+    def is_complete(self, event: Any) -> bool:
+        """Return True."""
+        return True
+
+    def finish(self, event: Any) -> None:
+        """Return at once."""
+
+    def seconds(self, start: Any, end: Any, measured: float) -> float:
+        """Return the seconds by the host's clock."""
+        return measured
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function."""
+        return function(*args, **kwargs)
+
+    def recover(self) -> None:
+        """Do nothing: it keeps no memory."""
+
+
+def backend_for(pool: DevicePool) -> AcceleratorBackend:
+    """Return a new backend for a device."""
+    if not pool.is_accelerator:
+        return CpuBackend(pool)
+    kind, _, number = pool.where.partition(":")
+    memory = int(pool.memory * 1e6) if math.isfinite(pool.memory) else None
+    return TorchAccelerator(Gpu(kind, pool.name, memory), int(number or 0), threads=pool.threads)
 
 
 def find_accelerators(gpu: Gpu | None) -> list[TorchAccelerator]:

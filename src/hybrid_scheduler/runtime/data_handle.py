@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .device_backends import DeviceLostError
+from .accelerators import DeviceLostError
 from .task_function import is_tensor
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from .accelerators import AcceleratorBackend, find_accelerators
 from .data_handle import DataHandle
 from .duration_store import DurationStore
 from .function_durations import FunctionDurations
-from .kernel_executor import KernelExecutor
 from .kernel_policy import real_spec
 from .registry_placement import RegistryPlacement
 from .submission import KernelCall, Variant, checked_limit
@@ -31,6 +30,7 @@ from .task_graph import TaskGraph
 
 if TYPE_CHECKING:
     from .dashboard_stream import DashboardStream
+    from .kernel_executor import KernelExecutor
     from .simulated_vs_real import SimulatedTwin
 
 #: The policy that this executor has built in; other schedulers come from the registry.
@@ -96,12 +96,8 @@ class HybridExecutor(Executor):
     ) -> None:
         if cores is not None and (type(cores) is not int or cores < 1):
             raise InvalidInputError("cores", "a whole number >= 1, or None for all", cores)
-        allowed = inspect.signature(KernelExecutor).parameters
-        for name in kernels:
-            if name not in allowed:
-                raise UnknownNameError(
-                    "option of HybridExecutor", name, {*allowed, "cores", "history", "accelerators", "dashboard"}
-                )
+        if kernels:
+            _check_kernel_options(kernels)
         self._kernel_options = {"device_type": device_type, "seed": seed, **kernels}
         self._scheduler = scheduler
         self._kernels: KernelExecutor | None = None
@@ -301,6 +297,8 @@ class HybridExecutor(Executor):
         """The executor of measured kernels and commands; it starts when it is first used."""
         with self._lock:
             if self._kernels is None:
+                from .kernel_executor import KernelExecutor
+
                 self._kernels = KernelExecutor(self._scheduler, **self._kernel_options)
             return self._kernels
 
@@ -343,6 +341,16 @@ class HybridExecutor(Executor):
     def save_history(self) -> None:
         """Write what was learned to disk now."""
         _save(self.graph, self._store)
+
+
+def _check_kernel_options(options: dict[str, Any]) -> None:
+    from .kernel_executor import KernelExecutor
+
+    allowed = inspect.signature(KernelExecutor).parameters
+    for name in options:
+        if name not in allowed:
+            known = {*allowed, "cores", "history", "accelerators", "dashboard"}
+            raise UnknownNameError("option of HybridExecutor", name, known)
 
 
 def _name_of_policy(scheduler: str | Online) -> str:

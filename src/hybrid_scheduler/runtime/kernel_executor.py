@@ -1,21 +1,18 @@
-"""Executor that places real tasks on the CPU and GPUs by a scheduling policy.
+"""Executor of measured kernels, commands and callables that move their data themselves.
 
-Any online scheduler of the registry decides, task by task, from backlogs that are sums of predicted runtimes. It
-observes measured outcomes before the next decision: only what was executed, never what other devices would have
-taken.
+It is a policy on top of a `HybridExecutor`, whose graph runs, cancels and ends the tasks. Any online scheduler of
+the registry decides, task by task, from backlogs that are sums of predicted runtimes. It observes measured outcomes
+before the next decision: only what was executed, never what other devices would have taken.
 """
 
 from __future__ import annotations
 
-import atexit
 import itertools
-import logging
 import threading
 import time
-import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import replace
 from typing import Any
 
@@ -26,13 +23,12 @@ from ..learning.duration.retraining import BackgroundRetraining, ThreadTrainingW
 from ..physics import Tariff, dollars_per_second
 from ..profiling.calibration import CalibratedTimes, Calibration
 from ..profiling.machine_info import available_memory
-from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of_memory
+from .accelerators import AcceleratorBackend, DeviceLostError, backend_for, is_out_of_memory
 from .device_pools import DevicePool, as_platform, chosen, find_pools
-from .device_workers import DeviceWorker, PartCallbacks, TaskPart
+from .executor import HybridExecutor
 from .kernel_policy import LEARNING_TASKS, KernelPolicy
 from .kernel_stream import KernelInputs
 from .measured_runtimes import RuntimeHistory, device_class_and_seconds
-from .running_task import RunningTask
 from .submission import (
     CANCELLED,
     DONE,
@@ -46,10 +42,17 @@ from .submission import (
     Variants,
     checked_limit,
 )
-from .task_execution import TimeoutWatch
-from .task_parts import DIVISIONS, LEAST_BYTES, can_split, parts_of
+from .task_parts import (
+    DIVISIONS,
+    LEAST_BYTES,
+    PlacedTask,
+    RunPart,
+    TaskPart,
+    add_parts,
+    can_split,
+    run_task,
+)
 
-_log = logging.getLogger(__name__)
 #: Kind of tasks that come through plain `submit`; the policy does not decide about them.
 _CALLABLE = "callable"
 #: Share of the time that may be spent on training models, which slows kernels down.
@@ -62,9 +65,11 @@ MOST_RECORDS = 100_000
 _GPU_SHARE = 0.9
 #: Megabytes that fit into any main memory.
 _SURELY_FITS = 100.0
+#: Seconds of the queue of a device that is lost.
+_NEVER = 1e9
 
 
-class KernelExecutor(Executor, PartCallbacks):
+class KernelExecutor(Executor):
     """A `concurrent.futures.Executor` with one worker per device, whose policy places each task.
 
     Parameters
@@ -117,9 +122,9 @@ class KernelExecutor(Executor, PartCallbacks):
         explore: int = LEARNING_TASKS,
         timeout: float | None = None,
         seed: int = 0,
-        backend: Callable[[DevicePool], CpuBackend] | None = None,
+        backend: Callable[[DevicePool], AcceleratorBackend] | None = None,
     ) -> None:
-        self.pools = chosen(pools if pools is not None else find_pools(device_type), devices)
+        self.pools: Sequence[DevicePool] = chosen(pools if pools is not None else find_pools(device_type), devices)
         self.platform = as_platform(self.pools)
         self.cpu = int(np.argmax(self.platform.is_cpu))
         self.split, self.timeout = split, checked_limit(timeout)
@@ -129,25 +134,21 @@ class KernelExecutor(Executor, PartCallbacks):
         self._history = RuntimeHistory(self.platform)
         self.policy = self._start_policy(scheduler, explore)
         self._names = [pool.name for pool in self.pools]
-        self._began = time.perf_counter()
         self._ids = itertools.count()
         self._lock = threading.RLock()  # guards the policy, the history and the queue of outcomes
         self._outcomes: deque[tuple[Task, Outcome | None]] = deque()
         self.inputs = KernelInputs()
-        self._watch = TimeoutWatch()
-        self._closed = self._stopped = False
-        #: Tasks that have been accepted and have not ended.
-        self._open = 0
         #: The tasks that have ended, in the order of their ends; of very many, the newest.
         self.records: deque[ExecutionRecord] = deque(maxlen=MOST_RECORDS)
         self.counts: Counter[str] = Counter()
         self.decision_seconds = self.learning_seconds = 0.0
-        self.workers = [DeviceWorker(pool, backend or backend_for, self, self.clock) for pool in self.pools]
+        backends = [(backend or backend_for)(pool) for pool in self.pools]
+        self._executor = HybridExecutor(accelerators=backends, cores=1, history=False)
+        self.graph, self.workers = self._executor.graph, self._executor.graph.workers
         # As in the simulator, schedulers read live numbers through a view that they cannot write to.
         self._free_at = np.zeros(len(self.pools))
         self._free_at_view = self._free_at.view()
         self._free_at_view.flags.writeable = False
-        _shut_down_at_exit(self)
 
     def splits(self, task: Task) -> bool:
         """Return whether a task of this kind and size may be split."""
@@ -203,7 +204,7 @@ class KernelExecutor(Executor, PartCallbacks):
 
     def clock(self) -> float:
         """Return seconds since the executor was created."""
-        return time.perf_counter() - self._began
+        return self.graph.clock()
 
     # ---------------------------------------------------------------- submitting
 
@@ -314,7 +315,7 @@ class KernelExecutor(Executor, PartCallbacks):
     def _view(self, now: float) -> View:
         free_at = self._free_at
         for index, worker in enumerate(self.workers):
-            free_at[index] = now + worker.backlog(now)
+            free_at[index] = now + min(worker.backlog() + worker.running_seconds, _NEVER)
         return View(now, self._free_at_view, self.platform)
 
     def _check_memory(self, call: KernelCall) -> None:
@@ -338,18 +339,19 @@ class KernelExecutor(Executor, PartCallbacks):
             task.task_id, task.kind, task.size, self._names[device], fraction, status, task.arrival_time, None,
             decision_seconds=seconds,
         )  # fmt: skip
-        running = RunningTask(task, record, timeout, watched=self._needs_watch(work, device))
+        placed = PlacedTask(self, task, record, timeout)
         host = int(self.platform.cpu_of[device])
-        parts = parts_of(running, work, device, fraction, host, self.pools, self._predict)
+        future = add_parts(placed, work, device, fraction, host, self._predict)
+        parts = list(placed.parts)
         if status == DONE:
-            record.predicted = max(part.predicted for part in parts) if all(p.predicted for p in parts) else None
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            self._open += 1
+            record.predicted = max(part.expected for part in parts) if all(one.expected for one in parts) else None
+        if self._needs_watch(work, device):
             for part in parts:
-                self.workers[part.device].put(part)
-        return running.future
+                part.timeout = timeout
+        self.graph.admit(*parts, *([future] if len(parts) > 1 else []))
+        for part in parts:
+            self.workers[part.device].put(part)
+        return future
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
         """Return the decision as it can be carried out: (device, fraction, status)."""
@@ -387,94 +389,52 @@ class KernelExecutor(Executor, PartCallbacks):
             estimate = self._history.estimate(task.kind, column, task.size)
         return 0.0 if estimate is None else share * estimate.seconds
 
-    # ---------------------------------------------------------------- callbacks of workers
+    # ---------------------------------------------------------------- running and ending tasks
 
-    def begin(self, part: TaskPart) -> bool:
-        """Return whether a part should run; called by a worker before it does."""
-        run, first = part.running_task.begin()
-        if first and not run:
-            self._close_record(part.running_task, CANCELLED, learn=False)
-            part.running_task.release()
-        if first and run and part.running_task.watched:
-            limit = part.running_task.timeout
-            assert limit is not None
-            self._watch.add(part.running_task.task.task_id, limit, lambda: self._time_out(part.running_task, limit))
-        return run
+    def run_of(self, work: KernelCall | Variants, timeout: float | None) -> RunPart:
+        """Return the function that runs a whole task on one device."""
+        return lambda backend, pool: run_task(backend, work, timeout, accelerator=pool.is_accelerator)
 
-    def done(self, part: TaskPart) -> None:
-        """Handle a part that has run; the last part of a task ends it."""
-        running = part.running_task
-        if not running.part_ended(part):
-            return
-        try:
-            result = running.result()
-        except Exception as error:
-            self.failed(part, error)
-            return
-        if not running.end():
-            self.late(part)
-            return
-        try:
-            running.measure(self.platform, self.clock())
-            self._close_record(running, running.record.status, learn=True)
-        finally:
-            running.release()
-            running.future.set_result(result)
+    def part_moves(self, part: TaskPart, error: BaseException) -> bool:
+        """Run a part again, on the CPU, if its device is lost or out of memory; return whether it is."""
+        host = int(self.platform.cpu_of[part.device])
+        if part.device == host or not (isinstance(error, DeviceLostError) or is_out_of_memory(error)):
+            return False
+        placed = part.placed
+        with self._lock:
+            self.counts[RETRIED] += 1
+        placed.record.status = RETRIED
+        if len(placed.parts) == 1:
+            placed.device, placed.record.fraction = host, 0.0
+        part.send_to(host, self._predict(placed.task, host, part.share))
+        self.workers[host].put(part)
+        return True
 
-    def late(self, part: TaskPart) -> None:
-        """Drop and count the result of a task that has ended already."""
+    def part_ended_late(self) -> None:
+        """Count a result that came after its task had ended."""
         with self._lock:
             self.counts[LATE] += 1
 
-    def failed(self, part: TaskPart, error: BaseException) -> None:
-        """Retry a part on the CPU if its device is lost or out of memory; else end its task with the error."""
-        running, host = part.running_task, int(self.platform.cpu_of[part.device])
-        lost = isinstance(error, DeviceLostError)
-        if part.device != host and (lost or is_out_of_memory(error)) and not running.ended:
-            if not lost:
-                self.workers[part.device].backend.recover()
-            self._retry(part, host)
-            return
-        if running.end():
-            running.record.error = f"{type(error).__name__}: {error}"[:200]
-            status = TIMED_OUT if isinstance(error, TimeoutError) and running.timeout is not None else FAILED
-            self._close_record(running, status, learn=False)
-            running.release()
-            running.future.set_exception(error)
-
-    def _retry(self, part: TaskPart, device: int) -> None:
-        """Run the same part again, on a CPU."""
-        running = part.running_task
+    def task_ended(self, placed: PlacedTask, error: BaseException | None) -> None:
+        """Record the end of a task, and keep its outcome for the policy."""
+        record, outcome = placed.record, None
+        try:
+            if error is None:
+                placed.measure(self.platform, self.clock())
+                outcome = placed.outcome(self.platform)
+            elif isinstance(error, CancelledError):
+                record.status = CANCELLED
+            else:
+                record.error = f"{type(error).__name__}: {error}"[:200]
+                timed_out = isinstance(error, TimeoutError) and placed.timeout is not None
+                record.status = TIMED_OUT if timed_out else FAILED
+        finally:
+            placed.release()
         with self._lock:
-            self.counts[RETRIED] += 1
-        running.record.status = RETRIED
-        if len(running.parts) == 1:
-            running.device, running.record.fraction = device, 0.0
-        part.device, part.result = device, None
-        part.predicted = self._predict(running.task, device, part.share)
-        self.workers[device].put(part)
-
-    def _time_out(self, running: RunningTask, limit: float) -> None:
-        if not running.end():
-            return
-        running.record.error = f"took longer than {limit:g} s"
-        self._close_record(running, TIMED_OUT, learn=False)
-        for part in running.parts:
-            self.workers[part.device].abandon(part)
-        running.release()
-        running.future.set_exception(TimeoutError(f"task {running.task.task_id} took longer than {limit:g} s"))
-
-    def _close_record(self, running: RunningTask, status: str, *, learn: bool) -> None:
-        self._watch.remove(running.task.task_id)
-        running.record.status = status
-        outcome = running.outcome(self.platform) if learn else None
-        with self._lock:
-            self.counts[status] += status not in (RETRIED, MOVED)  # those were counted when they happened
-            self.records.append(running.record)
-            if running.task.kind != _CALLABLE:
-                self._outcomes.append((running.task, outcome))
-            self._open -= 1
-            self._stop_when_done()
+            self.counts[record.status] += record.status not in (RETRIED, MOVED)  # counted when they happened
+            self.records.append(record)
+            if placed.task.kind != _CALLABLE:
+                self._outcomes.append((placed.task, outcome))
 
     # ---------------------------------------------------------------- learning
 
@@ -502,7 +462,7 @@ class KernelExecutor(Executor, PartCallbacks):
 
     @property
     def workers_replaced(self) -> int:
-        """Number of worker threads that were replaced because they hung or died."""
+        """Number of worker threads that were replaced because they hung."""
         return sum(worker.replaced for worker in self.workers)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -515,46 +475,7 @@ class KernelExecutor(Executor, PartCallbacks):
         cancel_futures : bool, optional
             Whether to cancel tasks that have not begun.
         """
-        with self._lock:
-            self._closed = True
-            self._training.close()
-            if cancel_futures:
-                for worker in self.workers:
-                    for part in worker.drain():
-                        if part.running_task.future.cancel():
-                            self.begin(part)  # records that it was cancelled
-                        else:
-                            worker.put(part)  # its task has begun, and is finished
-            self._stop_when_done()
+        self._training.close()
+        self._executor.shutdown(wait, cancel_futures=cancel_futures)
         if wait:
-            for worker in self.workers:
-                worker.join()
-            self._watch.join()  # it may still have to give a task its error
             self.learn()
-
-    def _stop_when_done(self) -> None:
-        """Stop workers after the last task, not before: the CPU may have to retry a task of the GPU."""
-        if not self._closed or self._open or self._stopped:
-            return
-        self._stopped = True
-        self._watch.close()
-        for worker in self.workers:
-            worker.stop()
-
-
-_living: weakref.WeakSet[KernelExecutor] = weakref.WeakSet()
-
-
-def _shut_down_at_exit(executor: KernelExecutor) -> None:
-    if not _living:
-        atexit.register(_shut_down_all)
-    _living.add(executor)
-
-
-def _shut_down_all() -> None:
-    for executor in list(_living):
-        if any(thread.name.startswith("hybrid-") for thread in threading.enumerate()):
-            try:
-                executor.shutdown(wait=True)
-            except Exception:  # the other executors still have to be shut down
-                _log.exception("an executor did not shut down")

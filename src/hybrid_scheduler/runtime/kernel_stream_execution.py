@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +27,6 @@ _Item = TypeVar("_Item")
 _MODES = ("sequential", "batch")
 #: Statuses of tasks that have a result.
 _SUCCEEDED = (DONE, RETRIED, MOVED)
-#: Seconds between thread switches of the interpreter while a stream is submitted.
-_SWITCH_INTERVAL = 2e-4
 
 
 def no_progress(_: str, __: int) -> None:
@@ -316,8 +313,7 @@ def run_stream(
 class StreamSubmitter:
     """Context that submits kernels and drops their results.
 
-    Kept results keep their page-locked memory, and new page-locked memory costs more than most kernels. Inside the
-    context the interpreter switches threads more often: a worker should not wait for the thread that submits.
+    Kept results keep their page-locked memory, and new page-locked memory costs more than most kernels.
     """
 
     def __init__(self, executor: KernelExecutor) -> None:
@@ -326,15 +322,10 @@ class StreamSubmitter:
         self._open = 0
 
     def __enter__(self) -> StreamSubmitter:
-        self._before = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH_INTERVAL)
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self.wait()
-        finally:
-            sys.setswitchinterval(self._before)
+        self.wait()
 
     def submit(self, call: KernelCall, device: str | None = None) -> None:
         """Submit a kernel, to a device if one is given."""

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, View, require
+from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, require
 from ..profiling.calibration import Calibration
-from .device_backends import CpuBackend, DeviceLostError
+from .accelerators import CpuBackend, DeviceLostError
 from .device_pools import DevicePool
-from .device_workers import TaskPart
 from .kernel_executor import KernelExecutor
 from .kernel_policy import LEARNING_TASKS
-from .submission import KernelCall, Variant, Variants
+from .submission import KernelCall, Variants
+from .task_parts import RunPart, TaskPart, run_task
 
 _LOST = "lost_devices"
 _RESENT = "resent"
@@ -84,29 +83,22 @@ class RayBackend(CpuBackend):
     def enter(self) -> None:
         """Do nothing: this thread computes nothing."""
 
-    def kernel(self, call: KernelCall) -> Any:
-        """Run a kernel call on the actor."""
-        return self._result(lambda: self.actor.kernel.remote(call))
-
-    def call(self, work: Variants, variant: Variant, timeout: float | None) -> Any:
-        """Run a user's variant on the actor."""
-        return self._result(lambda: self.actor.call.remote(work, variant, timeout))
+    def perform(self, work: KernelCall | Variants, timeout: float | None, *, accelerator: bool) -> Any:
+        """Run a kernel or a variant on the actor."""
+        if self.lost:
+            raise DeviceLostError(f"{self.pool.name} is lost")
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(self.actor.perform.remote(work, timeout, accelerator))
+        except errors.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, Exception) else error from None
+        except (errors.RayActorError, errors.RaySystemError, errors.ObjectLostError, errors.NodeDiedError) as error:
+            raise DeviceLostError(f"{self.pool.name} is lost: {type(error).__name__}") from None
 
     def close(self) -> None:
         """Release the actor's resources."""
         if not self.lost:
             self._ray.kill(self.actor)
-
-    def _result(self, send: Callable[[], Any]) -> Any:
-        if self.lost:
-            raise DeviceLostError(f"{self.pool.name} is lost")
-        errors = self._ray.exceptions
-        try:
-            return self._ray.get(send())
-        except errors.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, Exception) else error from None
-        except (errors.RayActorError, errors.RaySystemError, errors.ObjectLostError, errors.NodeDiedError) as error:
-            raise DeviceLostError(f"{self.pool.name} is lost: {type(error).__name__}") from None
 
 
 def _actor_class(ray: Any) -> Any:
@@ -116,7 +108,7 @@ def _actor_class(ray: Any) -> Any:
         """Runs tasks on the device's node, one after the other."""
 
         def __init__(self, pool: DevicePool) -> None:
-            from .device_backends import backend_for
+            from .accelerators import backend_for
             from .kernel_stream import KernelInputs
 
             self._backend, self._inputs = backend_for(pool), KernelInputs()
@@ -125,14 +117,10 @@ def _actor_class(ray: Any) -> Any:
         def ready(self) -> bool:
             return True
 
-        def kernel(self, call: KernelCall) -> Any:
-            made = call if call.inputs is not None else replace(call, inputs=self._inputs.of(call))
-            result = self._backend.kernel(made)
-            self._backend.synchronize()
-            return result
-
-        def call(self, work: Variants, variant: Variant, timeout: float | None) -> Any:
-            return self._backend.call(work, variant, timeout)
+        def perform(self, work: KernelCall | Variants, timeout: float | None, accelerator: bool) -> Any:
+            if isinstance(work, KernelCall) and work.inputs is None:
+                work = replace(work, inputs=self._inputs.of(work))
+            return run_task(self._backend, work, timeout, accelerator=accelerator)
 
     # Ray does not restart it: the executor sends its tasks elsewhere, once.
     return ray.remote(max_restarts=0, max_task_retries=0)(Actor)
@@ -223,71 +211,50 @@ class RayExecutor(KernelExecutor):
     def _with_data(self, call: KernelCall) -> KernelCall:
         return call  # data is made where it is used: a seed crosses the network faster
 
+    def run_of(self, work: KernelCall | Variants, timeout: float | None) -> RunPart:
+        """Return the function that sends a task to the actor of its device."""
+        return lambda backend, pool: backend.perform(work, timeout, accelerator=pool.is_accelerator)
+
     # ---------------------------------------------------------------- lost devices
-
-    def _living(self) -> list[int]:
-        return [i for i, pool in enumerate(self.pools) if not self.backends[pool.name].lost]
-
-    def _view(self, now: float) -> View:
-        """Return the view for the policy, in which a lost device is never free."""
-        view = super()._view(now)
-        for index, pool in enumerate(self.pools):
-            if self.backends[pool.name].lost:
-                self._free_at[index] = now + 1e9
-        return view
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
         device, fraction, status = super()._allowed(task, work, decision)
-        if self.backends[self.pools[device].name].lost:
-            device, fraction = self._elsewhere(work, device)
+        if self.workers[device].lost is not None:
+            device, fraction = self._elsewhere(device)
         return device, fraction, status
 
-    def _elsewhere(self, work: KernelCall | Variants | None, device: int) -> tuple[int, float]:
+    def _elsewhere(self, device: int) -> tuple[int, float]:
         """Return the living device that is free first: of the same kind if there is one, a CPU otherwise."""
-        now = self.clock()
-        living = self._living()
+        living = [i for i, worker in enumerate(self.workers) if worker.lost is None]
         if not living:
             raise HybridSchedulerError("every device of the Ray cluster is lost", hint=_LOCAL)
         kind = self.pools[device].kind
         same = [i for i in living if self.pools[i].kind == kind] or [
             i for i in living if self.pools[i].kind == "cpu"
         ]
-        chosen = min(same or living, key=lambda i: self.workers[i].backlog(now))
+        chosen = min(same or living, key=lambda i: self.workers[i].backlog() + self.workers[i].running_seconds)
         return chosen, float(self.pools[chosen].kind != "cpu")
 
-    def failed(self, part: TaskPart, error: BaseException) -> None:
-        """Close a lost device and send its tasks elsewhere; other errors as in `KernelExecutor`."""
+    def part_moves(self, part: TaskPart, error: BaseException) -> bool:
+        """Send a task elsewhere if its device is lost; other errors as in `KernelExecutor`."""
         if not isinstance(error, DeviceLostError):
-            super().failed(part, error)
-            return
-        self._close_device(part.device)
-        self._resend(part)
-
-    def _close_device(self, device: int) -> None:
-        backend = self.backends[self.pools[device].name]
+            return super().part_moves(part, error)
+        backend = self.backends[self.pools[part.device].name]
         with self._lock:
-            if backend.lost:
-                return
+            self.counts[_LOST] += not backend.lost
             backend.lost = True
-            self.counts[_LOST] += 1
-        for part in self.workers[device].drain():
-            self._resend(part)
-
-    def _resend(self, part: TaskPart) -> None:
-        running = part.running_task
-        if running.ended:
-            return
         try:
-            device, fraction = self._elsewhere(None, part.device)
-        except HybridSchedulerError as error:
-            super().failed(part, error)
-            return
+            device, fraction = self._elsewhere(part.device)
+        except HybridSchedulerError as nowhere:
+            self.graph.fail(part, nowhere)
+            return True
         with self._lock:
             self.counts[_RESENT] += 1
-        running.device, running.record.fraction = device, fraction
-        part.device, part.share, part.result = device, 1.0, None
-        part.predicted = self._predict(running.task, device, 1.0)
+        placed = part.placed
+        placed.device, placed.record.fraction = device, fraction
+        part.send_to(device, self._predict(placed.task, device, 1.0))
         self.workers[device].put(part)
+        return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Shut down as `KernelExecutor` does, and release the actors after waiting."""
