@@ -94,15 +94,12 @@ class AcceleratorWorker:
     def put(self, node: TaskFuture) -> None:
         """Add a task to the queue; the threads start with the first one."""
         with self._lock:
-            if self.lost is None:
-                self._queued += node.predicted
-                if not self._threads:
-                    self._start()
-                self._queue.put(node, node.rank)
-                return
-        self._graph.failed_on_accelerator(
-            node, DeviceLostError(self.lost), self.accelerator.device_class, keep=True
-        )
+            self._queued += node.predicted
+            if not self._threads:
+                self._start()
+        self._queue.put(node, node.rank)  # without the lock, for which the thread that takes it would wait
+        if self.lost is not None:
+            self._send_elsewhere(self.lost)
 
     @property
     def is_free(self) -> bool:
@@ -261,11 +258,11 @@ class AcceleratorWorker:
         node.started, self._running = self._graph.clock(), node
         if node.timeout is not None:
             self._graph.start_limit(node)
+        if isinstance(node, DirectTask):
+            self._run_directly(node)
+            return
         try:
-            if isinstance(node, DirectTask):
-                self._run_directly(node)
-            else:
-                self._run(node)
+            self._run(node)
         finally:
             self._stop_running(node)
 
@@ -402,10 +399,14 @@ class AcceleratorWorker:
             if self.lost is not None:
                 return
             self.lost = reason
-            waiting = self._queue.drain()
         _log.warning("%s", reason)
         self._graph.directory.lose(self._space)
-        for node in waiting:
+        self._send_elsewhere(reason)
+
+    def _send_elsewhere(self, reason: str) -> None:
+        """Let the tasks in the queue run on other devices, because this one is lost."""
+        for node in self._queue.drain():
+            self._leave_queue(node)
             self._graph.failed_on_accelerator(
                 node, DeviceLostError(reason), self.accelerator.device_class, keep=True
             )

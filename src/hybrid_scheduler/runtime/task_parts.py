@@ -173,11 +173,11 @@ class PlacedTask:
         self.parts, self.join = [], None
 
     def measure(self, platform: Platform, finished: float) -> None:
-        """Fill the record from the parts."""
+        """Fill the record from the parts; two of them end when their results are joined."""
         record = self.record
         record.started = min(part.started for part in self.parts)
-        record.finished = finished
-        record.measured = finished - record.started
+        record.finished = self.parts[0].finished if len(self.parts) == 1 else finished
+        record.measured = record.finished - record.started
         record.wait = record.started - record.submitted
         for part in self.parts:
             if platform.is_cpu[part.device]:
