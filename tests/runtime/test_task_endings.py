@@ -1,18 +1,22 @@
 """Endings of tasks: each ends once, every shutdown ends, and ended tasks leave no state."""
 
+import gc
 import math
+import random
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from executor_helpers import THREADS, Always, executors
 
-from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.core import Decision, InvalidInputError, Online, Task, View
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime import kernel_executor
 from hybrid_scheduler.runtime.accelerators import CpuBackend
@@ -311,3 +315,77 @@ def test_queued_splits_hold_no_result_memory(
         gate.open.set()
     assert all(one.result(LONG) is not None for one in (*held, *splits))
     assert len(made) == 3
+
+
+class _Unreliable(CpuBackend):
+    """A device that is out of memory for one run in five."""
+
+    def __init__(self, pool: DevicePool) -> None:
+        super().__init__(pool)
+        self._draw = random.Random(pool.name)
+
+    def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if self.pool.is_accelerator and self._draw.random() < 0.2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().run(function, args, kwargs)
+
+
+class _Anywhere(Online):
+    """Places every task at random, often split."""
+
+    def __init__(self) -> None:
+        self._draw = random.Random(5)
+
+    def decide(self, task: Task, view: View) -> Decision:
+        return Decision(self._draw.randrange(3), self._draw.choice((0.0, 0.4, 0.6, 1.0)))
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def test_every_task_ends_once_whatever_happens(
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Splits, lack of memory, errors, exits, cancellations and a task that hangs, in one stream."""
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    run, gate, draw = make(_Anywhere(), backend=_Unreliable), Gate(), random.Random(3)
+    futures: list[Future[Any]] = [run.submit_variants(cpu=gate, gpu=gate, timeout=0.05)]
+    for i in range(300):
+        match draw.randrange(8):
+            case 0:
+                error = draw.choice((ZeroDivisionError(), SystemExit(3)))
+                futures.append(run.submit_variants(cpu=partial(_raise, error), gpu=partial(_raise, error)))
+            case 1:
+                futures.append(run.submit(int, i))
+            case 2:
+                draw.choice(futures).cancel()
+            case _:
+                futures.append(run.submit_kernel(KernelCall(draw.choice(("matmul", "reduction", "sort")), 32)))
+    _ends(run.shutdown)
+    gate.open.set()
+    assert all(future.done() for future in futures)
+    assert len(run.records) == len({record.task_id for record in run.records}) == len(futures)
+    assert run.graph.unfinished == 0
+    assert sum(run.counts[name] for name in ("done", "failed", "cancelled", "timed_out")) + sum(
+        record.status in ("retried", "moved") for record in run.records
+    ) == len(futures)
+    for future, record in zip(futures, sorted(run.records, key=lambda one: one.task_id), strict=True):
+        assert future.cancelled() == (record.status == "cancelled")
+        if not future.cancelled():
+            assert (future.exception() is None) == (record.status in ("done", "retried", "moved"))
+
+
+def test_dropped_results_of_splits_are_freed_at_once(
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    run = make(Always(0.5))
+    gc.disable()
+    try:
+        gone = [weakref.ref(run.submit_kernel(KernelCall("matmul", 64)).result(LONG)[0]) for _ in range(3)]
+        for name in ("cpu", "gpu_0"):  # by now the workers have dropped the last one
+            run.submit_variants(cpu=int, gpu=int, device=name).result(LONG)
+        assert [ref() for ref in gone] == [None, None, None]
+    finally:
+        gc.enable()
