@@ -47,6 +47,7 @@ from .task_parts import (
     LEAST_BYTES,
     PlacedTask,
     RunPart,
+    TaskOwner,
     TaskPart,
     add_parts,
     can_split,
@@ -145,6 +146,7 @@ class KernelExecutor(Executor):
         backends = [(backend or backend_for)(pool) for pool in self.pools]
         self._executor = HybridExecutor(accelerators=backends, cores=1, history=False)
         self.graph, self.workers = self._executor.graph, self._executor.graph.workers
+        self._owner = TaskOwner(self.graph, self.pools, self._part_moves, self._task_ended, self._count_late)
         # As in the simulator, schedulers read live numbers through a view that they cannot write to.
         self._free_at = np.zeros(len(self.pools))
         self._free_at_view = self._free_at.view()
@@ -339,9 +341,10 @@ class KernelExecutor(Executor):
             task.task_id, task.kind, task.size, self._names[device], fraction, status, task.arrival_time, None,
             decision_seconds=seconds,
         )  # fmt: skip
-        placed = PlacedTask(self, task, record, timeout)
+        placed = PlacedTask(self._owner, task, record, timeout)
         host = int(self.platform.cpu_of[device])
-        future = add_parts(placed, work, device, fraction, host, self._predict)
+        run = self._run_of(work, timeout)
+        future = add_parts(placed, work, run, device, fraction, host, self._predict)
         parts = list(placed.parts)
         if status == DONE:
             record.predicted = max(part.expected for part in parts) if all(one.expected for one in parts) else None
@@ -391,11 +394,11 @@ class KernelExecutor(Executor):
 
     # ---------------------------------------------------------------- running and ending tasks
 
-    def run_of(self, work: KernelCall | Variants, timeout: float | None) -> RunPart:
+    def _run_of(self, work: KernelCall | Variants, timeout: float | None) -> RunPart:
         """Return the function that runs a whole task on one device."""
         return lambda backend, pool: run_task(backend, work, timeout, accelerator=pool.is_accelerator)
 
-    def part_moves(self, part: TaskPart, error: BaseException) -> bool:
+    def _part_moves(self, part: TaskPart, error: BaseException) -> bool:
         """Run a part again, on the CPU, if its device is lost or out of memory; return whether it is."""
         host = int(self.platform.cpu_of[part.device])
         if part.device == host or not (isinstance(error, DeviceLostError) or is_out_of_memory(error)):
@@ -410,12 +413,12 @@ class KernelExecutor(Executor):
         self.workers[host].put(part)
         return True
 
-    def part_ended_late(self) -> None:
+    def _count_late(self) -> None:
         """Count a result that came after its task had ended."""
         with self._lock:
             self.counts[LATE] += 1
 
-    def task_ended(self, placed: PlacedTask, error: BaseException | None) -> None:
+    def _task_ended(self, placed: PlacedTask, error: BaseException | None) -> None:
         """Record the end of a task, and keep its outcome for the policy."""
         record, outcome = placed.record, None
         try:

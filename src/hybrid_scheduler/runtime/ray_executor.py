@@ -211,7 +211,7 @@ class RayExecutor(KernelExecutor):
     def _with_data(self, call: KernelCall) -> KernelCall:
         return call  # data is made where it is used: a seed crosses the network faster
 
-    def run_of(self, work: KernelCall | Variants, timeout: float | None) -> RunPart:
+    def _run_of(self, work: KernelCall | Variants, timeout: float | None) -> RunPart:
         """Return the function that sends a task to the actor of its device."""
         return lambda backend, pool: backend.perform(work, timeout, accelerator=pool.is_accelerator)
 
@@ -235,10 +235,10 @@ class RayExecutor(KernelExecutor):
         chosen = min(same or living, key=lambda i: self.workers[i].backlog() + self.workers[i].running_seconds)
         return chosen, float(self.pools[chosen].kind != "cpu")
 
-    def part_moves(self, part: TaskPart, error: BaseException) -> bool:
+    def _part_moves(self, part: TaskPart, error: BaseException) -> bool:
         """Send a task elsewhere if its device is lost; other errors as in `KernelExecutor`."""
         if not isinstance(error, DeviceLostError):
-            return super().part_moves(part, error)
+            return super()._part_moves(part, error)
         backend = self.backends[self.pools[part.device].name]
         with self._lock:
             self.counts[_LOST] += not backend.lost

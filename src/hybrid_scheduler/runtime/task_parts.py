@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..core import Outcome, Platform, Task
 from ..profiling.machine_info import need_torch
@@ -116,23 +116,28 @@ Predict = Callable[[Task, int, float], float]
 _UNKNOWN = 1e-6
 
 
-class PartOwner(Protocol):
-    """Executor of the parts."""
+class TaskOwner(NamedTuple):
+    """Executor of tasks, as their parts use it.
+
+    Attributes
+    ----------
+    graph : TaskGraph
+        Runs the parts.
+    pools : sequence of DevicePool
+        Its devices.
+    moves : callable
+        Sends a part to another device after an error of its own; returns False if its task fails with it.
+    ended : callable
+        Called with a task and its error, or None, before its future has the error or the result.
+    late : callable
+        Called after a part has run whose task had ended.
+    """
 
     graph: TaskGraph
     pools: Sequence[DevicePool]
-
-    def run_of(self, work: KernelCall | Variants, timeout: float | None) -> RunPart:
-        """Return the function that runs a whole task."""
-
-    def part_moves(self, part: TaskPart, error: BaseException) -> bool:
-        """Send a part to another device after an error of its own; return False if its task fails with it."""
-
-    def task_ended(self, placed: PlacedTask, error: BaseException | None) -> None:
-        """Handle the end of a task, before its future has the result or the error."""
-
-    def part_ended_late(self) -> None:
-        """Handle a part that has run after its task had ended."""
+    moves: Callable[[TaskPart, BaseException], bool]
+    ended: Callable[[PlacedTask, BaseException | None], None]
+    late: Callable[[], None]
 
 
 class PlacedTask:
@@ -140,7 +145,7 @@ class PlacedTask:
 
     Parameters
     ----------
-    owner : PartOwner
+    owner : TaskOwner
         The executor.
     task : Task
         The task as schedulers see it.
@@ -150,7 +155,7 @@ class PlacedTask:
         Time limit of a run in seconds.
     """
 
-    def __init__(self, owner: PartOwner, task: Task, record: ExecutionRecord, timeout: float | None) -> None:
+    def __init__(self, owner: TaskOwner, task: Task, record: ExecutionRecord, timeout: float | None) -> None:
         self.owner, self.task, self.record, self.timeout = owner, task, record, timeout
         self.parts: list[TaskPart] = []
         self.join: Callable[[Any, Any], Any] | None = None
@@ -279,13 +284,13 @@ class TaskPart(DirectTask):
         """Go to another device if the executor says so, unless the task has ended."""
         if self.whole is not None and self.whole.ended:
             return False
-        return self.placed.owner.part_moves(self, error)
+        return self.placed.owner.moves(self, error)
 
     def ending(self, error: BaseException | None) -> None:
         """End the task, if this was its only or its last part, or if it failed."""
         placed, whole, graph = self.placed, self.whole, self.graph
         if whole is None:
-            placed.owner.task_ended(placed, error)
+            placed.owner.ended(placed, error)
         elif error is not None:
             graph.fail(whole, error)
         elif placed.is_last_part() and placed.join is not None:
@@ -298,7 +303,7 @@ class TaskPart(DirectTask):
 
     def ended_late(self) -> None:
         """Count a result that nothing waits for."""
-        self.placed.owner.part_ended_late()
+        self.placed.owner.late()
 
 
 class SplitTask(DirectTask):
@@ -326,12 +331,13 @@ class SplitTask(DirectTask):
 
     def ending(self, error: BaseException | None) -> None:
         """Let the executor record the end."""
-        self.placed.owner.task_ended(self.placed, error)
+        self.placed.owner.ended(self.placed, error)
 
 
 def add_parts(
     placed: PlacedTask,
     work: KernelCall | Variants,
+    run: RunPart,
     device: int,
     fraction: float,
     host: int,
@@ -345,6 +351,8 @@ def add_parts(
         The task; its parts are set: one on the device or, if it is split, one there and the rest on the CPU.
     work : KernelCall or Variants
         What to run.
+    run : callable
+        Runs all of it on one device.
     device : int
         Device index.
     fraction : float
@@ -356,7 +364,6 @@ def add_parts(
     """
     placed.device, task = device, placed.task
     if isinstance(work, Variants) or not 0.0 < fraction < 1.0:
-        run = placed.owner.run_of(work, placed.timeout)
         placed.parts = [TaskPart(placed, device, 1.0, run, predict(task, device, 1.0))]
         return placed.parts[0]
     division = DIVISIONS[work.kind]
