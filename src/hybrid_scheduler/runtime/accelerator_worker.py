@@ -240,8 +240,9 @@ class AcceleratorWorker:
         except Exception as error:
             self._lose(f"{self.accelerator.name} cannot be used: {type(error).__name__}: {error}"[:200])
         else:
-            with suppress(Exception):  # a device without space for the test block has a bandwidth, too
-                self._graph.placement.bandwidth[self._space - 1] = measured_bandwidth(self.accelerator)
+            if not generation:
+                with suppress(Exception):  # a device without space for the test block has a bandwidth, too
+                    self._graph.placement.bandwidth[self._space - 1] = measured_bandwidth(self.accelerator)
             self._graph.cores.prepare()
         self.ready.set()
         while generation == self.replaced and (node := self._queue.get()) is not None:

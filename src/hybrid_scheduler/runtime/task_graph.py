@@ -145,14 +145,15 @@ class TaskGraph:
             self._place(node, kept, here=True)
         return node
 
-    def admit(self, *nodes: TaskFuture) -> None:
+    def admit(self, node: TaskFuture, *others: TaskFuture) -> None:
         """Count tasks among those that must end before a shutdown does."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._open += len(nodes)
-        for node in nodes:
-            node.counted = True
+            self._open += 1 + len(others)
+        node.counted = True
+        for one in others:
+            one.counted = True
 
     def _sized(self, node: TaskFuture) -> KeptChoice | None:
         """Return the choice that is kept for such calls, or find the sizes of the call."""
@@ -367,14 +368,14 @@ class TaskGraph:
         """End a task whose value is complete, and hand it to the learner."""
         if not self._close(node):  # its time was up
             return
-        if isinstance(node, DirectTask):
+        if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
+            self.learner.put(node)
+        elif isinstance(node, DirectTask):
             try:
                 node.ending(None)
             except Exception as error:
                 node.set_exception(error)
                 raise
-        if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
-            self.learner.put(node)
         if node.unshared:
             node.end_unshared(node.value)
         else:
