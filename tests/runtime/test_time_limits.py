@@ -51,6 +51,24 @@ def test_timeout_ends_a_hanging_call_and_replaces_its_thread(executor: hs.Hybrid
     assert isinstance(future.exception(), TimeoutError)  # a late result changes nothing
 
 
+def test_error_after_the_time_limit_has_no_effect(executor: hs.HybridExecutor) -> None:
+    gate, cpu_runs = Gate(), []
+
+    def fails(values: Any) -> Any:
+        gate(values)
+        raise RuntimeError("late")
+
+    function = hs.task(gpu=fails)(cpu_runs.append)
+    with pytest.raises(TimeoutError):
+        executor.submit_with(function, (SOME,), device="fake_0", timeout=0.05).result(LONG)
+    late = next(one for one in threading.enumerate() if one.name == "hybrid-fake_0-starts")
+    gate.open.set()
+    late.join(LONG)
+    assert executor.submit(sum, [1, 2]).result(LONG) == 3
+    assert not cpu_runs
+    assert not executor.graph.placement.facts_of(function.key).unusable
+
+
 def test_plain_function_has_a_time_limit_too(executor: hs.HybridExecutor) -> None:
     gate = Gate()
     late = executor.submit_with(gate, timeout=0.05)
@@ -125,3 +143,15 @@ def test_unknown_and_unusable_devices_are_refused(executor: hs.HybridExecutor) -
         executor.submit_with(sum, ([1],), device="fake_0")
     with pytest.raises(InvalidInputError, match="a callable"):
         executor.submit_with(3)  # type: ignore[arg-type]
+
+
+def test_cancelled_first_call_of_a_function_holds_up_no_other(executor: hs.HybridExecutor) -> None:
+    """Calls of a new function wait for its first measurement, which a cancelled call never makes."""
+    gate = Gate()
+    held = executor.submit_with(hs.auto(gate.__call__), (SOME,), device="fake_0", timeout=LONG)
+    first = executor.submit(double, SOME)
+    assert first.cancel()
+    second = executor.submit(double, SOME)
+    gate.open.set()
+    np.testing.assert_array_equal(second.result(LONG), SOME * 2)
+    np.testing.assert_array_equal(held.result(LONG), SOME)

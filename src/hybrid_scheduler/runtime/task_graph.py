@@ -413,8 +413,10 @@ class TaskGraph:
         self, node: TaskFuture, error: BaseException, device_class: str, *, keep: bool
     ) -> None:
         """Run a task on the CPU instead, because an accelerator could not."""
+        if node.ended:  # its time was up
+            return
         if isinstance(node, DirectTask):
-            if node.ended or not node.move(error):
+            if not node.move(error):
                 self.fail(node, error)
             return
         facts = self.placement.facts_of(node.function.key)
@@ -441,15 +443,19 @@ class TaskGraph:
         """End a task with an error, and all that wait for it."""
         if not self._close(node, failed=True):
             return
-        if node.key is not None:
-            self.end_trial(node)
-            self.placement.forget(node)
+        self._forget(node)
         if isinstance(node, DirectTask):
             node.ending(error)
         if node.begin():
             node.set_exception(error)
         for one in node.end_dependents():
             self._fail_dependent(one, node)
+
+    def _forget(self, node: TaskFuture) -> None:
+        """Expect no measurement of a task that ended without a result; calls that waited for it are placed."""
+        if node.key is not None:
+            self.end_trial(node)
+            self.placement.forget(node)
 
     def start_limit(self, node: TaskFuture) -> None:
         """Let a task that begins to run fail when its time limit has passed."""
@@ -480,6 +486,7 @@ class TaskGraph:
     def cancelled(self, node: TaskFuture) -> None:
         """Handle a task that its owner cancelled."""
         if self._close(node, failed=True):
+            self._forget(node)
             if isinstance(node, DirectTask):
                 node.ending(CancelledError())
             for one in node.end_dependents():
