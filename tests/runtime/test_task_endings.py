@@ -389,3 +389,29 @@ def test_dropped_results_of_splits_are_freed_at_once(
         assert [ref() for ref in gone] == [None, None, None]
     finally:
         gc.enable()
+
+
+def test_time_limit_holds_for_the_parts_of_a_split(
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part that waits for the CPU is dropped, and limits of later tasks hold as well."""
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    gates = [Gate(), Gate(), Gate()]
+
+    class Hanging(CpuBackend):
+        def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+            return gates[1]() if self.pool.is_accelerator else super().run(function, args, kwargs)
+
+    run = make(Always(0.5), backend=Hanging)
+    held = run.submit(gates[0])
+    gates[0].begun.wait(LONG)
+    split = run.submit_kernel(KernelCall("matmul", 64), timeout=0.05)
+    assert isinstance(split.exception(LONG), TimeoutError)
+    gates[0].open.set()
+    assert held.result(LONG) == "through"
+    late = run.submit_variants(cpu=gates[2], timeout=0.05, device="cpu")
+    assert isinstance(late.exception(LONG), TimeoutError)
+    _ends(run.shutdown)
+    assert [record.status for record in run.records] == ["timed_out", "done", "timed_out"]
+    for gate in gates:
+        gate.open.set()

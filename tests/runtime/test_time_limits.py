@@ -27,9 +27,10 @@ class Gate:
     """Work that waits for an event, and returns its argument."""
 
     def __init__(self) -> None:
-        self.open, self.through = threading.Event(), threading.Event()
+        self.begun, self.open, self.through = threading.Event(), threading.Event(), threading.Event()
 
     def __call__(self, value: Any = None) -> Any:
+        self.begun.set()
         assert self.open.wait(LONG)
         self.through.set()
         return value
@@ -149,6 +150,7 @@ def test_cancelled_first_call_of_a_function_holds_up_no_other(executor: hs.Hybri
     """Calls of a new function wait for its first measurement, which a cancelled call never makes."""
     gate = Gate()
     held = executor.submit_with(hs.auto(gate.__call__), (SOME,), device="fake_0", timeout=LONG)
+    assert gate.begun.wait(LONG)
     first = executor.submit(double, SOME)
     assert first.cancel()
     second = executor.submit(double, SOME)

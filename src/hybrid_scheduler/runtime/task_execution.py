@@ -322,7 +322,10 @@ class TimeoutWatch:
                     next_at = min((at for at, _ in self._limits.values()), default=None)
                     self._condition.wait(None if next_at is None else next_at - now)
             for call in calls:
-                call()
+                try:
+                    call()
+                except Exception:  # the limits of other tasks hold, too
+                    _log.exception("a task could not be ended at its time limit")
 
 
 class OutcomeLearner:

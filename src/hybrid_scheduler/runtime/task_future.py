@@ -333,9 +333,9 @@ class TaskFuture(Future[Any]):
         self._state = FINISHED
 
     def begin(self) -> bool:
-        """Mark the task as running; return False if it was cancelled."""
+        """Mark the task as running; return False if it was cancelled or has ended."""
         with self._condition:
-            if self.cancelled():
+            if self.cancelled() or self._state == FINISHED:
                 return False
             return self.running() or self.set_running_or_notify_cancel()
 

@@ -446,7 +446,7 @@ class TaskGraph:
         self._forget(node)
         if isinstance(node, DirectTask):
             node.ending(error)
-        if node.begin():
+        if TaskFuture.begin(node):
             node.set_exception(error)
         for one in node.end_dependents():
             self._fail_dependent(one, node)

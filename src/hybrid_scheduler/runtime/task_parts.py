@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, NamedTuple
 
 from ..core import Outcome, Platform, Task
@@ -256,12 +257,12 @@ class TaskPart(DirectTask):
         return self.finished - self.started - self.preparing
 
     def begin(self) -> bool:
-        """Mark the part and its task as running; return False if it was cancelled."""
+        """Mark the part and its task as running; return False if the task was cancelled or has failed."""
         if not super().begin():
             return False
         if self.whole is None or self.whole.begin():
             return True
-        self.graph.fail(self, RuntimeError("the task was cancelled"))
+        self.graph.fail(self, CancelledError())
         return False
 
     def cancel(self) -> bool:
