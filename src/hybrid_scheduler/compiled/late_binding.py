@@ -43,9 +43,17 @@ import numpy as np
 from numba import types
 
 from ..core import Central, Decision, Floats, InvalidInputError, Platform, Queue, Task, View
-from .device_prices import price_state, set_prices, set_window_prices, update_window, window_prices
+from .device_prices import (
+    WINDOW_SCRATCH,
+    note_window,
+    price_state,
+    renew_window,
+    set_prices,
+    set_window_prices,
+    window_prices,
+)
 from .jit_cache import compiled, entry, helper, inner
-from .row_heap import pop_row, push_row
+from .row_heap import push_row, return_skipped, take_row, waiting_rows
 from .split_placement import best_placement
 
 #: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
@@ -84,16 +92,18 @@ class QueueRule(NamedTuple):
     deferrals that are left].
     `classes` is empty where one price is enough. Else it holds the number of tasks, the weight of each column and
     of all CPUs together, the seconds of the last tasks there, and these relative to the least to the power of -32.
+    `scratch` is space for numbers that are needed for a moment: compiled loops create no arrays.
     """
 
     params: Floats
     prices: Floats
     waiting: Floats
     classes: Floats
+    scratch: Floats
 
 
 _VECTOR = types.float64[::1]
-QUEUE_RULE = types.NamedUniTuple(_VECTOR, 4, QueueRule)
+QUEUE_RULE = types.NamedUniTuple(_VECTOR, 5, QueueRule)
 
 
 def queue_rule(
@@ -109,7 +119,7 @@ def queue_rule(
     params = np.concatenate([counts, coefficients, [boost, deferred], objective]).astype(np.float64)
     slots = columns + 1
     classes = np.zeros(1 + slots + 2 * _CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
-    return QueueRule(params, price_state(columns), np.zeros(6), classes)
+    return QueueRule(params, price_state(columns), np.zeros(6), classes, np.zeros(max(WINDOW_SCRATCH, 3 * slots)))
 
 
 def check_order(boost: float, deferred: float) -> None:
@@ -138,9 +148,9 @@ def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
     value, worth, typical = window_prices(rule.prices)
     seen = int(state[0])
     row = seen % _CLASS_WINDOW
-    devices_of = np.zeros(slots)
+    devices_of, load, prices = rule.scratch[:slots], rule.scratch[slots : 2 * slots], rule.scratch[2 * slots :]
     for slot in range(slots):
-        seconds[row, slot] = power[row, slot] = 0.0
+        seconds[row, slot] = power[row, slot] = devices_of[slot] = 0.0
     for d in range(len(devices)):
         column = devices[d].column
         whole = min(max(times[column, 0] + times[column, 1], 1e-12), 1e12)
@@ -162,9 +172,9 @@ def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
     state[0] += 1.0
     if seen < _REFRESH or seen % _REFRESH == 0:
         filled = min(seen + 1, _CLASS_WINDOW)
-        load = np.empty(slots)
         for _ in range(_ROUNDS):
-            load[:] = 0.0
+            for slot in range(slots):
+                load[slot] = 0.0
             for i in range(filled):
                 total = 1e-300
                 for slot in range(slots):
@@ -179,17 +189,16 @@ def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
                 if slot < last:
                     weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _LARGEST_WEIGHT), _LARGEST_WEIGHT)
             weight[last] = 1.0
-    prices = value.copy()
     for slot in range(last):
-        if devices_of[slot] > 0.0:
-            prices[slot] = weight[slot] ** (-1.0 / _EXPONENT) / worth
-    set_window_prices(rule.prices, prices, worth, typical)
+        prices[slot] = weight[slot] ** (-1.0 / _EXPONENT) / worth if devices_of[slot] > 0.0 else value[slot]
+    set_window_prices(rule.prices, prices[:last], worth, typical)
 
 
 @helper
 def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the queue's totals; return the key by which it waits and its priced work."""
-    update_window(times, devices, rule.params[0], rule.params[1], rule.prices)
+    if note_window(times, devices, rule.params[0], rule.params[1], rule.prices):
+        renew_window(rule.params[0], rule.params[1], rule.prices, rule.scratch)
     update_class_prices(rule, times, devices)
     return enqueue(rule, release, times, devices)
 
@@ -263,7 +272,9 @@ def plan_task(rule, now, memory, divisible, times, work, planned, behind, device
     """
     params = rule.params
     weight, objective = params[_WEIGHT], params[_PRICES:]
-    prices, fee = objective.copy(), 0.0
+    prices, fee = rule.scratch[: len(objective)], 0.0
+    for column in range(len(prices)):
+        prices[column] = objective[column]
     if params[1] > 0.0:
         value, worth, typical = window_prices(rule.prices)
         fee = set_prices(
@@ -300,7 +311,7 @@ def reserve(now, device, share, times, planned, devices):  # type: ignore[no-unt
 
 
 @helper
-def next_waiting(rule, now, queue, skipped, arrival, work, planned):  # type: ignore[no-untyped-def]
+def next_waiting(rule, now, queue, arrival, work, planned):  # type: ignore[no-untyped-def]
     """Take the next row to plan from the queue and return its key and row; row -1 if the look ends.
 
     It ends when every device is planned, or when as many tasks as one look may leave were skipped.
@@ -308,22 +319,20 @@ def next_waiting(rule, now, queue, skipped, arrival, work, planned):  # type: ig
     idle = False
     for d in range(len(planned)):
         idle |= planned[d] <= now
-    while idle and queue.length[0] > 0 and skipped.length[0] < LOOK_AHEAD:
-        key, row = queue.key[0], pop_row(queue)
+    while idle and waiting_rows(queue) > 0 and queue.skipped.length[0] < LOOK_AHEAD:
+        key, row = take_row(queue)
         later = deferred_key(rule, arrival[row], key, work[row])
         if not later > key:
             return key, row
-        push_row(queue, later, row)
+        push_row(queue.heap, later, row)
     return 0.0, -1
 
 
 @helper
-def end_look(rule, queue, skipped):  # type: ignore[no-untyped-def]
+def end_look(rule, queue):  # type: ignore[no-untyped-def]
     """Put the skipped rows back into the queue; an empty queue has no work, whatever rounding has left."""
-    while skipped.length[0] > 0:
-        key = skipped.key[0]
-        push_row(queue, key, pop_row(skipped))
-    if queue.length[0] == 0:
+    return_skipped(queue)
+    if waiting_rows(queue) == 0:
         rule.waiting[_WORK] = 0.0
 
 

@@ -45,7 +45,7 @@ from ...compiled.late_binding import (
     starts_now,
     update_class_prices,
 )
-from ...compiled.row_heap import ROW_HEAP, empty_heap, push_row
+from ...compiled.row_heap import ROW_HEAP, WAITING_ROWS, empty_heap, empty_queue, push_row, skip_row, waiting_rows
 from ...core import (
     Decision,
     Explanation,
@@ -92,7 +92,7 @@ _PLAN = _PLANNED(
 _LOOP = types.int64(
     STATE, PLACEMENT, RECORD, QUEUE_RULE, DEVICES,  # the learner
     types.float64[:, ::1], types.int64,  # its log, `refresh`
-    ROW_HEAP, ROW_HEAP, ROW_HEAP, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
+    ROW_HEAP, WAITING_ROWS, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
     *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
 )  # fmt: skip
 
@@ -219,7 +219,7 @@ def _plan_one(  # type: ignore[no-untyped-def]
 
 @entry
 def _late_loop(  # type: ignore[no-untyped-def]
-    state, placement, guard, rule, rule_devices, log, refresh, running, queue, skipped, work, clock, begin, end,
+    state, placement, guard, rule, rule_devices, log, refresh, running, queue, work, clock, begin, end,
     task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
@@ -231,8 +231,8 @@ def _late_loop(  # type: ignore[no-untyped-def]
     now, row, events = clock[0], begin, 0
     last = end == len(task_id)
     planned = np.empty(len(free_at))
-    while row < end or (last and queue.length[0] > 0):
-        now = next_event(now, arrival[row] if row < end else np.inf, queue.length[0], free_at)
+    while row < end or (last and waiting_rows(queue) > 0):
+        now = next_event(now, arrival[row] if row < end else np.inf, waiting_rows(queue), free_at)
         events = learn_finished(
             state, placement, rule_devices, log, events, refresh, running, now,
             task_id, size, intensity, memory, kind, kind_number,
@@ -249,12 +249,12 @@ def _late_loop(  # type: ignore[no-untyped-def]
             if guard.numbers[ACTIVE] != active:
                 log[events, 0], log[events, 1] = GUARD, task_id[row]
                 events += 1
-            push_row(queue, key, row)
+            push_row(queue.heap, key, row)
             row += 1
         planned[:] = free_at
         behind = rule.waiting[0]
         while True:
-            key, i = next_waiting(rule, now, queue, skipped, arrival, work, planned)
+            key, i = next_waiting(rule, now, queue, arrival, work, planned)
             if i < 0:
                 break
             known = work[i] != UNKNOWN_WORK
@@ -265,7 +265,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
             if known:
                 behind -= work[i]
             if not starts:
-                push_row(skipped, key, i)
+                skip_row(queue, key, i)
                 continue
             if work[i] != UNKNOWN_WORK:
                 rule.waiting[0] -= work[i]
@@ -279,7 +279,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             for d in range(len(planned)):
                 planned[d] = max(planned[d], free_at[d])
-        end_look(rule, queue, skipped)
+        end_look(rule, queue)
     clock[0] = now
     if last:
         events = learn_finished(
@@ -410,14 +410,13 @@ class LateLearner(QueuePlanner):
             count = len(workload)
             if count:
                 self._restart_clock(float(workload.arrival_time[0]))
-            self._running, self._queue = empty_heap(2 * count), empty_heap(count)
-            self._skipped = empty_heap(min(count, LOOK_AHEAD))
+            self._running, self._queue = empty_heap(2 * count), empty_queue(count, LOOK_AHEAD)
             self._work, self._clock = np.zeros(count), np.array([-math.inf])
-        under_way = int(self._running.length[0] + self._queue.length[0])
+        under_way = int(self._running.length[0] + self._queue.heap.length[0] + self._queue.front.length[0])
         numbers, log = learner.prepare_rows(workload, begin, end, under_way)
         events = compiled(_late_loop, _LOOP)(
             learner.model, learner.placement, learner.record, self.rule, learner.devices, log, learner.refresh,
-            self._running, self._queue, self._skipped, self._work, self._clock, begin, end,
+            self._running, self._queue, self._work, self._clock, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
             *outcome_columns(outcomes),

@@ -120,7 +120,7 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
             placement.value[c] += accelerator[r] / seconds[c] / filled
     # A few tasks of roughly known durations say little about it: at first a second is worth the same on every side.
     believed = min(1.1 * placement.numbers[TASKS] / (placement.numbers[TASKS] + _FEW_TASKS), 1.0)
-    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators) ** believed
+    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** believed
     placement.numbers[TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
 
 
