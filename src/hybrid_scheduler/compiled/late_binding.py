@@ -76,7 +76,7 @@ _MOST_SAVED = 8.0
 _QUEUE_MEMORY = 200.0
 #: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
 #: updates, and the limit of a weight.
-_CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _LARGEST_WEIGHT = 500, 32.0, 4, 64, 1e200
+CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _LARGEST_WEIGHT = 500, 32.0, 4, 64, 1e200
 #: Fee of a split that no task pays.
 _NEVER = 1e300
 _COEFFICIENTS = 2
@@ -118,7 +118,7 @@ def queue_rule(
     counts = [platform.is_cpu.sum(), len(platform.accelerators)]
     params = np.concatenate([counts, coefficients, [boost, deferred], objective]).astype(np.float64)
     slots = columns + 1
-    classes = np.zeros(1 + slots + 2 * _CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
+    classes = np.zeros(1 + slots + 2 * CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
     return QueueRule(params, price_state(columns), np.zeros(6), classes, np.zeros(max(WINDOW_SCRATCH, 3 * slots)))
 
 
@@ -128,6 +128,30 @@ def check_order(boost: float, deferred: float) -> None:
         raise InvalidInputError("boost", "a number of at least 0", boost)
     if not 0.0 <= deferred <= 1.0:
         raise InvalidInputError("deferred", "a share from 0 to 1", deferred)
+
+
+@inner
+def set_class_seconds(rule, task, times, devices):  # type: ignore[no-untyped-def]
+    """Write the seconds of a task, counted from the first one on, into the window of the classes."""
+    slots = len(rule.params) - _PRICES + 1
+    window = rule.classes[1 + slots :].reshape(2, CLASS_WINDOW, slots)
+    seconds, power = window[0, task % CLASS_WINDOW], window[1, task % CLASS_WINDOW]
+    for slot in range(slots):
+        seconds[slot] = power[slot] = 0.0
+    for d in range(len(devices)):
+        column = devices[d].column
+        whole = min(max(times[column, 0] + times[column, 1], 1e-12), 1e12)
+        if devices[d].is_cpu == 1:
+            seconds[slots - 1] += whole / rule.params[0]
+        else:
+            seconds[column] = whole
+    least = np.inf
+    for slot in range(slots):
+        if seconds[slot] > 0.0:
+            least = min(least, seconds[slot])
+    for slot in range(slots):
+        if seconds[slot] > 0.0:
+            power[slot] = (least / seconds[slot]) ** _EXPONENT
 
 
 @inner
@@ -143,35 +167,22 @@ def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
         return
     slots = last + 1
     weight = state[1 : 1 + slots]
-    window = state[1 + slots :].reshape(2, _CLASS_WINDOW, slots)
+    window = state[1 + slots :].reshape(2, CLASS_WINDOW, slots)
     seconds, power = window[0], window[1]
     value, worth, typical = window_prices(rule.prices)
     seen = int(state[0])
-    row = seen % _CLASS_WINDOW
+    set_class_seconds(rule, seen, times, devices)
     devices_of, load, prices = rule.scratch[:slots], rule.scratch[slots : 2 * slots], rule.scratch[2 * slots :]
     for slot in range(slots):
-        seconds[row, slot] = power[row, slot] = devices_of[slot] = 0.0
+        devices_of[slot] = 0.0
     for d in range(len(devices)):
-        column = devices[d].column
-        whole = min(max(times[column, 0] + times[column, 1], 1e-12), 1e12)
-        if devices[d].is_cpu == 1:
-            devices_of[last] += 1.0
-            seconds[row, last] += whole / rule.params[0]
-        else:
-            devices_of[column] += 1.0
-            seconds[row, column] = whole
-    least = np.inf
+        devices_of[last if devices[d].is_cpu == 1 else devices[d].column] += 1.0
     for slot in range(slots):
-        if devices_of[slot] > 0.0:
-            least = min(least, seconds[row, slot])
-    for slot in range(slots):
-        if devices_of[slot] > 0.0:
-            power[row, slot] = (least / seconds[row, slot]) ** _EXPONENT
-            if seen == 0:
-                weight[slot] = 1.0 if slot == last else max(worth * value[slot], 1e-6) ** -_EXPONENT
+        if devices_of[slot] > 0.0 and seen == 0:
+            weight[slot] = 1.0 if slot == last else max(worth * value[slot], 1e-6) ** -_EXPONENT
     state[0] += 1.0
     if seen < _REFRESH or seen % _REFRESH == 0:
-        filled = min(seen + 1, _CLASS_WINDOW)
+        filled = min(seen + 1, CLASS_WINDOW)
         for _ in range(_ROUNDS):
             for slot in range(slots):
                 load[slot] = 0.0
