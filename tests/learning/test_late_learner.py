@@ -19,7 +19,7 @@ from hybrid_scheduler import (
 from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.late_learner import LateLearner
-from hybrid_scheduler.learning.duration.learner_state import FEATURES
+from hybrid_scheduler.learning.duration.learner_state import FEATURES, Limits
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies.learning_cases import hard_cases
 
@@ -123,6 +123,16 @@ def test_kinds_with_a_speed_of_their_own_on_every_class_are_learned_from_small_p
         ratios.append(learned.latency.mean() / known.latency.mean())
         assert ((learned.fraction > 0.8) & (learned.fraction < 1.0)).any()
     assert np.mean(ratios) < 2.5
+
+
+def test_uncertain_durations_count_less_as_longer_than_at_arrival():
+    workload, limits = Workload.from_tasks([Task(0, 2500, 0.5, 100)]), {}
+    for binding in ("late", "early"):
+        scheduler = create(f"hybrid_ml(binding={binding})")
+        Cluster().run(workload, scheduler)
+        limits[binding] = Limits(*scheduler.times_.placement.limits)
+    assert limits["late"] == limits["early"]._replace(caution=limits["late"].caution)
+    assert limits["late"].caution < limits["early"].caution
 
 
 def test_a_batch_is_learned_while_it_waits():
