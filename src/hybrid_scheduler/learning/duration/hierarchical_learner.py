@@ -49,6 +49,7 @@ from .learned_placement import (
     CPU_SIDE,
     SAFE,
     restart_clock,
+    set_caution,
     set_objective,
 )
 from .learner_loop import (
@@ -133,6 +134,11 @@ class HierarchicalLearner(Online):
         self.refresh, self.learn = refresh, learn
         if not learn:
             self.limits = self.limits._replace(trials=0.0)  # nothing is learned from them
+
+    def limit_caution(self, variance: float) -> None:
+        """Let no larger variance of log seconds make an uncertain duration longer, from now on."""
+        self.limits = self.limits._replace(caution=min(self.limits.caution, variance))
+        set_caution(self.placement, self.limits.caution)
 
     def start(self, setting: Setting) -> None:
         """Forget everything; see `Scheduler.start`."""
