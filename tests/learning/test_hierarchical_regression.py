@@ -231,3 +231,16 @@ def test_duration_is_uncertain_far_from_every_measured_size(measured):
     )
     assert near < 0.12**2 < other_kind
     assert far > np.log(8.0) ** 2
+
+
+def test_measured_device_that_became_slower_is_noticed_after_several_runs(measured):
+    rng = np.random.default_rng(3)
+
+    def run(factor):
+        size = rng.uniform(500.0, 2000.0)
+        return learn(measured, size, 0.5, 10.0, 1, 0, 1.0, factor * 1e-6 * size * rng.lognormal(0.0, 0.1))
+
+    assert True not in [run(1.0) for _ in range(60)]
+    assert True not in [run(factor) for factor in (1.0, 20.0, 20.0, 1.0)]  # disturbed runs
+    changes = [run(5.0) for _ in range(12)]
+    assert 3 <= changes.index(True) < 12

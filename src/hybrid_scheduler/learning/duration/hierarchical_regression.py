@@ -80,6 +80,8 @@ _NOISE_FLOOR, _NOISE_CEILING = 1e-4, 1.0
 _PAYS, _LEAST_SCORED = 0.85, 10.0
 #: Change detection: limit of one standardised error, slack, and alarm level.
 _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
+#: The limit for measured kernels, where two disturbed runs in a row reveal no change: six outcomes do.
+_CAP_MEASURED = 2.5
 #: Fewest predictions for an R².
 _LEAST_FOR_R2 = 10
 #: Standard deviations to which the effect of one outcome is limited.
@@ -427,7 +429,8 @@ def _score(state, c, error, correction, narrow, wide, variance):  # type: ignore
     stats[LAW_SCORED] += 1.0
     if stats[LAW_SCORED] <= _LEAST_SCORED:
         return False
-    x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -_CAP), _CAP)
+    cap = _CAP_MEASURED if state.local[MISFIT] > 0.0 else _CAP
+    x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -cap), cap)
     stats[UP] = max(0.0, stats[UP] + x - _SLACK)
     stats[DOWN] = max(0.0, stats[DOWN] - x - _SLACK)
     return max(stats[UP], stats[DOWN]) > _ALARM

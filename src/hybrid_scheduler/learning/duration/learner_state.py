@@ -340,8 +340,9 @@ class Limits(NamedTuple):
 #: They may double the time that is spent, and end after the first tasks of a kind. Whole tasks are tried: a small
 #: part pays for its start, which says little about the whole. Splits need durations that are known well.
 MEASURED_LIMITS = Limits(
-    unknown=0.12, trials=math.inf, harm=1.0, credit=100.0, longest=math.inf, rough=0.4, probe=1.0, kind_tasks=25.0
-)
+    unknown=0.12, trials=math.inf, harm=1.0, credit=100.0, caution=1.0, longest=math.inf, rough=0.4, probe=1.0,
+    kind_tasks=25.0,
+)  # fmt: skip
 
 
 # params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
