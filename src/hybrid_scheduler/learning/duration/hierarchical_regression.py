@@ -227,9 +227,10 @@ def _local_correction(state, c, kind, log_size, intensity, variance):  # type: i
     """
     local, recent = state.local, state.recent[c]
     level, nearest, total, weighted = np.inf, np.inf, 0.0, 0.0
+    count = min(state.recent_count[c], RECENT) if kind >= 0 else 0  # kinds without a number are not alike
     for sweep in range(4):
         total, weighted = 0.0, 0.0
-        for r in range(min(state.recent_count[c], RECENT)):
+        for r in range(count):
             if recent[r, KIND] == kind:
                 distance = abs(recent[r, LOG_SIZE] - log_size)
                 nearest = min(nearest, distance)
