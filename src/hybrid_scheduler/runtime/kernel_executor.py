@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Decision, InvalidInputError, Knowledge, Online, Outcome, Setting, Task, View
+from ..core import Decision, Floats, InvalidInputError, Knowledge, Online, Outcome, Setting, Task, View
 from ..learning.duration.retraining import BackgroundRetraining, ThreadTrainingWorker
 from ..physics import Tariff, dollars_per_second
 from ..profiling.calibration import CalibratedTimes, Calibration
@@ -29,7 +29,7 @@ from ..profiling.machine_info import available_memory
 from .device_backends import CpuBackend, DeviceLostError, backend_for, is_out_of_memory
 from .device_pools import DevicePool, as_platform, chosen, find_pools
 from .device_workers import DeviceWorker, PartCallbacks, TaskPart, TimeoutWatch
-from .kernel_policy import LEARNING_TASKS, KernelPolicy
+from .executor_scheduler import executor_scheduler
 from .kernel_stream import KernelInputs
 from .measured_runtimes import RuntimeHistory, device_class_and_seconds
 from .running_task import RunningTask
@@ -46,7 +46,7 @@ from .submission import (
     Variants,
     checked_limit,
 )
-from .task_parts import DIVISIONS, LEAST_BYTES, can_split, parts_of
+from .task_parts import can_split, parts_of
 
 _log = logging.getLogger(__name__)
 #: Kind of tasks that come through plain `submit`; the policy does not decide about them.
@@ -59,6 +59,8 @@ LATE = "late"
 MOST_RECORDS = 100_000
 #: Largest share of a GPU's memory that one task may take.
 _GPU_SHARE = 0.9
+#: Seconds until a device is free that cannot run a task.
+NEVER = 1e9
 #: Megabytes that fit into any main memory.
 _SURELY_FITS = 100.0
 
@@ -80,8 +82,6 @@ class KernelExecutor(Executor, PartCallbacks):
         Durations for schedulers that know them; also predicts backlogs.
     split : bool, optional
         Whether kernels may be split between a device and the CPU.
-    explore : int, optional
-        Number of tasks during which a scheduler that learns may explore devices.
     timeout : float, optional
         Default time limit of a task's run in seconds.
     seed : int, optional
@@ -113,7 +113,6 @@ class KernelExecutor(Executor, PartCallbacks):
         pools: Sequence[DevicePool] | None = None,
         calibration: Calibration | None = None,
         split: bool = True,
-        explore: int = LEARNING_TASKS,
         timeout: float | None = None,
         seed: int = 0,
         backend: Callable[[DevicePool], CpuBackend] | None = None,
@@ -125,8 +124,10 @@ class KernelExecutor(Executor, PartCallbacks):
         self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
         self._training = BackgroundRetraining(ThreadTrainingWorker(_TRAINING_SHARE))
-        self._history = RuntimeHistory(self.platform)
-        self.policy = self._start_policy(scheduler, explore)
+        self._history = RuntimeHistory()
+        #: The task that was decided last, and its seconds by class of device as the scheduler predicts them.
+        self._latest: tuple[int, Floats | None] = (-1, None)
+        self.policy = self._start_policy(scheduler)
         self._names = [pool.name for pool in self.pools]
         self._began = time.perf_counter()
         self._ids = itertools.count()
@@ -148,13 +149,7 @@ class KernelExecutor(Executor, PartCallbacks):
         self._free_at_view.flags.writeable = False
         _shut_down_at_exit(self)
 
-    def splits(self, task: Task) -> bool:
-        """Return whether a task of this kind and size may be split."""
-        return self.split and task.kind in DIVISIONS and task.memory_required * 1e6 >= 1.5 * LEAST_BYTES
-
-    def set_scheduler(
-        self, scheduler: str | Online, *, calibration: Calibration | None = None, explore: int = LEARNING_TASKS
-    ) -> None:
+    def set_scheduler(self, scheduler: str | Online, *, calibration: Calibration | None = None) -> None:
         """Let another scheduler decide from now on; it has learned nothing yet.
 
         Parameters
@@ -163,31 +158,23 @@ class KernelExecutor(Executor, PartCallbacks):
             As for the executor.
         calibration : Calibration, optional
             Replaces the executor's calibration.
-        explore : int, optional
-            As for the executor.
         """
         with self._lock:
             self.learn()
             if calibration is not None:
                 self._calibrated_times = CalibratedTimes(calibration.physics, self.platform)
             self._training.cancel()
-            self.policy = self._start_policy(scheduler, explore)
+            self.policy = self._start_policy(scheduler)
             self.decision_seconds = self.learning_seconds = 0.0
 
-    def _start_policy(self, scheduler: str | Online, explore: int) -> Online:
-        policy = (
-            scheduler
-            if isinstance(scheduler, Online)
-            else KernelPolicy(
-                scheduler, splits=self.splits, explore=explore, training=self._training, history=self._history
-            )
-        )
+    def _start_policy(self, scheduler: str | Online) -> Online:
+        policy = scheduler if isinstance(scheduler, Online) else executor_scheduler(scheduler)
         knows = policy.knows
         if knows is Knowledge.REALISED:
             raise InvalidInputError(
                 "scheduler",
                 "one that can decide before a task has run",
-                getattr(policy, "spec", type(policy).__name__),
+                scheduler if isinstance(scheduler, str) else type(policy).__name__,
                 hint="the oracle exists in simulation only",
             )
         if knows is Knowledge.TOLD and self._calibrated_times is None:
@@ -198,6 +185,7 @@ class KernelExecutor(Executor, PartCallbacks):
         times = self._calibrated_times if knows is Knowledge.TOLD else None
         dollars = dollars_per_second(self.platform, Tariff())
         policy.start(Setting(self.platform, seed=self._seed, dollars=dollars, times=times))
+        self._training.adopt(policy)
         return policy
 
     def clock(self) -> float:
@@ -290,7 +278,9 @@ class KernelExecutor(Executor, PartCallbacks):
             return self._place(task, work, Decision(index, float(not self.platform.is_cpu[index])), 0.0, timeout)
         with self._lock:
             began = time.perf_counter()
-            decision = self.policy.decide(task, self._view(task.arrival_time))
+            decision = self.policy.decide(task, self._view_for(task, work))
+            known = self.policy.prediction()
+            self._latest = (task.task_id, None if known is None else known.times.sum(axis=1))
             seconds = time.perf_counter() - began
             self.decision_seconds += seconds
         try:
@@ -308,6 +298,7 @@ class KernelExecutor(Executor, PartCallbacks):
             work.memory,
             arrival_time=self.clock(),
             kind=work.kind,
+            divisible=self.can_divide(work),
         )
 
     def _view(self, now: float) -> View:
@@ -315,6 +306,19 @@ class KernelExecutor(Executor, PartCallbacks):
         for index, worker in enumerate(self.workers):
             free_at[index] = now + worker.backlog(now)
         return View(now, self._free_at_view, self.platform)
+
+    def _view_for(self, task: Task, work: KernelCall | Variants) -> View:
+        """Return the view for a task: a device that cannot run it is never free."""
+        view = self._view(task.arrival_time)
+        for index in range(len(self.pools)):
+            if not self._can_run(task, work, index):
+                self._free_at[index] = task.arrival_time + NEVER
+        return view
+
+    def _can_run(self, task: Task, work: KernelCall | Variants, device: int) -> bool:
+        pool = self.pools[device]
+        missing = isinstance(work, Variants) and pool.is_accelerator and work.gpu is None
+        return not missing and task.memory_required <= _GPU_SHARE * pool.memory
 
     def _check_memory(self, call: KernelCall) -> None:
         if call.memory < _SURELY_FITS:  # reading free memory takes longer than a small kernel
@@ -358,12 +362,10 @@ class KernelExecutor(Executor, PartCallbacks):
         host = int(self.platform.cpu_of[device])
         if fraction == 0.0 or device == host:
             return host, 0.0, DONE
-        pool = self.pools[device]
-        missing = isinstance(work, Variants) and pool.is_accelerator and work.gpu is None
-        if missing or task.memory_required > _GPU_SHARE * pool.memory:
+        if not self._can_run(task, work, device):
             self.counts[MOVED] += 1
             return host, 0.0, MOVED
-        if fraction < 1.0 and not self._can_divide(work):
+        if fraction < 1.0 and not self.can_divide(work):
             return (device, 1.0, DONE) if fraction >= 0.5 else (host, 0.0, DONE)
         return device, fraction, DONE
 
@@ -373,18 +375,22 @@ class KernelExecutor(Executor, PartCallbacks):
             return True
         return callable(work.cpu) or callable(work.on(self.pools[device].is_accelerator))
 
-    def _can_divide(self, work: KernelCall | Variants) -> bool:
+    def can_divide(self, work: KernelCall | Variants) -> bool:
+        """Return whether a task may be split between a device and the CPU."""
         return isinstance(work, KernelCall) and self.split and can_split(work.kind, work.kernel.bytes_in(work.size))
 
     def _predict(self, task: Task, device: int, share: float) -> float:
-        """Return seconds of a share there: as calibrated, else as measured so far, else 0."""
+        """Return seconds of a share there: as calibrated, else as measured so far, else as predicted, else 0."""
         column = int(self.platform.class_of[device])
         if self._calibrated_times is not None and task.kind in self._calibrated_times.physics.kinds:
             whole, fixed = self._calibrated_times.row(task)[column].tolist()
             return float(fixed + share * whole)
         with self._lock:
             estimate = self._history.estimate(task.kind, column, task.size)
-        return 0.0 if estimate is None else share * estimate.seconds
+            decided, by_class = self._latest
+        if estimate is None:  # no such kernel has run there: as the scheduler predicts
+            estimate = float(by_class[column]) if by_class is not None and decided == task.task_id else 0.0
+        return share * estimate
 
     # ---------------------------------------------------------------- callbacks of workers
 
@@ -488,9 +494,11 @@ class KernelExecutor(Executor, PartCallbacks):
                 if outcome is None:
                     self.policy.forget(task.task_id)
                     continue
-                column, seconds = device_class_and_seconds(outcome, self.platform)
-                self._history.record(task.kind, column, task.size, seconds)
+                whole = device_class_and_seconds(outcome, self.platform)
+                if whole is not None:
+                    self._history.record(task.kind, whole[0], task.size, whole[1])
                 self.policy.observe(outcome)
+                self._training.step(self.policy, outcome.task_id)
             self.learning_seconds += time.perf_counter() - began
 
     # ---------------------------------------------------------------- shutdown

@@ -21,8 +21,7 @@ from ..profiling.calibration import Calibration
 from .device_backends import CpuBackend, DeviceLostError
 from .device_pools import DevicePool
 from .device_workers import TaskPart
-from .kernel_executor import KernelExecutor
-from .kernel_policy import LEARNING_TASKS
+from .kernel_executor import NEVER, KernelExecutor
 from .submission import KernelCall, Variant, Variants
 
 _LOST = "lost_devices"
@@ -191,7 +190,7 @@ class RayExecutor(KernelExecutor):
         As for `KernelExecutor`.
     address : str, optional
         HOST:PORT, ``auto``, or None to start a cluster on this machine.
-    calibration, explore, timeout, seed
+    calibration, timeout, seed
         As for `KernelExecutor`.
     """
 
@@ -201,7 +200,6 @@ class RayExecutor(KernelExecutor):
         *,
         address: str | None = None,
         calibration: Calibration | None = None,
-        explore: int = LEARNING_TASKS,
         timeout: float | None = None,
         seed: int = 0,
     ) -> None:
@@ -214,7 +212,6 @@ class RayExecutor(KernelExecutor):
             pools=[device.pool for device in devices],
             calibration=calibration,
             split=False,
-            explore=explore,
             timeout=timeout,
             seed=seed,
             backend=lambda pool: self.backends[pool.name],
@@ -233,7 +230,7 @@ class RayExecutor(KernelExecutor):
         view = super()._view(now)
         for index, pool in enumerate(self.pools):
             if self.backends[pool.name].lost:
-                self._free_at[index] = now + 1e9
+                self._free_at[index] = now + NEVER
         return view
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:

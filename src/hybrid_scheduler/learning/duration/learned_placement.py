@@ -78,6 +78,7 @@ _LARGEST_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _NEVER = 1e30
 _UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE = range(11)
+_KIND_TASKS = 11
 
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
@@ -221,8 +222,11 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
 @inner
 def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
     """Return whether the duration of a kind on a class is unknown, no outcome is awaited, and few were seen."""
-    unknown = placement.deviation[c] > placement.limits[_UNKNOWN]
-    return unknown and placement.pending[c, kind] == 0 and state.observed[c, kind] < placement.limits[_TRIALS]
+    limits = placement.limits
+    if placement.deviation[c] <= limits[_UNKNOWN] or placement.pending[c, kind] > 0:
+        return False
+    outcomes = state.observed[:, kind]
+    return outcomes[c] < limits[_TRIALS] and outcomes.sum() < limits[_KIND_TASKS]
 
 
 @inner
