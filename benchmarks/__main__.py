@@ -132,6 +132,24 @@ def schedulers(tasks: int) -> dict[str, float]:
     }
 
 
+def central_queue(tasks: int) -> dict[str, float]:
+    """Late binding near capacity, and above it, where thousands of tasks wait."""
+    near, above = mixed(tasks, utilisation=0.95), mixed(tasks // 5, utilisation=1.2)
+    return {
+        "at 0.95": rate(near, "late_binding"),
+        "at 0.95, smallest first": rate(near, "late_binding(boost=1000)"),
+        "at 1.2": rate(above, "late_binding"),
+        "at 1.2, tasks that wait": waiting_tasks(above),
+    }
+
+
+def waiting_tasks(workload: Workload) -> float:
+    """Tasks that wait under late binding, averaged over the arrivals."""
+    starts = np.sort(Cluster().run(workload, create("late_binding")).outcomes.start)
+    started = np.searchsorted(starts, workload.arrival_time, side="right")
+    return float((np.arange(len(workload)) - started).mean())
+
+
 def flat(sizes: list[int]) -> dict[str, float]:
     """Nanoseconds per task at growing sizes."""
     return {f"{n:,} tasks": 1e9 / rate(mixed(n), "earliest_finish", repetitions=3) for n in sizes}
@@ -179,6 +197,7 @@ def main() -> None:
         "against SimPy (split earliest finish, 5 devices)": against_simpy(2000 if quick else 20_000),
         "against a bare numba loop (split earliest finish, 5 devices)": against_numba(400_000),
         "tasks per CPU second": schedulers(100_000 if quick else 1_000_000),
+        "late binding: tasks per CPU second": central_queue(20_000 if quick else 100_000),
         "flat cost: ns per task": flat([10**4, 10**5, 10**6] if quick else [10**4, 10**5, 10**6, 10**7]),
         "memory, six schedulers": memory(100_000 if quick else 1_000_000),
         "cluster size: us per task": scaling(

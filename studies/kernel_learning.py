@@ -1,14 +1,14 @@
 """Placement of real kernels by learners after 200 of them, over many streams with the H200's measured times.
 
     python -m studies.kernel_learning --seeds 60              a minute or two on one core
-    python -m studies.kernel_learning --policies --out FILE   the executor's policy beside the simulated scheduler
+    python -m studies.kernel_learning --policies --out FILE   schedulers as executors have them, and other forms
 
-Result: quoted in docs/results/h200/README.md. One run on a real machine says little: the order of the kernels and
-the disturbances vary. So the machine is simulated from its profile, with disturbances as seen on it: times vary,
-now and then milliseconds are added, some kernels take twice as long at times, and a GPU's first run of a size pays
-for plans. Each kernel runs alone. Only executed parts are learned from; after 200 kernels, 200 at other sizes are
-scored. With --split kernels may be divided; each part then pays for its start, and the devices slow each other
-down.
+Result: quoted in docs/results/h200/README.md and docs/learning.md. One run on a real machine says little: the order
+of the kernels and the disturbances vary. So the machine is simulated from its profile, with disturbances as seen on
+it: times vary, now and then milliseconds are added, some kernels take twice as long at times, and a GPU's first run
+of a size pays for plans. Each kernel runs alone. Only executed parts are learned from; after 200 kernels, 200 at
+other sizes are scored. With --split kernels may be divided; each part then pays for its start, and the devices slow
+each other down.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pathlib import Path
 
 import numpy as np
 
-from hybrid_scheduler.core import Decision, Floats, Online, Outcome, Setting, Task, View
+from hybrid_scheduler.core import Decision, Floats, Online, Outcome, Platform, Setting, Task, View
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.learning.duration.duration_files import load_prior
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
-from hybrid_scheduler.learning.duration.learner_state import Limits
+from hybrid_scheduler.learning.duration.learner_state import MEASURED_FIT, MEASURED_LIMITS
 from hybrid_scheduler.physics import ProfiledPhysics
-from hybrid_scheduler.profiling.calibration import calibrate
+from hybrid_scheduler.profiling.calibration import calibrate, platform_of
 from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
-from hybrid_scheduler.runtime.kernel_policy import KernelPolicy, never_splits
+from hybrid_scheduler.runtime.executor_scheduler import executor_scheduler
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
 from hybrid_scheduler.runtime.task_parts import can_split
 
@@ -46,8 +46,10 @@ _BIMODAL, _TWICE = ("sparse", "elementwise"), 0.2
 _SLOWDOWN, _START = 1.2, (0.15e-3, 0.4e-3)
 
 
-#: The machine as the executor describes it: nothing is known of its speed.
-MACHINE = as_platform([DevicePool("cpu", "cpu"), DevicePool("gpu_0", "gpu", where="cuda:0")])
+@cache
+def machine(name_or_path: str) -> Platform:
+    """Return a profile's machine as the executor describes it: nothing is known of its speed."""
+    return as_platform([DevicePool(one.name, one.kind) for one in platform_of(profile_named(name_or_path)).devices])
 
 
 @cache
@@ -55,21 +57,20 @@ def _physics(name_or_path: str) -> ProfiledPhysics:
     return calibrate(profile_named(name_or_path)).physics
 
 
-#: How boldly the simulated scheduler tries devices, where each kernel runs alone and a trial delays no other.
-BOLD = Limits(unknown=0.12, trials=12.0, harm=1.0, credit=100.0, longest=100.0)
-#: Policies that are compared: the executor's own, and the simulated scheduler as it is, with bandit feedback.
+#: Schedulers that are compared: as executors have them, from nothing, without a part, and as simulated by default.
 POLICIES: dict[str, Callable[[], Online]] = {
-    "executor's policy": lambda: KernelPolicy("hybrid_ml"),
-    "simulated, from nothing": lambda: HierarchicalLearner(prices=False),
-    "simulated, with the prior": lambda: HierarchicalLearner(prices=False, prior=load_prior()),
-    "simulated, bold, from nothing": lambda: HierarchicalLearner(prices=False, limits=BOLD),
-    "simulated, bold, with the prior": lambda: HierarchicalLearner(prices=False, limits=BOLD, prior=load_prior()),
+    "hybrid_ml": lambda: executor_scheduler("hybrid_ml"),
+    "rl_agent": lambda: executor_scheduler("rl_agent"),
+    "hybrid_ml, from nothing": lambda: executor_scheduler("hybrid_ml(model=None)"),
+    "hybrid_ml, no local correction": lambda: HierarchicalLearner(False, MEASURED_LIMITS, prior=load_prior()),
+    "hybrid_ml, cautious trials": lambda: HierarchicalLearner(False, prior=load_prior(), local=MEASURED_FIT),
+    "hybrid_ml(measured=False)": lambda: executor_scheduler("hybrid_ml(measured=False)"),
 }
 
 
 def choice_ratio(spec: str, seed: int, profile: str = "h200", split: bool = False) -> float:
     """Return the seconds of the choices over the seconds of the best device, both undisturbed."""
-    return choice_ratios(KernelPolicy(spec, splits=_divisible if split else never_splits), seed, profile, split)[1]
+    return choice_ratios(executor_scheduler(spec), seed, profile, split)[1]
 
 
 def choice_ratios(policy: Online, seed: int, profile: str = "h200", split: bool = False) -> tuple[float, float]:
@@ -80,21 +81,22 @@ def choice_ratios(policy: Online, seed: int, profile: str = "h200", split: bool 
         for call in make_stream(list(KERNELS), LEARNING, seed=seed, largest=_LARGEST, half=half, limits=_LIMITS)
     ]
     workload = as_workload(calls, [1000.0 * row for row in range(len(calls))])
-    seconds = _physics(profile).times(workload, MACHINE).sum(axis=2)
-    own = isinstance(policy, KernelPolicy)  # which itself knows what can be divided
-    policy.start(Setting(MACHINE, seed=seed))
-    rng, idle, nan = np.random.default_rng(seed), np.zeros(len(MACHINE)), float("nan")
+    platform = machine(profile)
+    seconds = _physics(profile).times(workload, platform).sum(axis=2)
+    policy.start(Setting(platform, seed=seed))
+    rng, idle, nan = np.random.default_rng(seed), np.zeros(len(platform)), float("nan")
     ran: set[tuple[str, int]] = set()
+    gpu = platform.devices[1].kind == "gpu"
     chosen = np.zeros(len(calls))
     for row, call in enumerate(calls):
-        task = workload[row] if own else replace(workload[row], divisible=False)
+        task = replace(workload[row], divisible=split and _divisible(workload[row]))
         now = task.arrival_time
-        share = _whole(policy.decide(task, View(now, idle, MACHINE)), split)
+        share = _whole(policy.decide(task, View(now, idle, platform)), split)
         parts = _parts(share, seconds[row])
         chosen[row] = parts.max()
         parts *= rng.lognormal(0.0, _SIGMA)
         parts[parts > 0] += rng.uniform(*_ADDED) * (rng.random() < _OFTEN)
-        if share > 0 and (call.kind, call.size) not in ran:
+        if share > 0 and gpu and (call.kind, call.size) not in ran:
             ran.add((call.kind, call.size))
             parts[1] += _FIRST
         if share < 1 and call.kind in _BIMODAL and rng.random() < _TWICE:
@@ -131,7 +133,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=60, help=f"streams, seeds from {FIRST_REPORTED_SEED} on")
     parser.add_argument("--profile", default="h200", help="name of a built-in profile, or a file")
     parser.add_argument("--split", action="store_true", help="kernels may be divided")
-    parser.add_argument("--policies", action="store_true", help="compare the executor's policy with the simulated")
+    parser.add_argument("--policies", action="store_true", help="compare forms of the learners")
     parser.add_argument("--out", type=Path, help="file for the comparison of policies")
     options = parser.parse_args()
     seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds)

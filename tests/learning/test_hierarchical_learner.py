@@ -28,7 +28,13 @@ from hybrid_scheduler.core import View, cpu
 from hybrid_scheduler.learning import ModelFileError
 from hybrid_scheduler.learning.duration.duration_files import load_prior, save_prior
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
-from hybrid_scheduler.learning.duration.learner_state import FEATURES, MOST_KINDS, Limits
+from hybrid_scheduler.learning.duration.learner_state import (
+    FEATURES,
+    MEASURED_FIT,
+    MEASURED_LIMITS,
+    MOST_KINDS,
+    Limits,
+)
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import fork_join_workload, small_workload
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -78,6 +84,23 @@ def test_compiled_loop_and_protocol_give_the_same_schedule(platform, workload, n
     )
     assert fast.versions == slow.versions
     assert fast.events_ == slow.events_
+
+
+def test_measured_kernels_have_the_same_schedule_on_both_paths():
+    work = with_kinds(mixed(300), 3)
+    one, two = (Cluster(noise=Noise(0.3, seed=5)).run(work, make(measured=True)) for make in (HybridML, TaskByTask))
+    assert np.array_equal(one.outcomes.fraction, two.outcomes.fraction)
+    assert np.array_equal(one.outcomes.device, two.outcomes.device)
+
+
+def test_measured_kernels_are_tried_during_the_first_tasks_of_a_kind_alone():
+    work, counts = with_kinds(mixed(300), 2).indivisible(), []
+    for kind_tasks in (0.0, 10.0, 25.0):
+        limits = MEASURED_LIMITS._replace(kind_tasks=kind_tasks)
+        learner = HierarchicalLearner(limits=limits, prior=load_prior(), local=MEASURED_FIT)
+        Cluster().run(work, learner)
+        counts.append(learner.trials)
+    assert 0 == counts[0] < counts[1] < counts[2] <= 2 * 25
 
 
 def test_from_nothing_it_is_close_to_rules_that_know_durations():

@@ -14,7 +14,14 @@ from hybrid_scheduler.learning.duration.hierarchical_regression import (
     predict_classes,
     task_features,
 )
-from hybrid_scheduler.learning.duration.learner_state import FEATURES, NOISE, kind_capacity, new_state, with_kinds
+from hybrid_scheduler.learning.duration.learner_state import (
+    FEATURES,
+    MEASURED_FIT,
+    NOISE,
+    kind_capacity,
+    new_state,
+    with_kinds,
+)
 
 
 @njit
@@ -44,8 +51,8 @@ def platform():
     return Platform("three classes", (cpu(), *gpus))
 
 
-def started(platform, kinds=1):
-    state = new_state(platform, kinds)
+def started(platform, kinds=1, local=None):
+    state = new_state(platform, kinds, local=local)
     for _ in range(kinds):
         add_kind(state)
     return state
@@ -176,3 +183,64 @@ def test_other_compiled_loops_predict_all_classes_at_once(platform):
         expected, variance = prediction(state, 800.0, 0.4, 90.0, c, 0)
         assert (mean[c], deviation[c]) == pytest.approx((expected, np.sqrt(variance)))
     assert fixed.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.fixture
+def measured(platform):
+    """Return a model of measured kernels that has run one size of a kind on a GPU, in a millisecond."""
+    state = started(platform, local=MEASURED_FIT)
+    for _ in range(4):
+        learn(state, 1000.0, 0.5, 10.0, 1, 0, 1.0, 1e-3)
+    return state
+
+
+def factor(state, size, seconds):
+    return np.exp(abs(prediction(state, size, 0.5, 10.0, 1, 0)[0] - np.log(seconds)))
+
+
+def test_disturbed_run_hardly_moves_a_measured_duration(measured):
+    learn(measured, 1000.0, 0.5, 10.0, 1, 0, 1.0, 0.02)
+    assert factor(measured, 1000.0, 1e-3) < 1.25
+
+
+def test_first_run_that_was_disturbed_is_forgiven(platform):
+    state = started(platform, local=MEASURED_FIT)
+    for seconds in (0.02, 1e-3, 1e-3):
+        learn(state, 1000.0, 0.5, 10.0, 1, 0, 1.0, seconds)
+    assert factor(state, 1000.0, 1e-3) < 1.35
+
+
+def test_faster_runs_are_believed(measured):
+    for _ in range(2):
+        learn(measured, 1000.0, 0.5, 10.0, 1, 0, 1.0, 1e-4)
+    assert factor(measured, 1000.0, 1e-4) < 1.5
+
+
+def test_jump_between_two_sizes_is_learned(platform):
+    state = started(platform, local=MEASURED_FIT)
+    for _ in range(3):
+        for size in (500.0, 700.0, 1000.0, 4000.0, 5600.0, 8000.0):
+            learn(state, size, 0.5, 10.0, 1, 0, 1.0, size * (1e-6 if size < 2000.0 else 1e-5))
+    for size in (600.0, 850.0, 4700.0, 6700.0):
+        assert factor(state, size, size * (1e-6 if size < 2000.0 else 1e-5)) < 1.5
+
+
+def test_duration_is_uncertain_far_from_every_measured_size(measured):
+    near, far, other_kind = (
+        prediction(measured, size, 0.5, 10.0, 1, kind)[1] for size, kind in ((1000.0, 0), (8000.0, 0), (1000.0, -1))
+    )
+    assert near < 0.12**2 < other_kind
+    assert far > np.log(8.0) ** 2
+
+
+def test_measured_device_that_became_slower_is_noticed_after_several_runs(measured):
+    rng = np.random.default_rng(3)
+
+    def run(factor):
+        size = rng.uniform(500.0, 2000.0)
+        return learn(measured, size, 0.5, 10.0, 1, 0, 1.0, factor * 1e-6 * size * rng.lognormal(0.0, 0.1))
+
+    assert True not in [run(1.0) for _ in range(60)]
+    assert True not in [run(factor) for factor in (1.0, 20.0, 20.0, 1.0)]  # disturbed runs
+    changes = [run(5.0) for _ in range(12)]
+    assert 3 <= changes.index(True) < 12

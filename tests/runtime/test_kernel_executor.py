@@ -353,20 +353,18 @@ def test_scheduler_sees_backlogs(make: Callable[..., KernelExecutor]) -> None:
     assert seen[3] >= 0.04
 
 
-@pytest.mark.parametrize(("second", "first_ones"), [(THREADS[1], 0), (DevicePool("gpu_0", "gpu", "cpu"), 2)])
+@pytest.mark.parametrize("second", [THREADS[1], DevicePool("gpu_0", "gpu", "cpu")])
 @pytest.mark.parametrize("spec", ["hybrid_ml", "rl_agent"])
 def test_learners_observe_executed_tasks_only(
-    spec: str, second: DevicePool, first_ones: int, make: Callable[..., KernelExecutor]
+    spec: str, second: DevicePool, make: Callable[..., KernelExecutor]
 ) -> None:
     run = make(spec, pools=(THREADS[0], second), backend=CpuBackend)
     for i in range(24):
         run.submit_kernel(KernelCall(("sort", "fft")[i % 2], 64)).result()
     run.learn()
     policy: Any = run.policy
-    learned = [policy.scheduler_for(kind) for kind in ("sort", "fft")]
-    assert sum(scheduler.times_.seen for scheduler in learned) == 24 - policy.outliers
-    assert "warming" not in [scheduler.state for scheduler in learned]
-    assert first_ones <= policy.outliers < 12  # on a GPU the first run of a kind at its size says nothing
+    assert policy.times_.seen == 24
+    assert policy.state != "warming"
 
 
 def test_preparation_time_is_not_observed(make: Callable[..., KernelExecutor]) -> None:

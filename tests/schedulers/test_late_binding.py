@@ -1,9 +1,11 @@
 """Late binding: both loops agree, nothing starves, and the queue is served as the rule says."""
 
+from bisect import insort
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy.optimize import linprog
 
 from hybrid_scheduler import (
@@ -19,8 +21,9 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
-from hybrid_scheduler.compiled.device_prices import window_prices
+from hybrid_scheduler.compiled.device_prices import pivot, window_prices
 from hybrid_scheduler.compiled.late_binding import COEFFICIENTS, LOOK_AHEAD
+from hybrid_scheduler.compiled.row_heap import empty_queue, push_row, return_skipped, skip_row, take_row
 from hybrid_scheduler.core import cpu, multi_node_platform
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers import LateBinding, ShortestFirst
@@ -260,3 +263,50 @@ def test_a_look_at_the_queue_is_bounded():
 def test_boost_and_share_are_checked(field, value):
     with pytest.raises(InvalidInputError, match=field):
         LateBinding(**{field: value})
+
+
+def test_pivot_is_that_of_tasks_sorted_by_ratio():
+    rng = np.random.default_rng(11)
+    for count in (1, 2, 3, 10, 200):
+        for distinct in (1, 3, 1000):  # few distinct tasks: many ratios are equal
+            cpu_s, gpu_s = rng.lognormal(size=(2, distinct))[:, rng.integers(distinct, size=count)]
+            order = np.argsort(-cpu_s / gpu_s)
+            on_gpus, on_cpu = np.cumsum(gpu_s[order]) / 4.0, cpu_s.sum() - np.cumsum(cpu_s[order])
+            first = order[np.argmax(on_gpus >= on_cpu - 1e-12)]
+            assert pivot(cpu_s, gpu_s, 1.0, 4.0, np.empty(2 * count)) == cpu_s[first] / gpu_s[first]
+
+
+def test_queue_is_read_in_order_however_often_rows_are_skipped():
+    rng = np.random.default_rng(12)
+    queue, expected = empty_queue(400, 100), []
+    for row in range(400):
+        key = float(rng.integers(50))
+        push_row(queue.heap, key, row)
+        insort(expected, (key, row))
+        if row % 4:
+            continue
+        # A look at the first rows: some leave, the others wait.
+        read = [_taken(queue) for _ in range(min(len(expected), 8))]
+        assert read == expected[: len(read)]
+        for at, entry in enumerate(read):
+            if at % 3 == 1:
+                expected.remove(entry)
+            else:
+                _skipped(queue, *entry)
+        _returned(queue)
+    assert [_taken(queue) for _ in range(len(expected))] == expected
+
+
+@njit
+def _taken(queue):
+    return take_row(queue)
+
+
+@njit
+def _skipped(queue, key, row):
+    skip_row(queue, key, row)
+
+
+@njit
+def _returned(queue):
+    return_skipped(queue)

@@ -15,36 +15,70 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import Floats
-from .jit_cache import helper
+from .jit_cache import helper, inner
 from .split_placement import best_placement
 
 #: Tuned by evolution on seeds that no reported figure uses: `python -m studies.tune_prices`.
 PRICE_COEFFICIENTS = (0.2321, 1.298, 0.1262, 0.9975, 0.6998, 0.01075, 0.09935)
 
 _WINDOW = 1000
+#: Length of the scratch array that `renew_window` needs.
+WINDOW_SCRATCH = 2 * _WINDOW
 _REFRESH = 64
 # state: [tasks seen, r*, typical time, window of CPU times, window of accelerator times, value per column...]
 _RING = 3
 
 
-@helper
-def pivot(cpu, accelerator, cpus, accelerators):  # type: ignore[no-untyped-def]
-    """Return the ratio of CPU to accelerator time at which the fluid optimum changes sides."""
-    ratio = cpu / accelerator
-    order = np.argsort(-ratio)
-    left = cpu.sum() / cpus
-    moved = 0.0
-    for i in order:
-        left -= cpu[i] / cpus
-        moved += accelerator[i] / accelerators
-        if moved >= left:
-            return ratio[i]
-    return ratio[order[-1]]
+@inner
+def pivot(cpu, accelerator, cpus, accelerators, scratch):  # type: ignore[no-untyped-def]
+    """Return the ratio of CPU to accelerator time at which the fluid optimum changes sides.
+
+    Tasks go to the accelerators from the largest ratio on, until these are as long busy as the CPUs with the rest.
+    A search by partitions finds the last one in linear time, without sorting all. `scratch` has space for two
+    numbers of each task.
+    """
+    count = len(cpu)
+    ratio, seconds = scratch[:count], scratch[count : 2 * count]
+    wanted = 0.0
+    for i in range(count):
+        ratio[i] = cpu[i] / accelerator[i]
+        seconds[i] = cpu[i] / cpus + accelerator[i] / accelerators
+        wanted += cpu[i]
+    wanted /= cpus
+    low, high = 0, count
+    while high - low > 1:
+        first, middle, last = ratio[low], ratio[(low + high) // 2], ratio[high - 1]
+        guess = max(min(first, middle), min(max(first, middle), last))
+        # Order rows low..high by larger, equal and smaller ratio than the guess.
+        larger, at, smaller = low, low, high
+        in_larger, in_equal = 0.0, 0.0
+        while at < smaller:
+            if ratio[at] < guess:
+                smaller -= 1
+                ratio[at], ratio[smaller] = ratio[smaller], ratio[at]
+                seconds[at], seconds[smaller] = seconds[smaller], seconds[at]
+            elif ratio[at] > guess:
+                in_larger += seconds[at]
+                ratio[at], ratio[larger] = ratio[larger], ratio[at]
+                seconds[at], seconds[larger] = seconds[larger], seconds[at]
+                larger += 1
+                at += 1
+            else:
+                in_equal += seconds[at]
+                at += 1
+        if in_larger >= wanted:
+            high = larger
+        elif in_larger + in_equal >= wanted or smaller == high:
+            return guess
+        else:
+            wanted -= in_larger + in_equal
+            low = smaller
+    return ratio[low]
 
 
 @helper
-def update_window(times, devices, cpus, accelerators, state):  # type: ignore[no-untyped-def]
-    """Add this task to the window; every 64 tasks update r* and the typical task time."""
+def note_window(times, devices, cpus, accelerators, state):  # type: ignore[no-untyped-def]
+    """Add this task to the window; return whether `renew_window` is due: every 64 tasks."""
     cpu_sum, rate = 0.0, 0.0
     for d in range(len(devices)):
         column = devices[d].column
@@ -66,12 +100,20 @@ def update_window(times, devices, cpus, accelerators, state):  # type: ignore[no
             seconds = max(times[column, 0] + times[column, 1], 1e-12)
             value[column] += blend * (accelerator / seconds - value[column])
     state[0] += 1.0
-    if seen < _REFRESH or seen % _REFRESH == 0:
-        filled = min(seen + 1, _WINDOW)
-        c = state[_RING : _RING + filled]
-        a = state[_RING + _WINDOW : _RING + _WINDOW + filled]
-        state[1] = pivot(c, a, cpus, accelerators)
-        state[2] = (c * a / (c + a)).mean()
+    return seen < _REFRESH or seen % _REFRESH == 0
+
+
+@inner
+def renew_window(cpus, accelerators, state, scratch):  # type: ignore[no-untyped-def]
+    """Compute r* and the typical task time of the tasks in the window; `scratch` has `WINDOW_SCRATCH` numbers."""
+    filled = min(int(state[0]), _WINDOW)
+    c = state[_RING : _RING + filled]
+    a = state[_RING + _WINDOW : _RING + _WINDOW + filled]
+    state[1] = pivot(c, a, cpus, accelerators, scratch)
+    typical = 0.0
+    for i in range(filled):
+        typical += c[i] * a[i] / (c[i] + a[i])
+    state[2] = typical / filled
 
 
 @helper
@@ -130,7 +172,8 @@ def priced_placement(  # type: ignore[no-untyped-def]
     """
     if accelerators == 0.0:
         return best_placement(now, memory, times, starts, devices, 0, len(devices), weight, objective, 0.0)
-    update_window(times, devices, cpus, accelerators, state)
+    if note_window(times, devices, cpus, accelerators, state):
+        renew_window(cpus, accelerators, state, np.empty(WINDOW_SCRATCH))
     prices = objective.copy()
     value, worth, typical = window_prices(state)
     fee = set_prices(

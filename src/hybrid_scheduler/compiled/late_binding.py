@@ -43,9 +43,17 @@ import numpy as np
 from numba import types
 
 from ..core import Central, Decision, Floats, InvalidInputError, Platform, Queue, Task, View
-from .device_prices import price_state, set_prices, set_window_prices, update_window, window_prices
+from .device_prices import (
+    WINDOW_SCRATCH,
+    note_window,
+    price_state,
+    renew_window,
+    set_prices,
+    set_window_prices,
+    window_prices,
+)
 from .jit_cache import compiled, entry, helper, inner
-from .row_heap import pop_row, push_row
+from .row_heap import push_row, return_skipped, take_row, waiting_rows
 from .split_placement import best_placement
 
 #: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
@@ -68,7 +76,7 @@ _MOST_SAVED = 8.0
 _QUEUE_MEMORY = 200.0
 #: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
 #: updates, and the limit of a weight.
-_CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _LARGEST_WEIGHT = 500, 32.0, 4, 64, 1e200
+CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _LARGEST_WEIGHT = 500, 32.0, 4, 64, 1e200
 #: Fee of a split that no task pays.
 _NEVER = 1e300
 _COEFFICIENTS = 2
@@ -84,16 +92,18 @@ class QueueRule(NamedTuple):
     deferrals that are left].
     `classes` is empty where one price is enough. Else it holds the number of tasks, the weight of each column and
     of all CPUs together, the seconds of the last tasks there, and these relative to the least to the power of -32.
+    `scratch` is space for numbers that are needed for a moment: compiled loops create no arrays.
     """
 
     params: Floats
     prices: Floats
     waiting: Floats
     classes: Floats
+    scratch: Floats
 
 
 _VECTOR = types.float64[::1]
-QUEUE_RULE = types.NamedUniTuple(_VECTOR, 4, QueueRule)
+QUEUE_RULE = types.NamedUniTuple(_VECTOR, 5, QueueRule)
 
 
 def queue_rule(
@@ -108,8 +118,8 @@ def queue_rule(
     counts = [platform.is_cpu.sum(), len(platform.accelerators)]
     params = np.concatenate([counts, coefficients, [boost, deferred], objective]).astype(np.float64)
     slots = columns + 1
-    classes = np.zeros(1 + slots + 2 * _CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
-    return QueueRule(params, price_state(columns), np.zeros(6), classes)
+    classes = np.zeros(1 + slots + 2 * CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
+    return QueueRule(params, price_state(columns), np.zeros(6), classes, np.zeros(max(WINDOW_SCRATCH, 3 * slots)))
 
 
 def check_order(boost: float, deferred: float) -> None:
@@ -118,6 +128,30 @@ def check_order(boost: float, deferred: float) -> None:
         raise InvalidInputError("boost", "a number of at least 0", boost)
     if not 0.0 <= deferred <= 1.0:
         raise InvalidInputError("deferred", "a share from 0 to 1", deferred)
+
+
+@inner
+def set_class_seconds(rule, task, times, devices):  # type: ignore[no-untyped-def]
+    """Write the seconds of a task, counted from the first one on, into the window of the classes."""
+    slots = len(rule.params) - _PRICES + 1
+    window = rule.classes[1 + slots :].reshape(2, CLASS_WINDOW, slots)
+    seconds, power = window[0, task % CLASS_WINDOW], window[1, task % CLASS_WINDOW]
+    for slot in range(slots):
+        seconds[slot] = power[slot] = 0.0
+    for d in range(len(devices)):
+        column = devices[d].column
+        whole = min(max(times[column, 0] + times[column, 1], 1e-12), 1e12)
+        if devices[d].is_cpu == 1:
+            seconds[slots - 1] += whole / rule.params[0]
+        else:
+            seconds[column] = whole
+    least = np.inf
+    for slot in range(slots):
+        if seconds[slot] > 0.0:
+            least = min(least, seconds[slot])
+    for slot in range(slots):
+        if seconds[slot] > 0.0:
+            power[slot] = (least / seconds[slot]) ** _EXPONENT
 
 
 @inner
@@ -133,38 +167,25 @@ def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
         return
     slots = last + 1
     weight = state[1 : 1 + slots]
-    window = state[1 + slots :].reshape(2, _CLASS_WINDOW, slots)
+    window = state[1 + slots :].reshape(2, CLASS_WINDOW, slots)
     seconds, power = window[0], window[1]
     value, worth, typical = window_prices(rule.prices)
     seen = int(state[0])
-    row = seen % _CLASS_WINDOW
-    devices_of = np.zeros(slots)
+    set_class_seconds(rule, seen, times, devices)
+    devices_of, load, prices = rule.scratch[:slots], rule.scratch[slots : 2 * slots], rule.scratch[2 * slots :]
     for slot in range(slots):
-        seconds[row, slot] = power[row, slot] = 0.0
+        devices_of[slot] = 0.0
     for d in range(len(devices)):
-        column = devices[d].column
-        whole = min(max(times[column, 0] + times[column, 1], 1e-12), 1e12)
-        if devices[d].is_cpu == 1:
-            devices_of[last] += 1.0
-            seconds[row, last] += whole / rule.params[0]
-        else:
-            devices_of[column] += 1.0
-            seconds[row, column] = whole
-    least = np.inf
+        devices_of[last if devices[d].is_cpu == 1 else devices[d].column] += 1.0
     for slot in range(slots):
-        if devices_of[slot] > 0.0:
-            least = min(least, seconds[row, slot])
-    for slot in range(slots):
-        if devices_of[slot] > 0.0:
-            power[row, slot] = (least / seconds[row, slot]) ** _EXPONENT
-            if seen == 0:
-                weight[slot] = 1.0 if slot == last else max(worth * value[slot], 1e-6) ** -_EXPONENT
+        if devices_of[slot] > 0.0 and seen == 0:
+            weight[slot] = 1.0 if slot == last else max(worth * value[slot], 1e-6) ** -_EXPONENT
     state[0] += 1.0
     if seen < _REFRESH or seen % _REFRESH == 0:
-        filled = min(seen + 1, _CLASS_WINDOW)
-        load = np.empty(slots)
+        filled = min(seen + 1, CLASS_WINDOW)
         for _ in range(_ROUNDS):
-            load[:] = 0.0
+            for slot in range(slots):
+                load[slot] = 0.0
             for i in range(filled):
                 total = 1e-300
                 for slot in range(slots):
@@ -179,17 +200,16 @@ def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
                 if slot < last:
                     weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _LARGEST_WEIGHT), _LARGEST_WEIGHT)
             weight[last] = 1.0
-    prices = value.copy()
     for slot in range(last):
-        if devices_of[slot] > 0.0:
-            prices[slot] = weight[slot] ** (-1.0 / _EXPONENT) / worth
-    set_window_prices(rule.prices, prices, worth, typical)
+        prices[slot] = weight[slot] ** (-1.0 / _EXPONENT) / worth if devices_of[slot] > 0.0 else value[slot]
+    set_window_prices(rule.prices, prices[:last], worth, typical)
 
 
 @helper
 def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the queue's totals; return the key by which it waits and its priced work."""
-    update_window(times, devices, rule.params[0], rule.params[1], rule.prices)
+    if note_window(times, devices, rule.params[0], rule.params[1], rule.prices):
+        renew_window(rule.params[0], rule.params[1], rule.prices, rule.scratch)
     update_class_prices(rule, times, devices)
     return enqueue(rule, release, times, devices)
 
@@ -263,7 +283,9 @@ def plan_task(rule, now, memory, divisible, times, work, planned, behind, device
     """
     params = rule.params
     weight, objective = params[_WEIGHT], params[_PRICES:]
-    prices, fee = objective.copy(), 0.0
+    prices, fee = rule.scratch[: len(objective)], 0.0
+    for column in range(len(prices)):
+        prices[column] = objective[column]
     if params[1] > 0.0:
         value, worth, typical = window_prices(rule.prices)
         fee = set_prices(
@@ -300,7 +322,7 @@ def reserve(now, device, share, times, planned, devices):  # type: ignore[no-unt
 
 
 @helper
-def next_waiting(rule, now, queue, skipped, arrival, work, planned):  # type: ignore[no-untyped-def]
+def next_waiting(rule, now, queue, arrival, work, planned):  # type: ignore[no-untyped-def]
     """Take the next row to plan from the queue and return its key and row; row -1 if the look ends.
 
     It ends when every device is planned, or when as many tasks as one look may leave were skipped.
@@ -308,22 +330,20 @@ def next_waiting(rule, now, queue, skipped, arrival, work, planned):  # type: ig
     idle = False
     for d in range(len(planned)):
         idle |= planned[d] <= now
-    while idle and queue.length[0] > 0 and skipped.length[0] < LOOK_AHEAD:
-        key, row = queue.key[0], pop_row(queue)
+    while idle and waiting_rows(queue) > 0 and queue.skipped.length[0] < LOOK_AHEAD:
+        key, row = take_row(queue)
         later = deferred_key(rule, arrival[row], key, work[row])
         if not later > key:
             return key, row
-        push_row(queue, later, row)
+        push_row(queue.heap, later, row)
     return 0.0, -1
 
 
 @helper
-def end_look(rule, queue, skipped):  # type: ignore[no-untyped-def]
+def end_look(rule, queue):  # type: ignore[no-untyped-def]
     """Put the skipped rows back into the queue; an empty queue has no work, whatever rounding has left."""
-    while skipped.length[0] > 0:
-        key = skipped.key[0]
-        push_row(queue, key, pop_row(skipped))
-    if queue.length[0] == 0:
+    return_skipped(queue)
+    if waiting_rows(queue) == 0:
         rule.waiting[_WORK] = 0.0
 
 

@@ -19,8 +19,8 @@ from ..schedulers import create
 from .accelerators import AcceleratorBackend, find_accelerators
 from .data_handle import DataHandle
 from .duration_store import DurationStore
+from .executor_scheduler import real_spec
 from .function_durations import FunctionDurations
-from .kernel_policy import real_spec
 from .registry_placement import RegistryPlacement
 from .submission import KernelCall, Variant, checked_limit
 from .task_execution import CallRecord

@@ -15,8 +15,8 @@ from ..profiling.calibration import Calibration
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..schedulers import create
 from .contention_profile import ContentionCalibration, calibrate_executor
+from .executor_scheduler import real_spec
 from .kernel_executor import KernelExecutor
-from .kernel_policy import real_spec
 from .kernel_stream_execution import (
     Choices,
     Progress,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Decision, InvalidInputError, Knowledge, Online, Outcome, Setting, Task, View
+from ..core import Decision, Floats, InvalidInputError, Knowledge, Online, Outcome, Setting, Task, View
 from ..learning.duration.retraining import BackgroundRetraining, ThreadTrainingWorker
 from ..physics import Tariff, dollars_per_second
 from ..profiling.calibration import CalibratedTimes, Calibration
@@ -26,7 +26,7 @@ from ..profiling.machine_info import available_memory
 from .accelerators import AcceleratorBackend, DeviceLostError, backend_for, is_out_of_memory
 from .device_pools import DevicePool, as_platform, chosen, find_pools
 from .executor import HybridExecutor
-from .kernel_policy import LEARNING_TASKS, KernelPolicy
+from .executor_scheduler import executor_scheduler
 from .kernel_stream import KernelInputs
 from .measured_runtimes import RuntimeHistory, device_class_and_seconds
 from .submission import (
@@ -42,17 +42,7 @@ from .submission import (
     Variants,
     checked_limit,
 )
-from .task_parts import (
-    DIVISIONS,
-    LEAST_BYTES,
-    PlacedTask,
-    RunPart,
-    TaskOwner,
-    TaskPart,
-    add_parts,
-    can_split,
-    run_task,
-)
+from .task_parts import PlacedTask, RunPart, TaskOwner, TaskPart, add_parts, can_split, run_task
 
 #: Kind of tasks that come through plain `submit`; the policy does not decide about them.
 _CALLABLE = "callable"
@@ -64,10 +54,10 @@ LATE = "late"
 MOST_RECORDS = 100_000
 #: Largest share of a GPU's memory that one task may take.
 _GPU_SHARE = 0.9
+#: Seconds until a device is free that is lost or cannot run a task.
+_NEVER = 1e9
 #: Megabytes that fit into any main memory.
 _SURELY_FITS = 100.0
-#: Seconds of the queue of a device that is lost.
-_NEVER = 1e9
 
 
 class KernelExecutor(Executor):
@@ -87,8 +77,6 @@ class KernelExecutor(Executor):
         Durations for schedulers that know them; also predicts backlogs.
     split : bool, optional
         Whether kernels may be split between a device and the CPU.
-    explore : int, optional
-        Number of tasks during which a scheduler that learns may explore devices.
     timeout : float, optional
         Default time limit of a task's run in seconds.
     seed : int, optional
@@ -120,7 +108,6 @@ class KernelExecutor(Executor):
         pools: Sequence[DevicePool] | None = None,
         calibration: Calibration | None = None,
         split: bool = True,
-        explore: int = LEARNING_TASKS,
         timeout: float | None = None,
         seed: int = 0,
         backend: Callable[[DevicePool], AcceleratorBackend] | None = None,
@@ -132,8 +119,10 @@ class KernelExecutor(Executor):
         self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
         self._training = BackgroundRetraining(ThreadTrainingWorker(_TRAINING_SHARE))
-        self._history = RuntimeHistory(self.platform)
-        self.policy = self._start_policy(scheduler, explore)
+        self._history = RuntimeHistory()
+        #: The task that was decided last, and its seconds by class of device as the scheduler predicts them.
+        self._latest: tuple[int, Floats | None] = (-1, None)
+        self.policy = self._start_policy(scheduler)
         self._names = [pool.name for pool in self.pools]
         self._ids = itertools.count()
         self._lock = threading.RLock()  # guards the policy, the history and the queue of outcomes
@@ -152,13 +141,7 @@ class KernelExecutor(Executor):
         self._free_at_view = self._free_at.view()
         self._free_at_view.flags.writeable = False
 
-    def splits(self, task: Task) -> bool:
-        """Return whether a task of this kind and size may be split."""
-        return self.split and task.kind in DIVISIONS and task.memory_required * 1e6 >= 1.5 * LEAST_BYTES
-
-    def set_scheduler(
-        self, scheduler: str | Online, *, calibration: Calibration | None = None, explore: int = LEARNING_TASKS
-    ) -> None:
+    def set_scheduler(self, scheduler: str | Online, *, calibration: Calibration | None = None) -> None:
         """Let another scheduler decide from now on; it has learned nothing yet.
 
         Parameters
@@ -167,31 +150,23 @@ class KernelExecutor(Executor):
             As for the executor.
         calibration : Calibration, optional
             Replaces the executor's calibration.
-        explore : int, optional
-            As for the executor.
         """
         with self._lock:
             self.learn()
             if calibration is not None:
                 self._calibrated_times = CalibratedTimes(calibration.physics, self.platform)
             self._training.cancel()
-            self.policy = self._start_policy(scheduler, explore)
+            self.policy = self._start_policy(scheduler)
             self.decision_seconds = self.learning_seconds = 0.0
 
-    def _start_policy(self, scheduler: str | Online, explore: int) -> Online:
-        policy = (
-            scheduler
-            if isinstance(scheduler, Online)
-            else KernelPolicy(
-                scheduler, splits=self.splits, explore=explore, training=self._training, history=self._history
-            )
-        )
+    def _start_policy(self, scheduler: str | Online) -> Online:
+        policy = scheduler if isinstance(scheduler, Online) else executor_scheduler(scheduler)
         knows = policy.knows
         if knows is Knowledge.REALISED:
             raise InvalidInputError(
                 "scheduler",
                 "one that can decide before a task has run",
-                getattr(policy, "spec", type(policy).__name__),
+                scheduler if isinstance(scheduler, str) else type(policy).__name__,
                 hint="the oracle exists in simulation only",
             )
         if knows is Knowledge.TOLD and self._calibrated_times is None:
@@ -202,6 +177,7 @@ class KernelExecutor(Executor):
         times = self._calibrated_times if knows is Knowledge.TOLD else None
         dollars = dollars_per_second(self.platform, Tariff())
         policy.start(Setting(self.platform, seed=self._seed, dollars=dollars, times=times))
+        self._training.adopt(policy)
         return policy
 
     def clock(self) -> float:
@@ -294,7 +270,9 @@ class KernelExecutor(Executor):
             return self._place(task, work, Decision(index, float(not self.platform.is_cpu[index])), 0.0, timeout)
         with self._lock:
             began = time.perf_counter()
-            decision = self.policy.decide(task, self._view(task.arrival_time))
+            decision = self.policy.decide(task, self._view_for(task, work))
+            known = self.policy.prediction()
+            self._latest = (task.task_id, None if known is None else known.times.sum(axis=1))
             seconds = time.perf_counter() - began
             self.decision_seconds += seconds
         try:
@@ -312,6 +290,7 @@ class KernelExecutor(Executor):
             work.memory,
             arrival_time=self.clock(),
             kind=work.kind,
+            divisible=self.can_divide(work),
         )
 
     def _view(self, now: float) -> View:
@@ -319,6 +298,19 @@ class KernelExecutor(Executor):
         for index, worker in enumerate(self.workers):
             free_at[index] = now + min(worker.backlog() + worker.running_seconds, _NEVER)
         return View(now, self._free_at_view, self.platform)
+
+    def _view_for(self, task: Task, work: KernelCall | Variants) -> View:
+        """Return the view for a task: a device that cannot run it is never free."""
+        view = self._view(task.arrival_time)
+        for index in range(len(self.pools)):
+            if not self._can_run(task, work, index):
+                self._free_at[index] = task.arrival_time + _NEVER
+        return view
+
+    def _can_run(self, task: Task, work: KernelCall | Variants, device: int) -> bool:
+        pool = self.pools[device]
+        missing = isinstance(work, Variants) and pool.is_accelerator and work.gpu is None
+        return not missing and task.memory_required <= _GPU_SHARE * pool.memory
 
     def _check_memory(self, call: KernelCall) -> None:
         if call.memory < _SURELY_FITS:  # reading free memory takes longer than a small kernel
@@ -364,12 +356,10 @@ class KernelExecutor(Executor):
         host = int(self.platform.cpu_of[device])
         if fraction == 0.0 or device == host:
             return host, 0.0, DONE
-        pool = self.pools[device]
-        missing = isinstance(work, Variants) and pool.is_accelerator and work.gpu is None
-        if missing or task.memory_required > _GPU_SHARE * pool.memory:
+        if not self._can_run(task, work, device):
             self.counts[MOVED] += 1
             return host, 0.0, MOVED
-        if fraction < 1.0 and not self._can_divide(work):
+        if fraction < 1.0 and not self.can_divide(work):
             return (device, 1.0, DONE) if fraction >= 0.5 else (host, 0.0, DONE)
         return device, fraction, DONE
 
@@ -379,18 +369,22 @@ class KernelExecutor(Executor):
             return True
         return callable(work.cpu) or callable(work.on(self.pools[device].is_accelerator))
 
-    def _can_divide(self, work: KernelCall | Variants) -> bool:
+    def can_divide(self, work: KernelCall | Variants) -> bool:
+        """Return whether a task may be split between a device and the CPU."""
         return isinstance(work, KernelCall) and self.split and can_split(work.kind, work.kernel.bytes_in(work.size))
 
     def _predict(self, task: Task, device: int, share: float) -> float:
-        """Return seconds of a share there: as calibrated, else as measured so far, else 0."""
+        """Return seconds of a share there: as calibrated, else as measured so far, else as predicted, else 0."""
         column = int(self.platform.class_of[device])
         if self._calibrated_times is not None and task.kind in self._calibrated_times.physics.kinds:
             whole, fixed = self._calibrated_times.row(task)[column].tolist()
             return float(fixed + share * whole)
         with self._lock:
             estimate = self._history.estimate(task.kind, column, task.size)
-        return 0.0 if estimate is None else share * estimate.seconds
+            decided, by_class = self._latest
+        if estimate is None:  # no such kernel has run there: as the scheduler predicts
+            estimate = float(by_class[column]) if by_class is not None and decided == task.task_id else 0.0
+        return share * estimate
 
     # ---------------------------------------------------------------- running and ending tasks
 
@@ -452,9 +446,11 @@ class KernelExecutor(Executor):
                 if outcome is None:
                     self.policy.forget(task.task_id)
                     continue
-                column, seconds = device_class_and_seconds(outcome, self.platform)
-                self._history.record(task.kind, column, task.size, seconds)
+                whole = device_class_and_seconds(outcome, self.platform)
+                if whole is not None:
+                    self._history.record(task.kind, whole[0], task.size, whole[1])
                 self.policy.observe(outcome)
+                self._training.step(self.policy, outcome.task_id)
             self.learning_seconds += time.perf_counter() - began
 
     # ---------------------------------------------------------------- shutdown

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,10 @@ def make_stream(
 
 
 def as_workload(
-    calls: Iterable[KernelCall], arrivals: Sequence[float] | None = None, ids: Sequence[int] | None = None
+    calls: Iterable[KernelCall],
+    arrivals: Sequence[float] | None = None,
+    ids: Sequence[int] | None = None,
+    divisible: Callable[[KernelCall], bool] | None = None,
 ) -> Workload:
     """Return the stream as a workload for the simulator.
 
@@ -102,12 +105,22 @@ def as_workload(
         Arrival times in seconds; all 0 if left out.
     ids : sequence of int, optional
         Task ids; counted from 0 if left out.
+    divisible : callable, optional
+        Tells which calls may be split; all if left out.
     """
     rows = list(calls)
     times = [0.0] * len(rows) if arrivals is None else arrivals
     task_ids = range(len(rows)) if ids is None else ids
     return Workload.from_tasks(
-        Task(task_id, float(call.size), call.intensity, call.memory, arrival_time=at, kind=call.kind)
+        Task(
+            task_id,
+            float(call.size),
+            call.intensity,
+            call.memory,
+            arrival_time=at,
+            kind=call.kind,
+            divisible=divisible is None or divisible(call),
+        )
         for task_id, call, at in zip(task_ids, rows, times, strict=True)
     )
 

@@ -154,7 +154,6 @@ class StreamExecution:
     joules: dict[str, float] = field(default_factory=dict)
     explored: int = 0
     learned_from: int = 0
-    overruled: int = 0
 
     @property
     def succeeded(self) -> list[ExecutionRecord]:
@@ -184,7 +183,6 @@ class StreamExecution:
             "joules": self.joules,
             "joules_per_task": {name: joules / count for name, joules in self.joules.items()},
             "explored": self.explored,
-            "overruled": self.overruled,
             "learned_from": self.learned_from,
             "on": _devices(self.records),
             **(ratios(self, choices) if choices is not None else {}),
@@ -297,16 +295,15 @@ def run_stream(
     records = sorted(executor.records, key=lambda record: record.task_id)
     share_energy(records, joules.get("gpu"))
     return StreamExecution(
-        name or str(getattr(executor.policy, "spec", type(executor.policy).__name__)),
+        name or type(executor.policy).__name__,
         mode,
         records,
         makespan,
         executor.decision_seconds - before[0],
         executor.learning_seconds - before[1],
         joules,
-        getattr(executor.policy, "explored", 0),
+        getattr(getattr(executor.policy, "times_", None), "trials", 0),
         len(learning),
-        getattr(executor.policy, "overruled", 0),
     )
 
 

@@ -20,7 +20,6 @@ from ..profiling.calibration import Calibration
 from .accelerators import CpuBackend, DeviceLostError
 from .device_pools import DevicePool
 from .kernel_executor import KernelExecutor
-from .kernel_policy import LEARNING_TASKS
 from .submission import KernelCall, Variants
 from .task_parts import RunPart, TaskPart, run_task
 
@@ -179,7 +178,7 @@ class RayExecutor(KernelExecutor):
         As for `KernelExecutor`.
     address : str, optional
         HOST:PORT, ``auto``, or None to start a cluster on this machine.
-    calibration, explore, timeout, seed
+    calibration, timeout, seed
         As for `KernelExecutor`.
     """
 
@@ -189,7 +188,6 @@ class RayExecutor(KernelExecutor):
         *,
         address: str | None = None,
         calibration: Calibration | None = None,
-        explore: int = LEARNING_TASKS,
         timeout: float | None = None,
         seed: int = 0,
     ) -> None:
@@ -202,7 +200,6 @@ class RayExecutor(KernelExecutor):
             pools=[device.pool for device in devices],
             calibration=calibration,
             split=False,
-            explore=explore,
             timeout=timeout,
             seed=seed,
             backend=lambda pool: self.backends[pool.name],

@@ -26,8 +26,8 @@ from ..physics import TablePhysics
 from ..profiling.calibration import Calibration
 from ..profiling.machine_info import THREAD_POOL
 from .contention_profile import ContentionCalibration, ContentionSurvey, QueuedPart, finish_times
+from .executor_scheduler import executor_scheduler
 from .kernel_executor import KernelExecutor
-from .kernel_policy import KernelPolicy
 from .kernel_stream import as_workload
 from .kernel_stream_execution import Progress, StreamExecution, no_progress, run_stream
 from .submission import ExecutionRecord, KernelCall
@@ -74,7 +74,7 @@ def simulate(
     """
     arrivals = [record.submitted for record in records]
     platform = executor.platform
-    policy = KernelPolicy(spec, splits=executor.splits)
+    policy = executor_scheduler(spec)
     ids = [record.task_id for record in records]
     before = list(learning) if policy.learns else []
     begin = _SPACING * len(before)
@@ -83,6 +83,7 @@ def simulate(
         [*before, *calls],
         [*moments, *(begin + (arrival - min(arrivals)) for arrival in arrivals)],
         [*range(max(ids) + 1, max(ids) + 1 + len(before)), *ids],
+        executor.can_divide,
     )
     outcomes = Cluster(platform, calibration.physics).run(workload, policy).outcomes
     alone, together = (one.physics.times(workload, platform) for one in (expected.alone, expected.together))

@@ -52,11 +52,12 @@ from ..learning.duration.compiled_placement import (
     compiled_greedy_choice,
 )
 from ..learning.duration.drift import DETECTORS
-from ..learning.duration.duration_files import DurationSnapshot, load_prior
+from ..learning.duration.duration_files import DurationSnapshot, load_prior, measured_prior
 from ..learning.duration.features import FEATURE_NAMES
 from ..learning.duration.fitting import Pretrained, observed, tasks_as_workload
 from ..learning.duration.hierarchical_learner import HierarchicalLearner
 from ..learning.duration.late_learner import LateLearner
+from ..learning.duration.learner_state import MEASURED_FIT, MEASURED_LIMITS
 from ..learning.duration.online_duration_model import (
     LearningEvent,
     ModelVersion,
@@ -116,6 +117,10 @@ class HybridML(Online):
         predictions of such a model if both are given.
     guard
         Whether a simpler rule decides while it leads.
+    measured
+        Whether tasks are kernels that are measured on a real machine; an executor sets it. Outcomes of about the
+        same size then correct the regression, which forgives disturbed runs, and devices are tried boldly during
+        the first tasks of a kind. The forest ignores it.
     binding
         ``"early"`` (a task is placed when it arrives). In a specification also ``"late"``: `LateHybridML`, where
         tasks wait in one queue and are placed when they start, as in `late_binding`; for the regression.
@@ -139,6 +144,7 @@ class HybridML(Online):
         model: str | Path | None = "default",
         durations: str | None = None,
         guard: bool = True,
+        measured: bool = False,
         binding: str = "early",
         boost: float = BOOST,
         deferred: float = DEFERRED,
@@ -157,7 +163,7 @@ class HybridML(Online):
             raise UnknownNameError("durations", durations, _DURATIONS)
         if durations == "hierarchical":
             self._refuse_forest_options(target, feedback, drift)
-        self.durations, self.guard = durations, guard
+        self.durations, self.guard, self.measured = durations, guard, measured
         self.target, self.feedback, self.prices, self.learn = target, feedback, prices, learn
         self.retrain_interval, self.drift, self.model = retrain_interval, drift, model
         OnlineDurationModel(
@@ -246,12 +252,13 @@ class HybridML(Online):
         prior, refused = None, None
         if self.model == "default":
             try:
-                prior = load_prior()
+                prior = measured_prior(setting.platform) if self.measured else load_prior()
             except ModelFileError as error:
                 refused = str(error)
         learner = HierarchicalLearner(
-            self.prices, guard=self.guard, prior=prior, refresh=self.retrain_interval, learn=self.learn
-        )
+            self.prices, MEASURED_LIMITS if self.measured else None, guard=self.guard, prior=prior,
+            refresh=self.retrain_interval, learn=self.learn, local=MEASURED_FIT if self.measured else None,
+        )  # fmt: skip
         learner.start(setting)
         self.events_ = learner.events_
         if refused is not None:

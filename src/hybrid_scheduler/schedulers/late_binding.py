@@ -30,7 +30,7 @@ from ..cluster.arrival_loop import (
     outcome_columns,
     place_row,
 )
-from ..compiled import PRICE_COEFFICIENTS, best_placement, column_prices, compiled, device_table, entry
+from ..compiled import PRICE_COEFFICIENTS, best_placement, column_prices, compiled, device_table, entry, loop_entry
 from ..compiled.device_prices import set_prices, window_prices
 from ..compiled.fast_rule import DEVICE_TABLE
 from ..compiled.late_binding import (
@@ -49,7 +49,7 @@ from ..compiled.late_binding import (
     queue_rule,
     reserve,
 )
-from ..compiled.row_heap import ROW_HEAP, empty_heap, push_row
+from ..compiled.row_heap import WAITING_ROWS, empty_queue, push_row, skip_row, waiting_rows
 from ..core import (
     Decision,
     Floats,
@@ -90,7 +90,7 @@ _WAITING_IN_GRAPH, _BIND_AHEAD = 0.5, 8.0
 #: Fee of a split that no task pays.
 _NEVER = 1e300
 _LOOP = types.void(
-    QUEUE_RULE, DEVICE_TABLE, ROW_HEAP, ROW_HEAP, _VECTOR, _VECTOR,  # the rule, waiting and skipped, work, clock
+    QUEUE_RULE, DEVICE_TABLE, WAITING_ROWS, _VECTOR, _VECTOR, _VECTOR,  # the rule, queue, work, clock, planned
     types.int64, types.int64, types.float64[:, :, ::1],  # the rows, durations that the scheduler knows
     *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
 )  # fmt: skip
@@ -144,9 +144,9 @@ def _plan_in_graph(  # type: ignore[no-untyped-def]
     return device, share, False
 
 
-@entry
+@loop_entry
 def _queue_loop(  # type: ignore[no-untyped-def]
-    rule, rule_devices, queue, skipped, work, clock, begin, end, known_times,
+    rule, rule_devices, queue, work, clock, planned, begin, end, known_times,
     task_id, size, intensity, memory, arrival, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
@@ -154,17 +154,17 @@ def _queue_loop(  # type: ignore[no-untyped-def]
     """Run until the rows begin..end have arrived; after the workload's last row, until the queue is empty."""
     now, row = clock[0], begin
     last = end == len(task_id)
-    planned = np.empty(len(free_at))
-    while row < end or (last and queue.length[0] > 0):
-        now = next_event(now, arrival[row] if row < end else np.inf, queue.length[0], free_at)
+    while row < end or (last and waiting_rows(queue) > 0):
+        now = next_event(now, arrival[row] if row < end else np.inf, waiting_rows(queue), free_at)
         while row < end and arrival[row] <= now:
             key, work[row] = admit(rule, arrival[row], known_times[row], rule_devices)
-            push_row(queue, key, row)
+            push_row(queue.heap, key, row)
             row += 1
-        planned[:] = free_at
+        for d in range(len(planned)):
+            planned[d] = free_at[d]
         behind = rule.waiting[0]
         while True:
-            key, i = next_waiting(rule, now, queue, skipped, arrival, work, planned)
+            key, i = next_waiting(rule, now, queue, arrival, work, planned)
             if i < 0:
                 break
             behind -= work[i]
@@ -173,7 +173,7 @@ def _queue_loop(  # type: ignore[no-untyped-def]
             )
             if not starts:
                 reserve(now, device, share, known_times[i], planned, rule_devices)
-                push_row(skipped, key, i)
+                skip_row(queue, key, i)
                 continue
             rule.waiting[0] -= work[i]
             place_row(
@@ -182,7 +182,7 @@ def _queue_loop(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             for d in range(len(planned)):
                 planned[d] = max(planned[d], free_at[d])
-        end_look(rule, queue, skipped)
+        end_look(rule, queue)
     clock[0] = now
 
 
@@ -292,10 +292,11 @@ class LateBinding(QueuePlanner):
             assert self.setting.times is not None
             count = len(workload)
             self._known_times = np.ascontiguousarray(self.setting.times.table(workload))
-            self._queue, self._skipped = empty_heap(count), empty_heap(min(count, LOOK_AHEAD))
+            self._queue = empty_queue(count, LOOK_AHEAD)
             self._work, self._clock = np.zeros(count), np.array([-math.inf])
+            self._planned = np.zeros(len(arrays.free_at))
         compiled(_queue_loop, _LOOP)(
-            self.rule, self.devices, self._queue, self._skipped, self._work, self._clock, begin, end,
+            self.rule, self.devices, self._queue, self._work, self._clock, self._planned, begin, end,
             self._known_times,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.divisible, table, *arrays,

@@ -61,8 +61,9 @@ from ..learning.dqn.double_dqn import DQN, DQNSettings
 from ..learning.dqn.model_file import AgentModel, load_model, save_model
 from ..learning.dqn.online_experience import OnlineExperience, Step
 from ..learning.dqn.training import train_agent
-from ..learning.duration.duration_files import load_prior
+from ..learning.duration.duration_files import load_prior, measured_prior
 from ..learning.duration.hierarchical_learner import HierarchicalLearner, device_kinds_of
+from ..learning.duration.learner_state import MEASURED_FIT, MEASURED_LIMITS
 from ..learning.duration.online_duration_model import (
     LearningEvent,
     ModelVersion,
@@ -129,6 +130,8 @@ class RLAgent(Online):
         ``"hierarchical"`` (a regression that needs no shipped model and knows task kinds, with a guard that lets
         the network decide only while it leads) or ``"forest"`` (the network always decides). By default the
         regression; the forest for the published state or actions, and for a ``.pth`` file of an earlier version.
+    measured
+        Whether tasks are kernels that are measured on a real machine; see `HybridML`.
     """
 
     times_: OnlineDurationModel | HierarchicalLearner
@@ -143,6 +146,7 @@ class RLAgent(Online):
         energy_weight: float | str = 0.0,
         model: str | Path | None = "default",
         durations: str | None = None,
+        measured: bool = False,
     ) -> None:
         if state not in ("queue", "task"):
             raise UnknownNameError("state", state, ("queue", "task"))
@@ -165,6 +169,7 @@ class RLAgent(Online):
                 raise InvalidInputError(name, "a number in [0, 1]", value)
         self.state_kind, self.actions, self.replay, self.learn = state, actions, replay, learn
         self.epsilon, self.energy_weight, self.model, self.durations = epsilon, energy_weight, model, durations
+        self.measured = measured
         self._trained: AgentModel | None = None
 
     # ---------------------------------------------------------------- models
@@ -450,10 +455,11 @@ class RLAgent(Online):
         prior, refused = None, None
         if self.model is not None:
             try:
-                prior = load_prior()
+                prior = measured_prior(platform) if self.measured else load_prior()
             except ModelFileError as error:
                 refused = str(error)
-        self.times_ = self.safe_ = HierarchicalLearner(prior=prior)
+        limits, local = (MEASURED_LIMITS, MEASURED_FIT) if self.measured else (None, None)
+        self.times_ = self.safe_ = HierarchicalLearner(not self.measured, limits, prior=prior, local=local)
         self.safe_.start(setting)
         self.events_ = self.safe_.events_
         if refused is not None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import Floats
+from ...core import Floats, Platform
 from ...core.atomic_files import write_atomically
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
 from .learner_state import FEATURES, MOST_KINDS, DurationPrior
@@ -102,6 +102,15 @@ def load_prior(path: Path = SHIPPED_PRIOR) -> DurationPrior:
         return _load_prior(path, path.stat().st_mtime_ns)
     except OSError as error:
         raise ModelFileError(path, f"cannot be read: {error.strerror}") from error
+
+
+def measured_prior(platform: Platform) -> DurationPrior | None:
+    """Return the shipped prior for measured kernels; None if a device is of a kind that it does not know.
+
+    Pools of threads on one CPU are such a kind: they are nothing like the devices that the prior was learned on.
+    """
+    prior = load_prior()
+    return prior if all(device.kind in prior.device_kinds for device in platform.classes) else None
 
 
 @lru_cache(maxsize=4)

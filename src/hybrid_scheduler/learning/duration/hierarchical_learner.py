@@ -49,6 +49,7 @@ from .learned_placement import (
     CPU_SIDE,
     SAFE,
     restart_clock,
+    set_caution,
     set_objective,
 )
 from .learner_loop import (
@@ -72,6 +73,7 @@ from .learner_state import (
     SCORED,
     DurationPrior,
     Limits,
+    LocalFit,
     ModelState,
     PlacementState,
     doubt,
@@ -117,6 +119,8 @@ class HierarchicalLearner(Online):
         Finished parts between two versions.
     learn
         Whether the model learns from outcomes.
+    local
+        How outcomes of about the same size correct the regression.
     """
 
     def __init__(
@@ -128,11 +132,17 @@ class HierarchicalLearner(Online):
         prior: DurationPrior | None = None,
         refresh: int = 50,
         learn: bool = True,
+        local: LocalFit | None = None,
     ) -> None:
         self.prices, self.limits, self.guard, self.prior = prices, limits or Limits(), guard, prior
-        self.refresh, self.learn = refresh, learn
+        self.refresh, self.learn, self.local = refresh, learn, local
         if not learn:
             self.limits = self.limits._replace(trials=0.0)  # nothing is learned from them
+
+    def limit_caution(self, variance: float) -> None:
+        """Let no larger variance of log seconds make an uncertain duration longer, from now on."""
+        self.limits = self.limits._replace(caution=min(self.limits.caution, variance))
+        set_caution(self.placement, self.limits.caution)
 
     def start(self, setting: Setting) -> None:
         """Forget everything; see `Scheduler.start`."""
@@ -141,7 +151,7 @@ class HierarchicalLearner(Online):
         self.devices = device_table(platform, platform.class_of)
         #: Number of each task kind in the model; kinds that come after all places were taken have none.
         self.kinds: dict[str, int] = {}
-        self.model: ModelState = new_state(platform, prior=self.prior)
+        self.model: ModelState = new_state(platform, prior=self.prior, local=self.local)
         self.placement: PlacementState = new_placement(platform, prices=self.prices, limits=self.limits)
         self.record: ShadowRecord = new_record(2 if self.guard else 0, platform.class_of, platform.cpu_of)
         #: Events since the start; readers may clear the list.
@@ -191,6 +201,11 @@ class HierarchicalLearner(Online):
     def seen(self) -> int:
         """Number of finished parts that the model has learned from."""
         return int(self.model.outcomes[0])
+
+    @property
+    def trials(self) -> int:
+        """Number of trials of unknown devices so far."""
+        return self.placement.trials
 
     @property
     def fallen_back(self) -> bool:
@@ -320,7 +335,7 @@ class HierarchicalLearner(Online):
         old = self.model
         if np.minimum(old.recent_count, old.recent.shape[1]).sum() < LEAST_SAMPLES:
             return False
-        self.model = new_state(self.setting.platform, kind_capacity(old), self.prior)
+        self.model = new_state(self.setting.platform, kind_capacity(old), self.prior, self.local)
         self.model.layout[:] = old.layout
         self.model.fixed[:] = old.fixed
         compiled_entry(relearn_recent)(self.model, old.recent, old.recent_count)
@@ -518,7 +533,7 @@ class HierarchicalLearner(Online):
             raise ModelFileError(path, f"was learned on a machine with other classes of device: {devices}")
         platform, capacity = self.setting.platform, max(len(found.kinds), 1)
         prior = load_prior() if found.informed else None
-        model = new_state(platform, capacity, prior)
+        model = new_state(platform, capacity, prior, self.local)
         placement = new_placement(platform, prices=self.prices, limits=self.limits)
         placement = with_more_kinds(placement, capacity)
         record = new_record(2 if self.guard else 0, platform.class_of, platform.cpu_of)

@@ -7,9 +7,12 @@ for its class, and the same three again for the task's kind. Every block has a G
 A new task kind therefore starts from the average over kinds, and a new class from that over its kind of device.
 
 Where durations jump, as with caches, the mean residual of nearby tasks of the same kind corrects the linear law, if
-that has reduced the error so far. A share s of a task takes ``fixed + s * (whole - fixed)`` seconds; ``fixed`` is
-learned per class from split tasks. The noise level is learned per class. A cumulative sum per class detects abrupt
-changes and widens its posterior.
+that has reduced the error so far. On a real machine runs are also disturbed, which makes them longer. There the
+lower level of the residuals nearby corrects the law, and far from every measured size a duration is uncertain
+(`LocalFit`).
+
+A share s of a task takes ``fixed + s * (whole - fixed)`` seconds; ``fixed`` is learned per class from split tasks.
+The noise level is learned per class. A cumulative sum per class detects abrupt changes and widens its posterior.
 
 A mean per class and task kind, corrected for size alone, is kept beside the regression, with the errors of both. It
 is the estimate of last resort: `trusted_log_seconds` returns it for a class where it errs less.
@@ -27,6 +30,7 @@ import numpy as np
 from ...compiled import inner
 from .learner_state import (
     ABSOLUTE,
+    BEYOND,
     BLOCKS,
     CLASS_MEAN,
     DOWN,
@@ -38,6 +42,7 @@ from .learner_state import (
     KINDS,
     LAW_ERROR,
     LAW_SCORED,
+    LAW_WORTH,
     LOG_MEMORY,
     LOG_SECONDS,
     LOG_SIZE,
@@ -45,10 +50,13 @@ from .learner_state import (
     LOGS,
     MEAN_ERROR,
     MEMORY,
+    MISFIT,
     NARROW_ERROR,
     NOISE,
     NOISE_WEIGHT,
+    OUTLIER,
     PER_KIND,
+    REACH,
     RECENT,
     RESIDUAL,
     SCORED,
@@ -72,6 +80,8 @@ _NOISE_FLOOR, _NOISE_CEILING = 1e-4, 1.0
 _PAYS, _LEAST_SCORED = 0.85, 10.0
 #: Change detection: limit of one standardised error, slack, and alarm level.
 _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
+#: The limit for measured kernels, where two disturbed runs in a row reveal no change: six outcomes do.
+_CAP_MEASURED = 2.5
 #: Fewest predictions for an R².
 _LEAST_FOR_R2 = 10
 #: Standard deviations to which the effect of one outcome is limited.
@@ -209,6 +219,42 @@ def _corrections(state, c, kind, log_size, intensity, log_memory):  # type: igno
 
 
 @inner
+def _local_correction(state, c, kind, log_size, intensity, variance):  # type: ignore[no-untyped-def]
+    """Return the level of the residuals of the kind nearby, shrunk towards 0, and the variance left of the law's.
+
+    Disturbances make runs longer, never shorter. So the level starts at the smallest residual, and what lies far
+    above it counts little. Variance grows with the distance to the nearest outcome: there the law extrapolates.
+    """
+    local, recent = state.local, state.recent[c]
+    level, nearest, total, weighted = np.inf, np.inf, 0.0, 0.0
+    count = min(state.recent_count[c], RECENT) if kind >= 0 else 0  # kinds without a number are not alike
+    for sweep in range(4):
+        total, weighted = 0.0, 0.0
+        for r in range(count):
+            if recent[r, KIND] == kind:
+                distance = abs(recent[r, LOG_SIZE] - log_size)
+                nearest = min(nearest, distance)
+                near = max(0.0, 1.0 - distance / local[REACH])
+                near *= max(0.0, 1.0 - 3.0 * abs(recent[r, INTENSITY] - intensity))
+                if near > 0.0:
+                    residual = recent[r, RESIDUAL]
+                    if sweep == 0:
+                        level = min(level, residual)
+                    near /= 1.0 + (max(0.0, residual - level) / local[OUTLIER]) ** 2
+                    total += near
+                    weighted += near * residual
+        if total == 0.0:
+            break
+        if sweep > 0:
+            level = weighted / total
+    law = local[LAW_WORTH]
+    variance = (variance + local[MISFIT] ** 2) * law / (total + law)
+    if nearest < np.inf:
+        variance += (local[BEYOND] * nearest) ** 2
+    return weighted / (total + law), variance
+
+
+@inner
 def _error_column(state, c):  # type: ignore[no-untyped-def]
     """Return the column of `stats` with the error of the law or of the correction that is used now."""
     best, least = LAW_ERROR, _PAYS * state.stats[c, LAW_ERROR]
@@ -246,6 +292,9 @@ def predict(state, features, c, kind, log_size, intensity, memory):  # type: ign
     variance = _variance(state, every)
     variance = _calibrated(state, variance)
     mean = math.log(seconds)
+    if state.local[MISFIT] > 0.0:
+        level, variance = _local_correction(state, c, kind, log_size, intensity, variance)
+        return mean + level, variance
     column = _error_column(state, c)
     if column != LAW_ERROR:
         narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
@@ -381,7 +430,8 @@ def _score(state, c, error, correction, narrow, wide, variance):  # type: ignore
     stats[LAW_SCORED] += 1.0
     if stats[LAW_SCORED] <= _LEAST_SCORED:
         return False
-    x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -_CAP), _CAP)
+    cap = _CAP_MEASURED if state.local[MISFIT] > 0.0 else _CAP
+    x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -cap), cap)
     stats[UP] = max(0.0, stats[UP] + x - _SLACK)
     stats[DOWN] = max(0.0, stats[DOWN] - x - _SLACK)
     return max(stats[UP], stats[DOWN]) > _ALARM
@@ -489,11 +539,17 @@ def learn_part(  # type: ignore[no-untyped-def]
     if share < 0.95 and kind >= 0 and state.observed[c, kind] >= 5.0:
         _learn_fixed(state, c, share, seconds, predicted, variance + noise)
 
-    narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
-    used = _error_column(state, c)
-    correction = narrow if used == NARROW_ERROR else wide if used == WIDE_ERROR else 0.0
+    spread, local = 0.0, state.local[MISFIT] > 0.0
+    if local:
+        correction, left = _local_correction(state, c, kind, log_size, intensity, variance)
+        spread = left - variance
+        narrow, wide = correction, correction
+    else:
+        narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
+        used = _error_column(state, c)
+        correction = narrow if used == NARROW_ERROR else wide if used == WIDE_ERROR else 0.0
     error = math.log(whole / predicted)
-    _calibrate(state, error - correction, variance, noise + unsure)
+    _calibrate(state, error - correction, variance, noise + unsure + spread)
     _score_prediction(state, c, kind, log_size, math.log(whole), error - correction)
     changed = _score(state, c, error, correction, narrow, wide, variance)
     row = state.recent[c, state.recent_count[c] % RECENT]
@@ -522,6 +578,6 @@ def learn_part(  # type: ignore[no-untyped-def]
     count = state.recent_count[c]
     seconds_now = predicted_seconds(state, features, c, kind, memory)
     state.recent[c, (count - 1) % RECENT, RESIDUAL] = math.log(whole) - math.log(seconds_now)
-    if count % _RENEW == 0 or (count < 64 and count % 8 == 0):
+    if count % _RENEW == 0 or (count < 64 and count % 8 == 0) or (local and (count < 128 or count % 8 == 0)):
         _renew_residuals(state, c)
     return changed

@@ -78,6 +78,7 @@ _LARGEST_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _NEVER = 1e30
 _UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE = range(11)
+_KIND_TASKS = 11
 
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
@@ -85,6 +86,11 @@ def set_objective(placement: PlacementState, weight: float, per_device: Floats, 
     placement.params[WEIGHT] = weight
     placement.params[PRICES + class_of] = per_device
     placement.limits[_LATENCY] = np.inf  # energy or cost may justify any delay
+
+
+def set_caution(placement: PlacementState, variance: float) -> None:
+    """Set the largest variance of log seconds that makes an uncertain duration longer."""
+    placement.limits[_CAUTION] = variance
 
 
 def restart_clock(placement: PlacementState, now: float) -> bool:
@@ -120,7 +126,7 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
             placement.value[c] += accelerator[r] / seconds[c] / filled
     # A few tasks of roughly known durations say little about it: at first a second is worth the same on every side.
     believed = min(1.1 * placement.numbers[TASKS] / (placement.numbers[TASKS] + _FEW_TASKS), 1.0)
-    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators) ** believed
+    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** believed
     placement.numbers[TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
 
 
@@ -216,12 +222,15 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
 @inner
 def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
     """Return whether the duration of a kind on a class is unknown, no outcome is awaited, and few were seen."""
-    unknown = placement.deviation[c] > placement.limits[_UNKNOWN]
-    return unknown and placement.pending[c, kind] == 0 and state.observed[c, kind] < placement.limits[_TRIALS]
+    limits = placement.limits
+    if placement.deviation[c] <= limits[_UNKNOWN] or placement.pending[c, kind] > 0:
+        return False
+    outcomes = state.observed[:, kind]
+    return outcomes[c] < limits[_TRIALS] and outcomes.sum() < limits[_KIND_TASKS]
 
 
 @inner
-def _note_latency(placement, latency):  # type: ignore[no-untyped-def]
+def note_latency(placement, latency):  # type: ignore[no-untyped-def]
     """Add a task's predicted latency and shortest duration to what limits trials."""
     numbers = placement.numbers
     numbers[SPENT] += latency
@@ -232,7 +241,7 @@ def _note_latency(placement, latency):  # type: ignore[no-untyped-def]
 @inner
 def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
-    _note_latency(placement, latency)
+    note_latency(placement, latency)
     return _device_to_try(state, placement, now, memory, kind, latency, free_at, devices)
 
 
@@ -269,7 +278,7 @@ def _device_to_try(state, placement, now, memory, kind, latency, free_at, device
 
 
 @inner
-def _with_probe(state, placement, now, memory, kind, device, share, free_at, devices):  # type: ignore[no-untyped-def]
+def with_probe(state, placement, now, memory, kind, device, share, free_at, devices):  # type: ignore[no-untyped-def]
     """Return (device, share) with a small part of a whole task on the other side, if its duration there is unknown.
 
     Where a whole task may not be tried, a part still tells much and risks little: at two standard deviations it
@@ -492,8 +501,8 @@ def choose(  # type: ignore[no-untyped-def]
             if guard.numbers[ACTIVE] == SAFE:
                 device, share = safe_placement(placement, now, memory, divisible, starts, devices)
         if divisible and (share == 1.0 or share == 0.0):
-            device, share = _with_probe(state, placement, now, memory, kind, device, share, starts, devices)
-        _note_latency(placement, latency)
+            device, share = with_probe(state, placement, now, memory, kind, device, share, starts, devices)
+        note_latency(placement, latency)
         if not 0.0 < share < 1.0:
             trial = _device_to_try(state, placement, now, memory, kind, latency, starts, devices)
             if trial >= 0 and trial != device:

@@ -38,6 +38,8 @@ SCORED, ABSOLUTE, SQUARED, LOGS, LOG_SQUARES = range(5)
 # Columns of `recent`: log size, intensity, MB, the feature of log memory, task kind, log seconds of the whole task,
 # residual.
 LOG_SIZE, INTENSITY, MEMORY, LOG_MEMORY, KIND, LOG_SECONDS, RESIDUAL = range(7)
+# Entries of `local`, the numbers of `LocalFit`.
+MISFIT, REACH, LAW_WORTH, OUTLIER, BEYOND = range(5)
 # Prior of the weights by level: means, and standard deviations around them.
 #                     1     u    i     m     u²    i²   log
 _MEAN = np.array([-2.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -83,6 +85,7 @@ class ModelState(NamedTuple):
     errors: Floats  # recent mean absolute log error of predictions, by class and task kind
     scores: Floats
     calibration: Floats  # squared standardised errors of uncertain predictions: sum, and number
+    local: Floats  # the numbers of `LocalFit`
     coordinate: Ints  # scratch: coordinates of the last features
     value: Floats  # scratch: their values
     gain: Floats  # scratch
@@ -90,7 +93,7 @@ class ModelState(NamedTuple):
 
 _V, _M, _C, _I = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[::1]
 STATE = types.NamedTuple(
-    (_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _M, _V, _V, _I, _V, _V), ModelState
+    (_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _M, _V, _V, _V, _I, _V, _V), ModelState
 )
 
 
@@ -106,7 +109,31 @@ class DurationPrior(NamedTuple):
     transfer: Floats  # mean, deviation
 
 
-def new_state(platform: Platform, kinds: int = 1, prior: DurationPrior | None = None) -> ModelState:
+class LocalFit(NamedTuple):
+    """Correction of the law by outcomes of about the same size, which forgives disturbed runs."""
+
+    #: Standard deviation of log seconds around the law where nothing near was measured; 0 for no such correction.
+    misfit: float = 0.0
+    #: Difference of log sizes from which two outcomes say nothing about each other.
+    reach: float = 1.0
+    #: Number of outcomes that the law is worth.
+    law: float = 0.25
+    #: Log seconds above the level nearby at which an outcome counts half, because something may have disturbed it.
+    outlier: float = 0.35
+    #: Standard deviation of log seconds, per unit of log size between a task and the nearest outcome.
+    beyond: float = 1.0
+
+
+#: The correction for kernels that are measured on a real machine.
+MEASURED_FIT = LocalFit(misfit=0.3)
+
+
+def new_state(
+    platform: Platform,
+    kinds: int = 1,
+    prior: DurationPrior | None = None,
+    local: LocalFit | None = None,
+) -> ModelState:
     """Return a model that has seen nothing.
 
     Parameters
@@ -117,6 +144,8 @@ def new_state(platform: Platform, kinds: int = 1, prior: DurationPrior | None = 
         Number of task kinds to make space for.
     prior
         Weights learned on other machines.
+    local
+        Correction by outcomes of about the same size; none if left out.
     """
     classes = platform.classes
     names = list(dict.fromkeys(device.kind for device in classes))
@@ -181,6 +210,7 @@ def new_state(platform: Platform, kinds: int = 1, prior: DurationPrior | None = 
         errors=np.zeros((len(classes), kinds + 1)),
         scores=np.zeros(5),
         calibration=np.zeros(2),
+        local=np.array(local or LocalFit(), np.float64),
         coordinate=np.zeros(most_features, np.int64),
         value=np.zeros(most_features),
         gain=np.zeros(size),
@@ -193,7 +223,8 @@ def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: Duratio
     size = len(state.weights)
     wider.weights[:size] = state.weights
     wider.covariance[:size, :size] = state.covariance
-    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores", "calibration"):
+    same = ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores", "calibration", "local")
+    for name in same:
         getattr(wider, name)[:] = getattr(state, name)
     for name in ("observed", "means", "errors"):
         old = getattr(state, name)
@@ -301,6 +332,17 @@ class Limits(NamedTuple):
     risk: float = 0.02
     #: Smallest share of a task that is worth a probe on a device of unknown duration.
     probe: float = 0.01
+    #: Outcomes of a task kind, on all classes, after which none is tried.
+    kind_tasks: float = math.inf
+
+
+#: Bold trials, for kernels on a real machine: a trial delays only its caller, and what it tells is used for long.
+#: They may double the time that is spent, and end after the first tasks of a kind. Whole tasks are tried: a small
+#: part pays for its start, which says little about the whole. Splits need durations that are known well.
+MEASURED_LIMITS = Limits(
+    unknown=0.12, trials=math.inf, harm=1.0, credit=100.0, caution=1.0, longest=math.inf, rough=0.4, probe=1.0,
+    kind_tasks=25.0,
+)  # fmt: skip
 
 
 # params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
