@@ -24,7 +24,7 @@ from .device_pools import DevicePool
 from .task_function import is_tensor
 
 #: Smaller arrays are copied to the GPU as they are: another stream and threads that fill buffers take longer.
-_STAGED_FROM = 4 * 2**20
+_STAGED_FROM = 6 * 2**20
 #: Results of fewer bytes are copied to ordinary memory.
 _SMALL = 64 * 1024
 _CHUNK = 8 * 2**20
@@ -83,8 +83,11 @@ class AcceleratorBackend(Protocol):
     def release(self, array: Any, event: Any) -> None:
         """Free a copy that is no longer needed."""
 
-    def mark(self) -> Any:
-        """Return an event that happens when everything started so far has ended; None if it has."""
+    def mark(self, *, timed: bool = True) -> Any:
+        """Return an event that happens when everything started so far has ended; None if it has.
+
+        An event that is not timed costs less, and `seconds` cannot be asked about it.
+        """
 
     def is_complete(self, event: Any) -> bool:
         """Return whether an event has happened."""
@@ -232,14 +235,14 @@ class TorchAccelerator:
 
     # ---------------------------------------------------------------- running
 
-    def mark(self) -> Any:
+    def mark(self, *, timed: bool = True) -> Any:
         """Return an event on the compute stream."""
         if not self._cuda:
             return None
         if self._uploading:  # what is started from now on waits for the copies
             self._compute.wait_stream(self._copies)
             self._uploading = False
-        event = self._event(enable_timing=True)
+        event = self._event(timed)
         event.record(self._compute)
         return event
 
@@ -318,7 +321,7 @@ class CpuBackend:
     def release(self, array: Any, event: Any) -> None:
         """Do nothing: there is no copy."""
 
-    def mark(self) -> Any:
+    def mark(self, *, timed: bool = True) -> Any:
         """Return None: everything that was started has ended."""
 
     def is_complete(self, event: Any) -> bool:
