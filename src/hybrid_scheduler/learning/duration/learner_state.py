@@ -334,8 +334,8 @@ class Limits(NamedTuple):
     probe: float = 0.01
     #: Outcomes of a task kind, on all classes, after which no class is tried that ran it twice.
     kind_tasks: float = math.inf
-    #: Standard deviations by which a class that has not run a kind may be faster than predicted, in the estimate that
-    #: decides on a trial.
+    #: Standard deviations by which a class that has not run a kind may be faster than predicted, in the estimate
+    #: that decides on a trial.
     hope: float = 1.0
     #: Log seconds by which a class may be faster than predicted, in that estimate, if it ran one task of the kind:
     #: a first run may have been disturbed.
