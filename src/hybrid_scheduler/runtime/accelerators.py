@@ -24,8 +24,8 @@ from .device_pools import DevicePool
 from .task_function import is_tensor
 
 #: Smaller arrays are copied to the GPU as they are: another stream and threads that fill buffers take longer.
-_STAGED_FROM = 6 * 2**20
-#: Results of fewer bytes are copied to ordinary memory.
+_STAGED_FROM = 4 * 2**20
+#: Arrays of fewer bytes are copied to a GPU without waiting, and results to ordinary memory.
 _SMALL = 64 * 1024
 _CHUNK = 8 * 2**20
 _CHUNKS = 4
@@ -179,11 +179,13 @@ class TorchAccelerator:
         source = array if is_tensor(array) else torch.from_numpy(_with_positive_strides(array))
         if not self._cuda:
             return source.to(self.where)
-        if source.nbytes < _STAGED_FROM:
+        small = source.nbytes < _STAGED_FROM
+        if small and (source.nbytes <= _SMALL or self._compute.query()):
             with self._in_stream():
                 return source.to(self.where, non_blocking=True)
+        # A copy from ordinary memory waits for what runs in its stream, so that kernels need another one.
         with torch.cuda.stream(self._copies):
-            if source.is_pinned():
+            if small or source.is_pinned():
                 target = source.to(self.where, non_blocking=True)
             else:
                 target = torch.empty(source.shape, dtype=source.dtype, device=self.where)
