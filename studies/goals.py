@@ -12,8 +12,8 @@ Result: the goals of RESULTS.md.
 
 from __future__ import annotations
 
+import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MET, BARELY, MISSED, REPORTED = "yes", "by the mean; the interval crosses", "no", "reported"
 REFERENCE = "earliest_finish"
-_LOGS = Path("docs/results/h200/study")
+_DEVICE = Path("docs/results/h200")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +224,15 @@ def _services() -> list[Goal]:
     ]  # fmt: skip
 
 
-def device_runs(folder: Path = _LOGS) -> dict[str, Any]:
-    """Return the figures of every run on the H200, from the logs of all of them, as [least, mean, largest]."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("log*.txt")))
-    found: dict[str, Any] = {"logs": len(list(folder.glob("log*.txt")))}
-    for name in ("hybrid_ml", "rl_agent", "gpu_only", "cpu_only"):
-        pairs = re.findall(rf"\] {name}: ratio ([\d.]+), .*?choice_ratio ([\d.]+)", text)
-        table = np.array([[float(one) for one in pair] for pair in pairs])
-        found[name] = {"rounds": len(pairs), "total": _range(table[:, 0]), "choices": _range(table[:, 1])}
-    errors = [
-        100.0 * abs(float(one))
-        for one in re.findall(r"simulated_makespan_seconds [\d.]+, error (-?[\d.e-]+)", text)
-    ]
+def device_runs(folder: Path = _DEVICE) -> dict[str, Any]:
+    """Return the figures of every run on the H200, from the summaries of all of them, as [least, mean, largest]."""
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("study*/summary.json"))]
+    found: dict[str, Any] = {"runs": len(runs)}
+    for name in ("hybrid_ml", "rl_agent", "hybrid_ml split", "rl_agent split", "gpu_only", "cpu_only"):
+        rounds = [one for run in runs for one in run["executions"][name]["repeats"]]
+        table = np.array([[one["ratio"], one["choice_ratio"]] for one in rounds])
+        found[name] = {"rounds": len(rounds), "total": _range(table[:, 0]), "choices": _range(table[:, 1])}
+    errors = [100.0 * abs(one["error"]) for run in runs for one in run.get("comparisons", {}).values()]
     found["makespan_error_percent"] = {"streams": len(errors), "range": _range(np.array(errors))}
     return found
 
@@ -257,7 +254,7 @@ def _hardware() -> list[Goal]:
     mine, error = runs["hybrid_ml"], runs["makespan_error_percent"]
     return [
         goal("hybrid_ml: time of its choices / best choice per kernel, judged by the worst round", mine["choices"],
-             f"{mine['rounds']} rounds of {runs['logs']} runs", 1.10, 1.03),
+             f"{mine['rounds']} rounds of {runs['runs']} runs", 1.10, 1.03),
         goal("simulated against real makespan, %, judged by the worst stream", error["range"],
-             f"{error['streams']} streams of {runs['logs']} runs", 10.0, 3.0),
+             f"{error['streams']} streams of {runs['runs']} runs", 10.0, 3.0),
     ]  # fmt: skip
