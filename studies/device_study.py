@@ -58,6 +58,8 @@ LIMITS = {"sort": 2048}
 EVALUATION = 200
 #: Rounds of all schedulers, interleaved; learners start without a model each time.
 REPEATS = 5
+#: Seconds that are left for the comparison with the simulator, so that what was measured is written in time.
+COMPARISON = 150.0
 #: Numbers of a run that are printed, and those that are kept of every run.
 PRINTED = (
     "ratio", "ratio_geometric", "choice_ratio", "choice_ratio_geometric", "explored", "on",
@@ -95,8 +97,9 @@ class FixedSplit(Online):
 class Study:
     """One study with its executor, kernel streams and summary."""
 
-    def __init__(self, out: Path, budget: float, tiny: bool, seed: int) -> None:
+    def __init__(self, out: Path, budget: float, tiny: bool, seed: int, *, compares: bool = True) -> None:
         out.mkdir(parents=True, exist_ok=True)
+        self.reserve = COMPARISON if compares else 10.0
         self.out, self.budget, self.tiny, self.seed = out, budget, tiny, seed
         self.began = time.perf_counter()
         self.smallest, self.largest = (64, 256) if tiny else (64, 8192)
@@ -229,7 +232,11 @@ class Study:
         self._compile()
         measured: list[Choices] = []
         runs: dict[str, list[StreamExecution]] = {name: [] for name, _, _ in EXECUTED}
+        began = time.perf_counter()
         for turn in range(1 if self.tiny else REPEATS):
+            if turn and self.left() < self.reserve + 1.2 * (time.perf_counter() - began) / turn:
+                self.say("no time for another round")
+                break
             self.say(f"round {turn + 1}")
             self.executor.split = False
             measured.append(measure_choices(self.executor, self.evaluation, repeats=1))
@@ -427,7 +434,7 @@ def main() -> int:
     unknown = set(requested) - set(PARTS)
     if unknown:
         parser.error(f"parts are {', '.join(PARTS)}; not {', '.join(sorted(unknown))}")
-    study = Study(options.out, options.budget, options.tiny, options.seed)
+    study = Study(options.out, options.budget, options.tiny, options.seed, compares="compare" in requested)
     study.part("machine", study.machine)
     if set(requested) - {"profile"}:
         study.part("warm_up", study.warm)

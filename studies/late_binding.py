@@ -3,6 +3,7 @@
     python -m studies.late_binding                            all cases, 20 seeds, some minutes on one core
     python -m studies.late_binding --traces FOLDER            also windows of the Alibaba and Azure traces
     python -m studies.late_binding --tune                     search of the coefficients, half an hour on one core
+    python -m studies.late_binding --losses                   where learning costs most, and when; some minutes
 
 Result: docs/results/late_binding.txt and .json. Every case runs on paired seeds. `mean` and `p99` are ratios to
 `earliest_finish` on the same tasks, `÷ index` the same to `price_index`, `÷ bound` is the mean latency over
@@ -11,6 +12,10 @@ knows durations, and over `hybrid_ml`, which decides at arrival. ± is the 95 % 
 shows the mean and the tail for several boosts, and without deferral; "mean alone" is shortest priced work first,
 without deferral, and is compared with the bound seed by seed. Coefficients were tuned on seeds 2000 to 2011
 of these and other cases; the search below repeats that with the cases of `TUNING`.
+
+With `--losses` the result is docs/results/late_binding_losses.txt: the cases in which learned durations cost most,
+on 200 seeds from 2000 on. All ratios are to `late_binding`. `first` are the first 200 tasks, `later` the others.
+`control` is `late_binding` with another boost: the difference that a small change of the rule makes.
 """
 
 from __future__ import annotations
@@ -212,6 +217,43 @@ def tune(traces: Path | None, generations: int, population: int) -> Floats:
     return np.exp(best)
 
 
+# ------------------------------------------------------------------------------------------ losses
+
+#: Cases in which learned durations cost most, the tasks that are counted as first, and the boost of the control.
+LOSSES = ("noise 30 % at 0.9", "pareto at 0.9", "parts cost 40% at 0.9", "cliff at 0.9")
+_FIRST_TASKS, _CONTROL_BOOST, _LOSS_SEEDS = 200, 0.5, 200
+
+
+def losses(name: str, first: int, seeds: int) -> str:
+    """Return a line with the ratios of one case to `late_binding`, early and late in the run."""
+    case = next(case for case in study_cases(None) if case.name == name)
+    ratios = []
+    for seed in range(first, first + seeds):
+        cluster, workload = case.make(seed)
+        known, learned, control = (
+            cluster.run(workload, scheduler).outcomes.latency
+            for scheduler in (LateBinding(), create("hybrid_ml(binding=late)"), LateBinding(_CONTROL_BOOST))
+        )
+        parts = (slice(None), slice(_FIRST_TASKS), slice(_FIRST_TASKS, None))
+        ratios.append(
+            [learned[part].mean() / known[part].mean() for part in parts] + [control.mean() / known.mean()]
+        )
+    columns = np.array(ratios).T
+    cells = [_cell([float(column.mean()), float(t_half_width(column))]) for column in columns]
+    ranges = [f"{column.min():.2f} to {column.max():.2f}" for column in columns[[0, 3]]]
+    return f"{name:<24}" + "".join(f"{cell:>17}" for cell in (*cells, *ranges))
+
+
+def _write_losses() -> None:
+    names = ("all", "first", "later", "control", "range", "range of control")
+    lines = [f"{'case':<24}" + "".join(f"{name:>17}" for name in names)]
+    for name in LOSSES:
+        lines.append(losses(name, _TUNING_SEED, _LOSS_SEEDS))
+        print(lines[-1], flush=True)
+    text = "\n".join(["python -m studies.late_binding --losses", "", *lines, ""])
+    _OUT.with_name(_OUT.name + "_losses.txt").write_text(text, encoding="utf-8")
+
+
 def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     names = [case.name for case in study_cases(options.traces)]
     arguments = ([options.first] * len(names), [options.seeds] * len(names), [options.traces] * len(names))
@@ -231,12 +273,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cases that run at once")
     parser.add_argument("--out", type=Path, default=_OUT, help="files to write, without suffix")
     parser.add_argument("--tune", action="store_true", help="search the coefficients instead")
+    parser.add_argument("--losses", action="store_true", help="measure when learning costs most instead")
     parser.add_argument("--generations", type=int, default=60, help="of the search")
     options = parser.parse_args()
     if options.tune:
         best = tune(options.traces, options.generations, population=24)
         print("COEFFICIENTS =", tuple(round(float(number), 4) for number in best[:-1]))
         print("BOOST =", round(float(best[-1]), 3))
+        return
+    if options.losses:
+        _write_losses()
         return
     rows = []
     for row in _rows(options):

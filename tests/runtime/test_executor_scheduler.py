@@ -86,6 +86,16 @@ def test_device_that_was_slow_at_first_gets_the_kind_back(learner: Online) -> No
     assert chosen[-10:] == [1] * 10
 
 
+def test_device_whose_first_run_was_disturbed_is_found_to_be_the_better_one(learner: Online) -> None:
+    """Whatever the kind, the first run on the CPU takes twenty milliseconds; others a third of the GPU's one."""
+    kinds, chosen, disturbed = ("sort", "sum", "fft", "scan"), [], False
+    for i in range(120):
+        cpu = 3e-4 if disturbed else 2e-2
+        chosen.append(_run(learner, i, kinds[i % 4], 256.0 * 2 ** (i % 5), (cpu, 1e-3)))
+        disturbed = disturbed or chosen[-1] == 0
+    assert np.mean(chosen[60:]) <= 0.2
+
+
 @pytest.mark.parametrize(("spec", "most"), [("hybrid_ml", 1.10), ("rl_agent", 1.25)])
 def test_two_hundred_tasks_suffice_on_the_profiled_h200(spec: str, most: float) -> None:
     """In the simulator, with the measured machine's times, noise, and only what was executed to learn from."""

@@ -1,5 +1,6 @@
 """Calls that are started by the thread that submits them, and measurements on the CPU beside them."""
 
+import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -241,3 +242,40 @@ def test_a_larger_call_is_tried_where_small_ones_were_slower(fake: FakeAccelerat
         assert large.choice is not None
         assert (small.choice.space, large.choice.space) == (0, 1)
         assert "has not been measured here yet" in executor.explain(large)
+
+
+def test_threads_that_ask_while_tasks_end_are_all_told(executor: hs.HybridExecutor) -> None:
+    futures = [executor.submit(add, SOME, i) for i in range(_MOST_STARTED)]
+    told: list[int] = []
+
+    def ask(way: int) -> None:
+        for number, one in enumerate(futures):
+            if way == 0:
+                assert float(one.result()[0, 0]) == 1.0 + number
+            elif way == 1:
+                one.add_done_callback(lambda _, number=number: told.append(number))
+            else:
+                assert not wait([one], timeout=30.0).not_done
+
+    with ThreadPoolExecutor(6) as pool:
+        for asking in [pool.submit(ask, i % 3) for i in range(6)]:
+            asking.result(60.0)
+    assert sorted(told) == sorted([*range(_MOST_STARTED)] * 2)
+
+
+def test_ended_calls_leave_little_for_the_garbage_collector(executor: hs.HybridExecutor) -> None:
+    data, calls = executor.put(SOME), 300
+
+    def run() -> int:
+        for one in [executor.submit(add, data, data) for _ in range(calls)]:
+            one.result()
+        for _ in range(2):  # the learner lets go of its last batch when the next one comes
+            executor.graph.wait_learned()
+        gc.collect()
+        return sum(type(one).__module__.startswith("hybrid_scheduler") for one in gc.get_objects())
+
+    run()
+    before = run()
+    # One object for each call would let Python look through all objects of the program every few thousand calls.
+    assert run() - before < calls / 2
+    assert len(executor.records) == 3 * calls

@@ -111,7 +111,7 @@ class AcceleratorWorker:
         if not self.is_free:
             return False
         if len(self._started) > _MOST_STARTED // 2:
-            while (one := self._claim(wait=False)) is not None:
+            for one in self._claim_complete():
                 self._finish(*one)
             if len(self._started) >= _MOST_STARTED:
                 return False
@@ -350,23 +350,21 @@ class AcceleratorWorker:
                 )
             if missing:
                 self._note_copy(node, missing, time.perf_counter() - began)
-            start = accelerator.mark() if missing or node.measured else None
+            measured = node.measured
+            start = accelerator.mark(timed=measured) if missing or measured else None
             node.started, node.entered = graph.clock(), True
             result = accelerator.run(node.function.gpu, args, kwargs)
-            if node.measured:
+            if measured:
                 node.in_function = node.transfer + graph.clock() - node.started
-            end = accelerator.mark()
+            end = accelerator.mark(timed=measured)
         finally:
             if missing:
                 directory.let_go(handles, space)
-
-        def made(value: Any) -> Any:
-            if accelerator.holds(value):
-                return directory.made(value, space, tensor=node.tensor, event=end)
-            return directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
-
         node.device_class = accelerator.device_class
-        value = replaced(result, made) if isinstance(result, _CONTAINERS) else made(result)
+        if isinstance(result, _CONTAINERS):
+            value = replaced(result, lambda one: self._made(one, node, end))
+        else:
+            value = self._made(result, node, end)
         try:
             check_result(graph.placement, node, value)
         except Exception as error:
@@ -386,6 +384,12 @@ class AcceleratorWorker:
             self._hurried = True
         if (node.awaited or self._resting) and not self._wake.is_set():
             self._wake.set()
+
+    def _made(self, value: Any, node: TaskFuture, end: Any) -> Any:
+        """Return a result that a task has made: an array as a handle, other values as they are."""
+        if self.accelerator.holds(value):
+            return self._graph.directory.made(value, self._space, tensor=node.tensor, event=end)
+        return self._graph.directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
 
     def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:
         node.transfer, node.copied = seconds, nbytes
@@ -457,6 +461,20 @@ class AcceleratorWorker:
             self._started.remove(one)
             one[0].claimed = True
             return one
+
+    def _claim_complete(self) -> list[_Started]:
+        """Take all tasks that are complete, so that this thread ends them."""
+        taken: list[_Started] = []
+        with self._lock:
+            started = self._started
+            count = len(started) // 2
+            # Tasks are complete in the order of their starts, so that one answer speaks for all before it.
+            known = count if count and self._is_complete(started[count - 1][2]) else 0
+            while started and (len(taken) < known or self._is_complete(started[0][2])):
+                one = started.popleft()
+                one[0].claimed = True
+                taken.append(one)
+            return taken
 
     def _is_complete(self, event: Any) -> bool:
         try:

@@ -25,7 +25,7 @@ from .task_function import is_tensor
 
 #: Smaller arrays are copied to the GPU as they are: another stream and threads that fill buffers take longer.
 _STAGED_FROM = 4 * 2**20
-#: Results of fewer bytes are copied to ordinary memory.
+#: Arrays of fewer bytes are copied to a GPU without waiting, and results to ordinary memory.
 _SMALL = 64 * 1024
 _CHUNK = 8 * 2**20
 _CHUNKS = 4
@@ -83,8 +83,11 @@ class AcceleratorBackend(Protocol):
     def release(self, array: Any, event: Any) -> None:
         """Free a copy that is no longer needed."""
 
-    def mark(self) -> Any:
-        """Return an event that happens when everything started so far has ended; None if it has."""
+    def mark(self, *, timed: bool = True) -> Any:
+        """Return an event that happens when everything started so far has ended; None if it has.
+
+        An event that is not timed costs less, and `seconds` cannot be asked about it.
+        """
 
     def is_complete(self, event: Any) -> bool:
         """Return whether an event has happened."""
@@ -176,11 +179,13 @@ class TorchAccelerator:
         source = array if is_tensor(array) else torch.from_numpy(_with_positive_strides(array))
         if not self._cuda:
             return source.to(self.where)
-        if source.nbytes < _STAGED_FROM:
+        small = source.nbytes < _STAGED_FROM
+        if small and (source.nbytes <= _SMALL or self._compute.query()):
             with self._in_stream():
                 return source.to(self.where, non_blocking=True)
+        # A copy from ordinary memory waits for what runs in its stream, so that kernels need another one.
         with torch.cuda.stream(self._copies):
-            if source.is_pinned():
+            if small or source.is_pinned():
                 target = source.to(self.where, non_blocking=True)
             else:
                 target = torch.empty(source.shape, dtype=source.dtype, device=self.where)
@@ -232,14 +237,14 @@ class TorchAccelerator:
 
     # ---------------------------------------------------------------- running
 
-    def mark(self) -> Any:
+    def mark(self, *, timed: bool = True) -> Any:
         """Return an event on the compute stream."""
         if not self._cuda:
             return None
         if self._uploading:  # what is started from now on waits for the copies
             self._compute.wait_stream(self._copies)
             self._uploading = False
-        event = self._event(enable_timing=True)
+        event = self._event(timed)
         event.record(self._compute)
         return event
 
@@ -318,7 +323,7 @@ class CpuBackend:
     def release(self, array: Any, event: Any) -> None:
         """Do nothing: there is no copy."""
 
-    def mark(self) -> Any:
+    def mark(self, *, timed: bool = True) -> Any:
         """Return None: everything that was started has ended."""
 
     def is_complete(self, event: Any) -> bool:

@@ -8,9 +8,10 @@ import math
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,24 +24,14 @@ if TYPE_CHECKING:
 #: Memory space of the CPU; accelerator number i has space i + 1.
 HOST = 0
 _serials = itertools.count()
+#: What is known by memory space where there is nothing to know: most arrays need no dictionaries of their own.
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
 
 
 @functools.lru_cache(maxsize=4096)
 def _sizes_of(shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, str], tuple[float, ...]]:
     """Return rank and type, whose name is the same for NumPy and torch, and the logarithms of the dimensions."""
     return (len(shape), str(dtype).removeprefix("torch.")), tuple([math.log1p(n) for n in shape])
-
-
-class _Resident(weakref.ref["DataHandle"]):
-    """Reference to an array that has a copy in a memory space."""
-
-    __slots__ = ("nbytes", "serial", "space")
-
-    def __init__(self, handle: DataHandle, _: Any, space: int) -> None:
-        self.serial, self.space, self.nbytes = handle.serial, space, handle.nbytes
-
-    def __new__(cls, handle: DataHandle, gone: Any, _: int) -> Self:
-        return super().__new__(cls, handle, gone)
 
 
 class DataLostError(DeviceLostError):
@@ -63,8 +54,12 @@ class DataHandle:
         Its bytes.
     tensor : bool
         Whether the program works with torch tensors; else with NumPy arrays.
-    saved : dict
+    saved : mapping
         Seconds that earlier tasks would have saved with a copy in a space that had none.
+    events : mapping
+        For a copy that an accelerator is still writing: the event that tells when it is complete.
+    users : mapping
+        Number of running tasks that use the copy in a space, which is then not evicted.
     """
 
     __slots__ = (
@@ -92,11 +87,14 @@ class DataHandle:
         #: Rank and type, and the logarithms of the dimensions, as in `CallSizes`.
         self.call_sizes = _sizes_of(self.shape, array.dtype)
         self.tensor = tensor
-        self.saved: dict[int, float] = {}
-        #: For a copy that an accelerator is still writing: the event that tells when it is complete.
-        self.events: dict[int, Any] = {}
-        #: Number of running tasks that use the copy in a space, which is then not evicted.
-        self.users: dict[int, int] = {}
+        self.saved: Mapping[int, float] = _NOTHING
+        self.events: Mapping[int, Any] = _NOTHING
+        self.users: Mapping[int, int] = _NOTHING
+
+    def __del__(self) -> None:
+        for space in self.copies:
+            if space != HOST:
+                self._directory.note_gone(self.serial, space, self.nbytes)
 
     def __repr__(self) -> str:
         where = ", ".join(self._directory.name(space) for space in sorted(self.copies))
@@ -161,10 +159,11 @@ class DataDirectory:
         self.accelerators = accelerators
         self._lock = threading.RLock()
         #: By space: the arrays that have a copy there, least recently used first.
-        self._resident: list[OrderedDict[int, _Resident]] = [OrderedDict() for _ in range(len(accelerators) + 1)]
+        self._resident: list[OrderedDict[int, weakref.ref[DataHandle]]]
+        self._resident = [OrderedDict() for _ in range(len(accelerators) + 1)]
         self._bytes = [0] * (len(accelerators) + 1)
-        #: Handles that are gone. Python may drop one at any point, so this is noted here and handled later.
-        self._gone: deque[_Resident] = deque()
+        #: Copies of handles that are gone: serial number, space and bytes.
+        self._gone: deque[tuple[int, int, int]] = deque()
         #: Handles of arrays that the program passed itself, while tasks that use them are under way.
         self._borrowed: weakref.WeakValueDictionary[int, DataHandle] = weakref.WeakValueDictionary()
         self.evicted = self.written_back = self.copied = 0
@@ -202,7 +201,7 @@ class DataDirectory:
         """Return a handle for a task's result."""
         handle = DataHandle(self, space, array, tensor=tensor)
         if event is not None:
-            handle.events[space] = event
+            handle.events = {space: event}
         if space != HOST:
             with self._lock:
                 self._enter(handle, space)
@@ -264,13 +263,13 @@ class DataDirectory:
         """Keep copies in a space until `let_go`: a task is about to use them."""
         with self._lock:
             for handle in handles:
-                handle.users[space] = handle.users.get(space, 0) + 1
+                handle.users = {**handle.users, space: handle.users.get(space, 0) + 1}
 
     def let_go(self, handles: Sequence[DataHandle], space: int) -> None:
         """End what `hold` began."""
         with self._lock:
             for handle in handles:
-                handle.users[space] -= 1
+                handle.users = {**handle.users, space: handle.users[space] - 1}
 
     def make_space(self, space: int, need: int) -> None:
         """Evict copies until so many bytes fit under an accelerator's limit, or nothing more can be evicted."""
@@ -309,8 +308,10 @@ class DataDirectory:
             if handle.users.get(space) or len(handle.copies) == 1:
                 return 0
             array = handle.copies.pop(space)
-            event = handle.events.pop(space, None)
-            self._leave(handle.serial, space)
+            event = handle.events.get(space)
+            if event is not None:
+                handle.events = {k: one for k, one in handle.events.items() if k != space}
+            self._leave(handle.serial, space, handle.nbytes)
             self.evicted += 1
         self.accelerators[space - 1].release(array, event)
         return handle.nbytes
@@ -325,18 +326,20 @@ class DataDirectory:
             self._resident[space].clear()
             self._bytes[space] = 0
 
+    def note_gone(self, serial: int, space: int, nbytes: int) -> None:
+        """Note that a copy is gone with its handle; Python may drop one at any point, so that is handled later."""
+        self._gone.append((serial, space, nbytes))
+
     def _enter(self, handle: DataHandle, space: int) -> None:
         if self._gone:
             self._sweep()
-        self._resident[space][handle.serial] = _Resident(handle, self._gone.append, space)
+        self._resident[space][handle.serial] = weakref.ref(handle)
         self._bytes[space] += handle.nbytes
 
     def _sweep(self) -> None:
         while self._gone:
-            one = self._gone.popleft()
-            self._leave(one.serial, one.space)
+            self._leave(*self._gone.popleft())
 
-    def _leave(self, serial: int, space: int) -> None:
-        entry = self._resident[space].pop(serial, None)
-        if entry is not None:
-            self._bytes[space] -= entry.nbytes
+    def _leave(self, serial: int, space: int, nbytes: int) -> None:
+        if self._resident[space].pop(serial, None) is not None:
+            self._bytes[space] -= nbytes

@@ -519,7 +519,8 @@ class DevicePlacement:
             gain = here - (one.wait + estimate.least + one.overhead + one.ahead)
             if gain > 0:
                 for handle in missing:
-                    handle.saved[space] = handle.saved.get(space, 0.0) + gain * handle.nbytes / total
+                    saved = handle.saved.get(space, 0.0) + gain * handle.nbytes / total
+                    handle.saved = {**handle.saved, space: saved}
 
     # ---------------------------------------------------------------- trials
 

@@ -264,7 +264,7 @@ class HybridExecutor(Executor):
     def records(self) -> list[CallRecord]:
         """Ended calls of `auto` and `task` functions, oldest first."""
         self.graph.wait_learned()
-        return list(self.graph.learner.records)
+        return self.graph.learner.records
 
     def twin(self) -> SimulatedTwin:
         """Simulate the calls that have ended, as they were placed, and return that beside what was measured.

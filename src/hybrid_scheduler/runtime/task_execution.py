@@ -338,15 +338,14 @@ class OutcomeLearner:
 
     Attributes
     ----------
-    records : deque of CallRecord
-        Ended calls of `auto` and `task` functions, oldest first.
     listener : callable or None
         Called with each record, in the learner's thread.
     """
 
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
-        self.records: deque[CallRecord] = deque(maxlen=_MOST_RECORDS)
+        #: Ended calls as plain tuples: the garbage collector does not look through those again and again.
+        self._rows: deque[tuple[Any, ...]] = deque(maxlen=_MOST_RECORDS)
         self.listener: Callable[[CallRecord], None] | None = None
         self._outcomes: SimpleQueue[TaskFuture | ShadowTrial | threading.Event | None] = SimpleQueue()
         #: Set when something waits for what is learned.
@@ -355,6 +354,11 @@ class OutcomeLearner:
         self._free_at: dict[int, float] = {}
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+
+    @property
+    def records(self) -> list[CallRecord]:
+        """Ended calls of `auto` and `task` functions, oldest first."""
+        return [CallRecord._make(row) for row in list(self._rows)]
 
     def put(self, node: TaskFuture | ShadowTrial) -> None:
         """Add a task that has ended with a result, or a measurement."""
@@ -439,7 +443,7 @@ class OutcomeLearner:
             node.finished = min(node.finished, max(before, node.started) + node.seconds)
             self._free_at[node.space] = node.finished
             facts.made += 1.0
-        record = CallRecord(
+        row = (
             node.number,
             function.name,
             "cpu" if node.space == HOST else graph.states[node.space - 1].name,
@@ -453,9 +457,9 @@ class OutcomeLearner:
             node.copied,
             tuple(node.sources),
         )
-        self.records.append(record)
+        self._rows.append(row)
         if self.listener is not None:
-            self.listener(record)
+            self.listener(CallRecord._make(row))
 
     def _learn_measured(self, node: TaskFuture, facts: FunctionFacts) -> None:
         durations, key = self._graph.durations, node.function.key

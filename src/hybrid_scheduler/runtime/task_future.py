@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from concurrent.futures._base import FINISHED, RUNNING
+from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,8 @@ _COMMON = {*_PLAIN, int, tuple, list, DataHandle}
 _LEADING, _LONGEST_NAME, _DEEPEST = 3, 32, 4
 #: Marks the end of a task in the list of those that wait for it.
 _ENDED = object()
+#: Held while a future gets its condition, or ends without one.
+_making = threading.Lock()
 
 
 class DependencyError(HybridSchedulerError):
@@ -40,8 +43,15 @@ class TaskFuture(Future[Any]):
     """Future of a task. It can be an argument of further tasks, which then wait for it.
 
     Arrays stay where they were made until `result` copies them to main memory; `handle` returns them as they are.
+    The condition of `Future` is made when a thread first needs it, which for most tasks is never.
     """
 
+    _state: str = PENDING
+    _result: Any = None
+    _exception: BaseException | None = None
+    _waiters: Any = ()
+    _done_callbacks: Any = ()
+    _made_condition: threading.Condition | None = None
     #: Tasks that this one waits for; empty once they are available.
     inputs: Sequence[TaskFuture] = ()
     #: Whether it had inputs.
@@ -107,12 +117,23 @@ class TaskFuture(Future[Any]):
     counted = False
 
     def __init__(self, graph: TaskGraph, number: int, function: Any, args: Any, kwargs: Any) -> None:
-        super().__init__()
+        # Future.__init__ would only make what `_condition` makes
         self.graph, self.number = graph, number
         self.function: Any = function
         self.args, self.kwargs = args, kwargs
         #: Tasks that wait for this one, up to `_ENDED`, which is added when it ends.
         self.dependents: list[Any] = []
+
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override]
+        found = self._made_condition
+        if found is None:
+            with _making:
+                found = self._made_condition
+                if found is None:
+                    self._waiters, self._done_callbacks = [], []
+                    found = self._made_condition = threading.Condition()
+        return found
 
     def nbytes_of_arrays(self) -> int:
         """Return the bytes of the arrays in its value."""
@@ -283,6 +304,8 @@ class TaskFuture(Future[Any]):
     def handle(self, timeout: float | None = None) -> Any:
         """Return the result as it is: arrays as `DataHandle` objects, wherever they are."""
         self._hurry(timeout)
+        if self._state == FINISHED and self._exception is None:
+            return self._result
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -298,12 +321,15 @@ class TaskFuture(Future[Any]):
     @property
     def is_watched(self) -> bool:
         """Whether something is told of its end: a callback, or a thread that waits for one of several futures."""
-        return bool(self._waiters or self._done_callbacks)  # type: ignore[attr-defined]
+        return bool(self._waiters or self._done_callbacks)
 
     def done(self) -> bool:
         """Return whether the task has ended."""
         self._end_if_complete()
-        return super().done()
+        return self._is_done()
+
+    def _is_done(self) -> bool:
+        return self._state in {CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED}
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Call a function when the task has ended, at once if it has."""
@@ -313,7 +339,7 @@ class TaskFuture(Future[Any]):
     def _end_if_complete(self) -> None:
         if self.available and not self.ended and self.key is not None:
             self.graph.end_if_complete(self)
-            if self.was_read and not super().done():
+            if self.was_read and not self._is_done():
                 super().exception()  # another thread is about to end it
 
     def _fetched(self, value: Any) -> Any:
@@ -327,10 +353,14 @@ class TaskFuture(Future[Any]):
         """Mark a task as running that no other thread has seen; this needs no lock."""
         self._state = RUNNING
 
-    def end_unshared(self, value: Any) -> None:
-        """Set the result of a task that no other thread has seen; this needs no lock."""
-        self._result: Any = value
-        self._state = FINISHED
+    def end(self, value: Any) -> None:
+        """Set the result; where nothing can wait for it, without a condition."""
+        if self._made_condition is None:
+            with _making:
+                if self._made_condition is None:
+                    self._result, self._state = value, FINISHED
+                    return
+        self.set_result(value)
 
     def begin(self) -> bool:
         """Mark the task as running; return False if it was cancelled or has ended."""

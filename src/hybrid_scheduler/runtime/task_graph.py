@@ -376,10 +376,7 @@ class TaskGraph:
             except Exception as error:
                 node.set_exception(error)
                 raise
-        if node.unshared:
-            node.end_unshared(node.value)
-        else:
-            node.set_result(node.value)
+        node.end(node.value)
 
     def _release(self, node: TaskFuture) -> None:
         """Make a task's value available to those that wait for it."""

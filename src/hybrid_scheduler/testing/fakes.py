@@ -132,7 +132,7 @@ class FakeAccelerator:
     def release(self, array: Any, event: Any) -> None:
         """Do nothing: memory is free when the array is gone."""
 
-    def mark(self) -> Any:
+    def mark(self, *, timed: bool = True) -> Any:
         """Return an event, which happens at once unless the accelerator is paused."""
         event = _TimedEvent()
         with self._lock:

@@ -61,6 +61,8 @@ from .learner_state import (
 _FEW_TASKS = 24.0
 #: How often the price of accelerator seconds is computed, in tasks; more often among the first ones.
 _REFRESH = 64
+#: Outcomes of a kind on a class below which it may be far faster than predicted.
+_FEW = 2.0
 #: Standard deviation of log seconds before anything is known.
 _CLUELESS = 9.0
 #: Largest variance of log seconds of which the risk is computed: beyond it the normal law exaggerates.
@@ -79,7 +81,8 @@ _LARGEST_PROBE = 0.2
 _NEVER = 1e30
 (
     _UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE, _KIND_TASKS,
-) = range(12)  # fmt: skip
+    _HOPE, _SECOND,
+) = range(14)  # fmt: skip
 
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
@@ -227,7 +230,7 @@ def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
     if placement.deviation[c] <= limits[_UNKNOWN] or placement.pending[c, kind] > 0:
         return False
     outcomes = state.observed[:, kind]
-    return outcomes[c] < limits[_TRIALS] and outcomes.sum() < limits[_KIND_TASKS]
+    return outcomes[c] < limits[_TRIALS] and (outcomes[c] < _FEW or outcomes.sum() < limits[_KIND_TASKS])
 
 
 @inner
@@ -260,7 +263,12 @@ def _device_to_try(state, placement, now, memory, kind, latency, free_at, device
         if not _may_be_tried(state, placement, c, kind) or memory > devices[d].memory:
             continue
         wait = max(0.0, free_at[d] - now)
-        hoped = wait + math.exp(placement.mean[c] - placement.deviation[c])
+        hope = placement.deviation[c]
+        if state.observed[c, kind] == 0.0:
+            hope *= limits[_HOPE]
+        elif state.observed[c, kind] < _FEW:
+            hope += limits[_SECOND]
+        hoped = wait + math.exp(placement.mean[c] - hope)
         if latency - hoped <= gain:
             continue
         feared = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
