@@ -29,34 +29,7 @@ from page_checks import (
 from playwright.sync_api import Page, Response, expect
 from process import Served, served
 
-VIEWS = ("/compare", "/scheduler/hybrid_ml", "/history", "/run", "/diff")
-
-
-def path_of(view: str, runs: tuple[str, str]) -> str:
-    newest, ended = runs
-    return {"/run": f"/run/{ended}", "/diff": f"/diff?a={ended}&b={newest}"}.get(view, view)
-
-
-# ---------------------------------------------------------------- widths, sizes, requests
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_no_page_is_wider_than_its_window(
-    server: Served, two_runs: tuple[str, str], open_page: Open, view: str
-) -> None:
-    """As loaded on a phone, then in wider windows, and back."""
-    page = open_page(server.url, path_of(view, two_runs), width=360)
-    wait_for_pill(page, "Live")
-    page.get_by_role("heading", level=2).first.wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-    for width in (768, 1280, 1440, 2560, 360):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function(
-            "w => window.innerWidth === w && document.documentElement.scrollWidth <= w", arg=width
-        )
-        # Wide windows are used, and a phone shows the content on its first screen.
-        assert page.locator("main").bounding_box()["width"] >= 0.97 * width
-    assert page.locator("main").bounding_box()["y"] < 300
+# ---------------------------------------------------------------- sizes, requests
 
 
 def test_bundle_is_within_its_size_budget(dashboard: Path) -> None:
@@ -387,7 +360,7 @@ def test_scheduler_of_a_plugin_appears_without_changes(dashboard: Path, open_pag
 
 @pytest.mark.slow
 def test_memory_does_not_grow_at_twenty_updates_a_second(dashboard: Path, open_page: Open, tmp_path: Path) -> None:
-    settings = {"HYBRID_LIVE__UPDATE_INTERVAL": "0.05"}
+    settings = {"HYBRID_LIVE__UPDATE_INTERVAL": "0.05", "HYBRID_SIMULATION__SCHEDULERS": "greedy,oracle"}
     with served(tmp_path, "--speed", "20", environment=settings) as process:
         page = open_page(process.url, outage=True)  # the server goes before the page does
         wait_for_data(page)

@@ -1,4 +1,4 @@
-"""Accessibility of every view in every state and theme, checked by axe (WCAG 2.2 AA)."""
+"""Accessibility of every view in every state and theme, checked by axe (WCAG 2.2 AA), and its widths."""
 
 from __future__ import annotations
 
@@ -29,11 +29,24 @@ def path_of(view: str, runs: tuple[str, str] = (NO_RUN, NO_RUN)) -> str:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_view_of_a_live_run_has_no_accessibility_violations(
+def test_view_of_a_live_run_fits_every_width_and_has_no_accessibility_violations(
     server: Served, two_runs: tuple[str, str], open_page: Open, view: str
 ) -> None:
-    page = open_page(server.url, path_of(view, two_runs))
+    """As loaded on a phone, then in wider windows, and back."""
+    path = "/scheduler/hybrid_ml" if view == "scheduler" else path_of(view, two_runs)
+    page = open_page(server.url, path, width=360)
     wait_for_pill(page, "Live")
+    page.get_by_role("heading", level=2).first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    for width in (768, 1280, 2560, 360, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            "w => window.innerWidth === w && document.documentElement.scrollWidth <= w", arg=width
+        )
+        main = page.locator("main").bounding_box()
+        # Wide windows are used, and a phone shows the content on its first screen.
+        assert main["width"] >= 0.97 * width
+        assert width != 360 or main["y"] < 300
     wait_until_settled(page)
     assert violations_by_theme(page) == NO_VIOLATIONS
 

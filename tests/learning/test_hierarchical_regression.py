@@ -5,17 +5,20 @@ import pytest
 from numba import njit
 
 from hybrid_scheduler import Device, Platform, workstation
+from hybrid_scheduler.compiled import DEVICE
 from hybrid_scheduler.core import cpu
 from hybrid_scheduler.learning.duration.hierarchical_regression import (
-    add_kind,
     condition,
-    learn_part,
-    predict,
     predict_classes,
-    task_features,
+)
+from hybrid_scheduler.learning.duration.learned_placement import BOTH_SIDES
+from hybrid_scheduler.learning.duration.learner_loop import (
+    compiled_entry,
+    learn_one,
+    number_kind,
+    predict_table,
 )
 from hybrid_scheduler.learning.duration.learner_state import (
-    FEATURES,
     MEASURED_FIT,
     NOISE,
     kind_capacity,
@@ -23,19 +26,28 @@ from hybrid_scheduler.learning.duration.learner_state import (
     with_kinds,
 )
 
-
-@njit
-def learn(state, size, intensity, memory, c, kind, share, seconds):
-    features = np.empty(FEATURES)
-    task_features(size, intensity, memory, features)
-    return learn_part(state, features, c, kind, np.log(size), intensity, memory, share, seconds)
+#: The device of each class: its number is that of the class, and class 0 is the CPU.
+DEVICES = np.zeros(3, DEVICE)
+DEVICES["column"] = range(3)
 
 
-@njit
+def add_kind(state):
+    return compiled_entry(number_kind)(state)
+
+
+def learn(state, size, intensity, memory, c, kind, seconds):
+    """Learn from a whole task on a device of class `c`; return whether it revealed a change."""
+    times = (0.0, seconds, 0.0) if c == 0 else (1.0, 0.0, seconds)
+    return compiled_entry(learn_one)(state, size, intensity, memory, kind, c, *times, BOTH_SIDES, DEVICES)
+
+
 def prediction(state, size, intensity, memory, c, kind):
-    features = np.empty(FEATURES)
-    task_features(size, intensity, memory, features)
-    return predict(state, features, c, kind, np.log(size), intensity, memory)
+    """Return mean and variance of the logarithm of the seconds."""
+    out = np.empty((1, c + 1, 2))
+    task = (np.array([value]) for value in (size, intensity, memory))
+    compiled_entry(predict_table)(state, *task, np.array([kind]), out)
+    mean, deviation = out[0, c]
+    return mean, deviation**2
 
 
 @njit
@@ -85,7 +97,7 @@ def test_one_outcome_by_hand():
     assert before == pytest.approx(-2.0 + 0.3)
     assert variance == pytest.approx(64.0 + 1.0 + 0.64 + 0.09 * (0.49 + 1.44 + 0.09))
     noise = state.stats[0, NOISE]
-    learn(state, size, 0.5, memory, 0, 0, 1.0, 1.0)
+    learn(state, size, 0.5, memory, 0, 0, 1.0)
     after, left = prediction(state, size, 0.5, memory, 0, 0)
     assert after == pytest.approx(before * noise / (variance + noise))
     assert left == pytest.approx(variance * noise / (variance + noise), abs=1e-6)
@@ -96,7 +108,7 @@ def test_variance_is_never_negative_and_the_covariance_stays_symmetric(platform)
     rng = np.random.default_rng(2)
     for _ in range(3000):
         size, intensity, memory = rng.uniform(1, 6000), rng.random(), rng.uniform(0, 5000)
-        learn(state, size, intensity, memory, int(rng.integers(3)), int(rng.integers(2)), 1.0, 1e-6 * size**1.5)
+        learn(state, size, intensity, memory, int(rng.integers(3)), int(rng.integers(2)), 1e-6 * size**1.5)
     assert np.isfinite(state.weights).all()
     assert np.linalg.eigvalsh(state.covariance).min() > -1e-8
     np.testing.assert_allclose(state.covariance, state.covariance.T, atol=1e-9)
@@ -111,7 +123,7 @@ def test_a_class_informs_its_siblings_more_than_the_cpu(platform):
     state = started(platform)
     before = [prediction(state, 1000.0, 0.5, 100.0, c, 0)[1] for c in range(3)]
     for _ in range(5):
-        learn(state, 1000.0, 0.5, 100.0, 1, 0, 1.0, 0.1)
+        learn(state, 1000.0, 0.5, 100.0, 1, 0, 0.1)
     after = [prediction(state, 1000.0, 0.5, 100.0, c, 0)[1] for c in range(3)]
     assert after[1] < after[2] < after[0] < before[0]
 
@@ -123,7 +135,7 @@ def test_uncertainty_of_a_new_kind_follows_the_errors_of_kinds_before_it(platfor
     state = started(platform, kinds)
     for kind in range(kinds - 1):
         for size in rng.uniform(500, 2000, 4):
-            learn(state, size, 0.5, 0.0, 0, kind, 1.0, 1e-6 * size**1.5 * np.exp(spread * (kind % 2)))
+            learn(state, size, 0.5, 0.0, 0, kind, 1e-6 * size**1.5 * np.exp(spread * (kind % 2)))
     _, variance = prediction(state, 1000.0, 0.5, 0.0, 0, kinds - 1)
     state.calibration[:] = 0.0
     assert (variance < prediction(state, 1000.0, 0.5, 0.0, 0, kinds - 1)[1]) == narrower
@@ -137,7 +149,7 @@ def test_slower_device_is_learned_with_its_slower_link_after_a_change():
         size, memory = rng.uniform(100, 5000), rng.uniform(10, 500)
         true = (1e-6 * size**1.5 + 2.0 * state.link[1] * memory) * (3.0 if i >= 500 else 1.0)
         seconds[i] = prediction(state, size, 0.5, memory, 1, 0)[0], np.log(true)
-        learn(state, size, 0.5, memory, 1, 0, 1.0, true)
+        learn(state, size, 0.5, memory, 1, 0, true)
     error = np.abs(seconds[:, 0] - seconds[:, 1])
     assert error[400:500].mean() < 0.02
     assert error[600:].mean() < 0.05
@@ -150,7 +162,7 @@ def test_an_abrupt_change_is_detected_once_and_learned(platform):
     for i in range(400):
         size = rng.uniform(100, 5000)
         factor = 3.0 if i >= 200 else 1.0
-        if learn(state, size, 0.5, 0.0, 1, 0, 1.0, factor * 1e-6 * size**1.5):
+        if learn(state, size, 0.5, 0.0, 1, 0, factor * 1e-6 * size**1.5):
             alarms.append(i)
     assert len(alarms) >= 1
     assert all(200 <= alarm <= 210 for alarm in alarms)
@@ -161,7 +173,7 @@ def test_an_abrupt_change_is_detected_once_and_learned(platform):
 def test_more_space_for_kinds_keeps_what_was_learned(platform):
     state = started(platform)
     for _ in range(10):
-        learn(state, 1000.0, 0.5, 100.0, 1, 0, 1.0, 0.1)
+        learn(state, 1000.0, 0.5, 100.0, 1, 0, 0.1)
     wider = with_kinds(state, platform, 8)
     assert kind_capacity(wider) == 8
     assert prediction(wider, 1000.0, 0.5, 100.0, 1, 0) == prediction(state, 1000.0, 0.5, 100.0, 1, 0)
@@ -176,7 +188,7 @@ def predictions(state, size, intensity, memory, kind, mean, deviation, fixed):
 def test_other_compiled_loops_predict_all_classes_at_once(platform):
     state = started(platform)
     for _ in range(10):
-        learn(state, 1000.0, 0.5, 100.0, 1, 0, 1.0, 0.1)
+        learn(state, 1000.0, 0.5, 100.0, 1, 0, 0.1)
     mean, deviation, fixed = np.zeros(3), np.zeros(3), np.full(3, np.nan)
     predictions(state, 800.0, 0.4, 90.0, 0, mean, deviation, fixed)
     for c in range(3):
@@ -190,7 +202,7 @@ def measured(platform):
     """Return a model of measured kernels that has run one size of a kind on a GPU, in a millisecond."""
     state = started(platform, local=MEASURED_FIT)
     for _ in range(4):
-        learn(state, 1000.0, 0.5, 10.0, 1, 0, 1.0, 1e-3)
+        learn(state, 1000.0, 0.5, 10.0, 1, 0, 1e-3)
     return state
 
 
@@ -199,20 +211,20 @@ def factor(state, size, seconds):
 
 
 def test_disturbed_run_hardly_moves_a_measured_duration(measured):
-    learn(measured, 1000.0, 0.5, 10.0, 1, 0, 1.0, 0.02)
+    learn(measured, 1000.0, 0.5, 10.0, 1, 0, 0.02)
     assert factor(measured, 1000.0, 1e-3) < 1.25
 
 
 def test_first_run_that_was_disturbed_is_forgiven(platform):
     state = started(platform, local=MEASURED_FIT)
     for seconds in (0.02, 1e-3, 1e-3):
-        learn(state, 1000.0, 0.5, 10.0, 1, 0, 1.0, seconds)
+        learn(state, 1000.0, 0.5, 10.0, 1, 0, seconds)
     assert factor(state, 1000.0, 1e-3) < 1.35
 
 
 def test_faster_runs_are_believed(measured):
     for _ in range(2):
-        learn(measured, 1000.0, 0.5, 10.0, 1, 0, 1.0, 1e-4)
+        learn(measured, 1000.0, 0.5, 10.0, 1, 0, 1e-4)
     assert factor(measured, 1000.0, 1e-4) < 1.5
 
 
@@ -220,7 +232,7 @@ def test_jump_between_two_sizes_is_learned(platform):
     state = started(platform, local=MEASURED_FIT)
     for _ in range(3):
         for size in (500.0, 700.0, 1000.0, 4000.0, 5600.0, 8000.0):
-            learn(state, size, 0.5, 10.0, 1, 0, 1.0, size * (1e-6 if size < 2000.0 else 1e-5))
+            learn(state, size, 0.5, 10.0, 1, 0, size * (1e-6 if size < 2000.0 else 1e-5))
     for size in (600.0, 850.0, 4700.0, 6700.0):
         assert factor(state, size, size * (1e-6 if size < 2000.0 else 1e-5)) < 1.5
 
@@ -238,7 +250,7 @@ def test_measured_device_that_became_slower_is_noticed_after_several_runs(measur
 
     def run(factor):
         size = rng.uniform(500.0, 2000.0)
-        return learn(measured, size, 0.5, 10.0, 1, 0, 1.0, factor * 1e-6 * size * rng.lognormal(0.0, 0.1))
+        return learn(measured, size, 0.5, 10.0, 1, 0, factor * 1e-6 * size * rng.lognormal(0.0, 0.1))
 
     assert True not in [run(1.0) for _ in range(60)]
     assert True not in [run(factor) for factor in (1.0, 20.0, 20.0, 1.0)]  # disturbed runs

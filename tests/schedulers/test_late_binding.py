@@ -273,7 +273,7 @@ def test_pivot_is_that_of_tasks_sorted_by_ratio():
             order = np.argsort(-cpu_s / gpu_s)
             on_gpus, on_cpu = np.cumsum(gpu_s[order]) / 4.0, cpu_s.sum() - np.cumsum(cpu_s[order])
             first = order[np.argmax(on_gpus >= on_cpu - 1e-12)]
-            assert pivot(cpu_s, gpu_s, 1.0, 4.0, np.empty(2 * count)) == cpu_s[first] / gpu_s[first]
+            assert _pivot(cpu_s, gpu_s, 1.0, 4.0, np.empty(2 * count)) == cpu_s[first] / gpu_s[first]
 
 
 def test_queue_is_read_in_order_however_often_rows_are_skipped():
@@ -281,7 +281,7 @@ def test_queue_is_read_in_order_however_often_rows_are_skipped():
     queue, expected = empty_queue(400, 100), []
     for row in range(400):
         key = float(rng.integers(50))
-        push_row(queue.heap, key, row)
+        _pushed(queue, key, row)
         insort(expected, (key, row))
         if row % 4:
             continue
@@ -295,6 +295,16 @@ def test_queue_is_read_in_order_however_often_rows_are_skipped():
                 _skipped(queue, *entry)
         _returned(queue)
     assert [_taken(queue) for _ in range(len(expected))] == expected
+
+
+@njit
+def _pivot(cpu_s, gpu_s, cpus, gpus, space):
+    return pivot(cpu_s, gpu_s, cpus, gpus, space)
+
+
+@njit
+def _pushed(queue, key, row):
+    push_row(queue.heap, key, row)
 
 
 @njit

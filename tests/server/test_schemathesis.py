@@ -93,7 +93,7 @@ async def fuzzed(context, folder: Path, phases: str, examples: int) -> None:
     ("kind", "phases", "examples"),
     # Requests at the limits of every field are many, and most end before any database is asked: once is enough.
     [
-        ("sqlite", ALL_PHASES, amount(4, 100)),
+        ("sqlite", ALL_PHASES, amount(2, 100)),
         ("postgresql", ALL_PHASES if FULL else "examples,fuzzing", amount(2, 100)),
     ],
     ids=["sqlite", "postgresql"],

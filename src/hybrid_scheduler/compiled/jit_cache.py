@@ -21,12 +21,14 @@ from typing import Any
 from numba import njit
 from numba.core.event import Event, Listener, install_listener
 
-helper = njit(nogil=True, error_model="numpy", inline="always")
-inner = njit(nogil=True, error_model="numpy")
-entry = njit(nogil=True, error_model="numpy", cache=True)
+_options = {"nogil": True, "error_model": "numpy"}
+helper = njit(**_options, inline="always")
+# Without a wrapper for C, which nothing calls.
+inner = njit(**_options, no_cfunc_wrapper=True)
+entry = njit(**_options, cache=True)
 # Without reference counts of arrays: numba counts them for every array argument of every inlined function, which
 # costs half of the time of a loop over twenty arrays.
-loop_entry = njit(nogil=True, error_model="numpy", cache=True, _nrt=False)
+loop_entry = njit(**_options, cache=True, _nrt=False, no_cfunc_wrapper=True)
 _compiling = threading.RLock()
 
 

@@ -1,60 +1,71 @@
-"""Live run: an endless stream of tasks through every scheduler, in batches for a journal."""
+"""Live run: an endless stream of tasks through every scheduler, in batches for a journal.
 
-from ..learning.duration.retraining import InlineTrainingWorker, ProcessTrainingWorker, TrainingWorker
-from .clock import Clock, WallClock
-from .command_queue import EngineClosed, SubmittedTask
-from .continuous_simulation import ContinuousSimulation
-from .journal import (
-    Batch,
-    Counters,
-    EngineBusy,
-    Event,
-    IdempotencyKey,
-    Journal,
-    JournalFull,
-    JournalUnavailable,
-    Recent,
-    Recovered,
-    ResultColumns,
-    RunLabels,
-    RunRecord,
-    VersionRecord,
+Names are imported when first used: the database takes its records from here and needs no simulator.
+"""
+
+from typing import TYPE_CHECKING
+
+from .._lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ..learning.duration.retraining import InlineTrainingWorker as InlineTrainingWorker
+    from ..learning.duration.retraining import ProcessTrainingWorker as ProcessTrainingWorker
+    from ..learning.duration.retraining import TrainingWorker as TrainingWorker
+    from .clock import Clock as Clock
+    from .clock import WallClock as WallClock
+    from .command_queue import EngineClosed as EngineClosed
+    from .command_queue import SubmittedTask as SubmittedTask
+    from .continuous_simulation import ContinuousSimulation as ContinuousSimulation
+    from .journal import Batch as Batch
+    from .journal import Counters as Counters
+    from .journal import EngineBusy as EngineBusy
+    from .journal import Event as Event
+    from .journal import IdempotencyKey as IdempotencyKey
+    from .journal import Journal as Journal
+    from .journal import JournalFull as JournalFull
+    from .journal import JournalUnavailable as JournalUnavailable
+    from .journal import Recent as Recent
+    from .journal import Recovered as Recovered
+    from .journal import ResultColumns as ResultColumns
+    from .journal import RunLabels as RunLabels
+    from .journal import RunRecord as RunRecord
+    from .journal import VersionRecord as VersionRecord
+    from .live_config import Course as Course
+    from .live_config import LiveConfig as LiveConfig
+    from .measured_run import MeasuredRun as MeasuredRun
+    from .measured_run import batch_of as batch_of
+    from .measured_run import measured_from_json as measured_from_json
+    from .measured_run import measured_to_json as measured_to_json
+    from .status import LiveEpisode as LiveEpisode
+    from .status import LiveStatus as LiveStatus
+    from .status import ModelCard as ModelCard
+    from .status import SchedulerStatistics as SchedulerStatistics
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        ".learning.duration.retraining": ("InlineTrainingWorker", "ProcessTrainingWorker", "TrainingWorker"),
+        "clock": ("Clock", "WallClock"),
+        "command_queue": ("EngineClosed", "SubmittedTask"),
+        "continuous_simulation": ("ContinuousSimulation",),
+        "journal": (
+            "Batch",
+            "Counters",
+            "EngineBusy",
+            "Event",
+            "IdempotencyKey",
+            "Journal",
+            "JournalFull",
+            "JournalUnavailable",
+            "Recent",
+            "Recovered",
+            "ResultColumns",
+            "RunLabels",
+            "RunRecord",
+            "VersionRecord",
+        ),
+        "live_config": ("Course", "LiveConfig"),
+        "measured_run": ("MeasuredRun", "batch_of", "measured_from_json", "measured_to_json"),
+        "status": ("LiveEpisode", "LiveStatus", "ModelCard", "SchedulerStatistics"),
+    },
 )
-from .live_config import Course, LiveConfig
-from .measured_run import MeasuredRun, batch_of, measured_from_json, measured_to_json
-from .status import LiveEpisode, LiveStatus, ModelCard, SchedulerStatistics
-
-__all__ = [
-    "Batch",
-    "Clock",
-    "ContinuousSimulation",
-    "Counters",
-    "Course",
-    "EngineBusy",
-    "EngineClosed",
-    "Event",
-    "IdempotencyKey",
-    "InlineTrainingWorker",
-    "Journal",
-    "JournalFull",
-    "JournalUnavailable",
-    "LiveConfig",
-    "LiveEpisode",
-    "LiveStatus",
-    "MeasuredRun",
-    "ModelCard",
-    "ProcessTrainingWorker",
-    "Recent",
-    "Recovered",
-    "ResultColumns",
-    "RunLabels",
-    "RunRecord",
-    "SchedulerStatistics",
-    "SubmittedTask",
-    "TrainingWorker",
-    "VersionRecord",
-    "WallClock",
-    "batch_of",
-    "measured_from_json",
-    "measured_to_json",
-]

@@ -321,8 +321,27 @@ def device_prices(rates, params, task_means, price):  # type: ignore[no-untyped-
     _device_prices(rates, params, task_means, price)
 
 
-# The same functions, for callers in Python.
-describe_one, counterfactuals_one = entry(_observe_task.py_func), entry(_counterfactuals.py_func)
+@entry
+def describe_one(  # type: ignore[no-untyped-def]
+    now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
+    features, cost, known, device, fraction,
+):  # fmt: skip
+    """Call `_observe_task` from Python; with a copy: code for arrays that are read only would be compiled apart."""
+    _observe_task(now, size, intensity, memory, divisible, times, free_at.copy(), devices, rates, params,
+         task_means, features, cost, known, device, fraction)  # fmt: skip
+
+
+@entry
+def counterfactuals_one(  # type: ignore[no-untyped-def]
+    device, fraction, known, memory, now, times, free_at, devices,
+    next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params, next_task_means,
+    paid, next_features, next_known,
+):  # fmt: skip
+    """Call `_counterfactuals` from Python."""
+    _counterfactuals(device, fraction, known, memory, now, times, free_at, devices,
+            next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params,
+            next_task_means, paid, next_features, next_known)  # fmt: skip
+
 
 _tasks = (_row, _row, _row, _row, types.float64[:, :, :, ::1])  # arrival, size, intensity, memory, times
 _options = (types.float32[:, ::1], _row, _row, types.int64[:, ::1], _row)  # features, cost, known, device, fraction

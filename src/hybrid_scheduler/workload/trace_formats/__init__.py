@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from ...core import InvalidInputError, UnknownNameError, Workload
 from ..argument_checks import positive_number
 from ..csv_file import open_binary, read_csv
@@ -255,7 +253,7 @@ def import_table(
         if ignored is None:
             ignored = _unused_columns(row, sources)
         values = {name: source.of(row) for name, source in sources.items()}
-        bad = next((name for name, value in values.items() if _rule_of(name).broken_by(np.asarray(value))), None)
+        bad = next((name for name, value in values.items() if _rule_of(name).broken_by_number(value)), None)
         if bad is not None:
             source = sources[bad]
             tasks.reject(line, source.column or bad, f"{_rule_of(bad).allowed}, as {bad}", source.text(row))
