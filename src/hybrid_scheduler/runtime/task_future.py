@@ -129,11 +129,16 @@ class TaskFuture(Future[Any]):
         found = self._made_condition
         if found is None:
             with _making:
+                if self._made_condition is None:
+                    self.make_condition()
                 found = self._made_condition
-                if found is None:
-                    self._waiters, self._done_callbacks = [], []
-                    found = self._made_condition = threading.Condition()
+            assert found is not None
         return found
+
+    def make_condition(self) -> None:
+        """Make the condition of a task that no other thread has seen: many threads would wait for one lock."""
+        self._waiters, self._done_callbacks = [], []
+        self._made_condition = threading.Condition()
 
     def nbytes_of_arrays(self) -> int:
         """Return the bytes of the arrays in its value."""
@@ -348,6 +353,12 @@ class TaskFuture(Future[Any]):
         if 0 not in value.copies and self.key is not None:
             self.graph.note_fetched(self.key)
         return value.value()
+
+    def prepare_sharing(self) -> None:
+        """Prepare a task for the thread that runs it."""
+        if self.unshared:
+            self.make_condition()
+            self.unshared = False
 
     def begin_unshared(self) -> None:
         """Mark a task as running that no other thread has seen; this needs no lock."""

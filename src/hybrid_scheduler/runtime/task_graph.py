@@ -115,6 +115,7 @@ class TaskGraph:
                 node.resolve()
                 self._find_sizes(node)
         else:
+            node.make_condition()
             inputs = node.find_futures()
             if not inputs and timeout is None:  # nothing to wait for, nothing to decide
                 self.cores.put(node)
@@ -259,7 +260,7 @@ class TaskGraph:
                 if node.measured:
                     placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
             elif here or fixed or not self.runner.follows(node):
-                node.unshared = False
+                node.prepare_sharing()
                 if here and self.cores.has_free_core:
                     node.handed_at = self.clock()
                 self._put_on_cores(node)
@@ -269,7 +270,7 @@ class TaskGraph:
                 if node.measured:
                     placement.starting[choice.space].note(self.clock() - node.submitted - node.in_function)
             else:
-                node.unshared = False
+                node.prepare_sharing()
                 node.rank = node.rank or (self._expected(node) if node.depends else 0.0)
                 worker.put(node)
 
@@ -317,7 +318,8 @@ class TaskGraph:
 
     def _park(self, node: TaskFuture) -> bool:
         """Let a call wait for the first measurement of its function; return False if that has just ended."""
-        key, node.unshared = node.function.key, False
+        key = node.function.key
+        node.prepare_sharing()
         with self._lock:
             if not self.placement.facts_of(key).trials:
                 return False
@@ -333,7 +335,8 @@ class TaskGraph:
                 self._place(node)
 
     def _put_on_cores(self, node: TaskFuture) -> None:
-        node.queued, node.unshared = True, False
+        node.prepare_sharing()
+        node.queued = True
         self.placement.cpu_backlog += node.predicted
         self.cores.put(node, node.function.threads)
 
