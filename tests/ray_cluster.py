@@ -1,15 +1,23 @@
-"""Program with three Ray nodes on this machine, one of which is killed during a run; prints one JSON line.
+"""Program with three Ray nodes on this machine: one is killed during tasks of an executor, the next during a sweep.
 
-`test_ray_executor.py` starts it in a network namespace.
+`test_ray_executor.py` starts it with the folder of the sweep, and reads the JSON line that it prints.
 """
 
 import json
+import os
+import sys
 import threading
 import time
+from pathlib import Path
 
 import ray
 from ray.cluster_utils import Cluster
 
+sys.path.insert(0, str(Path(__file__).parent / "experiments"))
+
+from test_sweep import lines_of, plan
+
+from hybrid_scheduler.experiments.sweep import Ray, run_sweep
 from hybrid_scheduler.runtime.ray_executor import RayExecutor
 from hybrid_scheduler.runtime.submission import KernelCall
 
@@ -23,9 +31,34 @@ def nap(number: int) -> int:
 
 def main() -> None:
     cluster = Cluster(initialize_head=True, head_node_args={**SMALL, "include_dashboard": False})
-    victim = cluster.add_node(**SMALL)
-    cluster.add_node(**SMALL)
+    first, second = (cluster.add_node(**SMALL) for _ in range(2))
     cluster.wait_for_nodes()
+    found = run_tasks(cluster, first)
+    ray.shutdown()
+    found["sweep"] = run_cells(cluster, second, Path(sys.argv[1]))
+    print(json.dumps(found), flush=True)
+    os._exit(0)
+
+
+def run_cells(cluster: Cluster, victim: object, folder: Path) -> dict[str, int]:
+    """Run a sweep during which a node is killed; return its rows, and the rows that were there before."""
+    before = []
+
+    def kill() -> None:
+        while lines_of(folder) < 3:
+            time.sleep(0.05)
+        before.append(lines_of(folder))
+        cluster.remove_node(victim, allow_graceful=False)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    rows = run_sweep(plan(tasks=400, seeds=6), folder, Ray(cluster.address))
+    killer.join()
+    return {"rows": len(rows), "before": before[0]}
+
+
+def run_tasks(cluster: Cluster, victim: object) -> dict[str, object]:
+    """Run tasks of an executor during which a node is killed."""
     executor = RayExecutor("round_robin", address=cluster.address)
     names = [pool.name for pool in executor.pools]
     futures = [
@@ -42,25 +75,18 @@ def main() -> None:
     for future in kernels:
         (values,) = future.result(timeout=120)
         assert bool((values[1:] >= values[:-1]).all())
-    print(
-        json.dumps(
-            {
-                "devices": names,
-                "results_are_right": results == list(range(60)),
-                "tasks": len(futures) + len(kernels),
-                "records": len(executor.records),
-                "different_tasks": len({record.task_id for record in executor.records}),
-                "statuses": sorted({record.status for record in executor.records}),
-                "counts": dict(executor.counts),
-                "last_devices_without_the_lost_one": not {r.device for r in list(executor.records)[-9:]}
-                & set(lost),
-            }
-        ),
-        flush=True,
-    )
+    found = {
+        "devices": names,
+        "results_are_right": results == list(range(60)),
+        "tasks": len(futures) + len(kernels),
+        "records": len(executor.records),
+        "different_tasks": len({record.task_id for record in executor.records}),
+        "statuses": sorted({record.status for record in executor.records}),
+        "counts": dict(executor.counts),
+        "last_devices_without_the_lost_one": not {r.device for r in list(executor.records)[-9:]} & set(lost),
+    }
     executor.shutdown()
-    ray.shutdown()
-    cluster.shutdown()
+    return found
 
 
 if __name__ == "__main__":

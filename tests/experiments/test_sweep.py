@@ -1,4 +1,4 @@
-"""Sweeps: the same table after a kill -9, after an extension, and from Ray with a node that dies."""
+"""Sweeps: the same table after a kill -9 and after an extension; on Ray see `runtime/test_ray_executor.py`."""
 
 import json
 import os
@@ -147,7 +147,7 @@ def test_sweep_killed_with_sigkill_resumes_to_the_same_table(tmp_path):
     running = subprocess.Popen(arguments, env=environ)
     try:
         deadline = time.monotonic() + 120
-        while _lines(folder) < 4:
+        while lines_of(folder) < 4:
             assert running.poll() is None, "it ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -167,7 +167,7 @@ def test_sweep_killed_with_sigkill_resumes_to_the_same_table(tmp_path):
     assert len(keys) == len(set(keys)) == len(cells)
 
 
-def _lines(folder: Path) -> int:
+def lines_of(folder: Path) -> int:
     try:
         return (folder / CELLS).read_bytes().count(b"\n")
     except OSError:
@@ -209,56 +209,6 @@ def test_malformed_ray_address_is_refused(tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="host:port, or auto"):
         run_sweep(plan(seeds=1), tmp_path, Ray("somewhere"))
-
-
-RAY_PROGRAM = """
-import os, sys, threading, time
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_sweep import plan, _lines
-from ray.cluster_utils import Cluster
-import ray
-from hybrid_scheduler.experiments.sweep import Ray, run_sweep
-
-folder = Path(sys.argv[1])
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
-cluster.wait_for_nodes()
-
-def kill():
-    while _lines(folder) < 3:
-        time.sleep(0.05)
-    cluster.remove_node(nodes[0], allow_graceful=False)
-    print("killed", _lines(folder), flush=True)
-
-threading.Thread(target=kill, daemon=True).start()
-rows = run_sweep(plan(tasks=400, seeds=6), folder, Ray(cluster.address))
-print("finished", len(rows), flush=True)
-os._exit(0)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a cluster of three nodes on one machine")
-def test_cells_of_a_dead_ray_node_run_again(tmp_path):
-    pytest.importorskip("ray")
-    home, temporary = tmp_path / "home", Path("/tmp") / f"ray-{os.getpid()}"  # short: it holds sockets
-    home.mkdir()
-    environ = {
-        **os.environ, "PYTHONPATH": str(Path(hybrid_scheduler.__file__).parents[1]), "HOME": str(home),
-        "RAY_TMPDIR": str(temporary), "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-    }  # fmt: skip
-    temporary.mkdir(exist_ok=True)
-    folder = tmp_path / "ray"
-    done = subprocess.run(
-        [sys.executable, "-c", RAY_PROGRAM, str(folder), str(Path(__file__).parent)],
-        env=environ, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    assert "killed" in done.stdout, done.stdout + done.stderr
-    assert "finished 36" in done.stdout, done.stdout + done.stderr
-    run_sweep(plan(tasks=400, seeds=6), tmp_path / "local", Local(1))
-    assert table(folder) == table(tmp_path / "local")
 
 
 @pytest.mark.parametrize("without_interval_first", [True, False])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError
+from hybrid_scheduler.experiments import worst_case_search
 from hybrid_scheduler.experiments.paired_comparison import run_seeds
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.worst_case_search import DIMENSIONS, case_at, find_worst, ordinary_cases
@@ -15,7 +16,12 @@ def make_spec(*schedulers, tasks=80):
 
 
 @pytest.mark.slow
-def test_search_finds_the_same_bad_workload_with_any_number_of_processes():
+def test_search_finds_the_same_bad_workload_with_any_number_of_processes(monkeypatch):
+    """At one load per scenario. `test_paired_comparison.py` runs the seeds that confirm it in several processes."""
+    monkeypatch.setattr(worst_case_search, "_ORDINARY_LOADS", (0.3,))
+    monkeypatch.setattr(
+        worst_case_search, "run_seeds", lambda spec, seeds, **_: run_seeds(spec, seeds, processes=1)
+    )
     spec = make_spec("greedy", "oracle", tasks=30)
     found, again = (
         find_worst(spec, evaluations=4, confirmation_seeds=2, processes=processes) for processes in (1, 2)

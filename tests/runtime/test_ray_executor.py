@@ -1,4 +1,4 @@
-"""The Ray executor without a cluster, and on three nodes of which one is killed."""
+"""The Ray executor without a cluster, and executor and sweep on three nodes of which two are killed."""
 
 import json
 import os
@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+
+from test_sweep import plan, table
+
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.experiments.sweep import Local, run_sweep
 from hybrid_scheduler.runtime import ray_executor
 from hybrid_scheduler.runtime.ray_executor import connect, ray_devices
 
@@ -61,20 +66,24 @@ def short_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def _with_loopback_only(words: list[str]) -> list[str]:
+    """Return the command in a network namespace of its own, where the system allows one."""
+    unshare = ["unshare", "--map-root-user", "--net"]
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], capture_output=True).returncode:
+        return words
+    return [*unshare, "sh", "-c", f"ip link set lo up 2>/dev/null; exec {shlex.join(words)}"]
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(not (sys.platform == "linux" and shutil.which("unshare")), reason="needs a network namespace")
-def test_tasks_of_a_killed_node_run_elsewhere(short_folder: Path) -> None:
-    """Run the cluster in a network namespace that has the loopback device only."""
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a cluster of three nodes on one machine")
+def test_tasks_and_cells_of_a_killed_node_run_elsewhere(short_folder: Path, tmp_path: Path) -> None:
+    """One cluster for both: an executor loses the first of three nodes, then a sweep one of the other two."""
     pytest.importorskip("ray")
     environment = {
         **os.environ, "HOME": str(short_folder), "RAY_TMPDIR": str(short_folder), "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONPATH": str(HERE.parent.parent / "src"),
     }  # fmt: skip
-    program = shlex.join([sys.executable, str(HERE.parent / "ray_cluster.py")])
-    script = f"ip link set lo up 2>/dev/null; exec {program}"
-    words = ["unshare", "--map-root-user", "--net", "sh", "-c", script]
-    if subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this system allows no network namespaces")
+    words = _with_loopback_only([sys.executable, str(HERE.parent / "ray_cluster.py"), str(tmp_path / "ray")])
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert lines, done.stdout[-2000:] + done.stderr[-2000:]
@@ -86,3 +95,7 @@ def test_tasks_of_a_killed_node_run_elsewhere(short_folder: Path) -> None:
     assert found["counts"]["lost_devices"] == 1
     assert found["counts"]["resent"] >= 1
     assert found["last_devices_without_the_lost_one"]
+    cells = plan(tasks=400, seeds=6)
+    assert found["sweep"]["rows"] == len(cells) > found["sweep"]["before"]
+    run_sweep(cells, tmp_path / "local", Local(1))
+    assert table(tmp_path / "ray") == table(tmp_path / "local")

@@ -28,8 +28,6 @@ _FOLDS = 6
 _OUTLIER = 2.0
 _MEGABYTE = 1e6
 
-_Form = Callable[[Floats, Floats, Floats], Floats]
-
 
 # ------------------------------------------------------------------------------------------ forms
 
@@ -59,28 +57,32 @@ def _powers(x: Floats, y: Floats, at: Floats) -> Floats:
     return np.log(np.maximum(terms(at) @ found, 1e-12))
 
 
-def _both(x: Floats, y: Floats, at: Floats) -> Floats:
-    return (_through(x, y, at) + _powers(x, y, at)) / 2
+#: In the order of preference among equals.
+FORMS = ("through", "powers", "both")
 
 
-FORMS: dict[str, _Form] = {"through": _through, "powers": _powers, "both": _both}
+def _predicted(x: Floats, y: Floats, at: Floats) -> Floats:
+    """Return the logarithmic times by form, a row each."""
+    through, powers = _through(x, y, at), _powers(x, y, at)
+    return np.stack([through, powers, (through + powers) / 2])
 
 
-def _left_out(form: _Form, x: Floats, y: Floats) -> Floats:
-    """Return the error at each point when it is left out, in logarithms; of many points every sixth at once."""
-    errors = np.empty(len(x))
+def _left_out(x: Floats, y: Floats) -> Floats:
+    """Return the errors by form at each point without it, in logarithms; of many points every sixth at once."""
+    errors = np.empty((len(FORMS), len(x)))
     fold = np.arange(len(x)) % min(len(x), _FOLDS)
     for one in range(int(fold.max()) + 1):
         out = fold == one
-        errors[out] = np.abs(form(x[~out], y[~out], x[out]) - y[out])
+        errors[:, out] = np.abs(_predicted(x[~out], y[~out], x[out]) - y[out])
     return errors
 
 
-def _choose(x: Floats, y: Floats) -> str:
+def _choose(x: Floats, y: Floats) -> int:
+    """Return the index of the best form."""
     if len(x) < _FEWEST:
-        return "through"
+        return 0
     # The mean of logarithms: a median would ignore a form's failures, and a mean of errors would only see these.
-    return min(FORMS, key=lambda name: float(_left_out(FORMS[name], x, y).mean()))
+    return int(np.argmin([form.mean() for form in _left_out(x, y)]))
 
 
 # ------------------------------------------------------------------------------------------ calibration
@@ -179,11 +181,13 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
             if errors is not None:
                 errors_of_kind.append(errors)
             spread = math.hypot(float(np.median(spreads)), float(np.median(errors)) if errors is not None else 0.0)
-            at = np.exp(FORMS[form](x, y, x))
+            at = np.exp(_predicted(x, y, x)[form])
             fixed = launch if device == "gpu" else 0.0
             curves.append(Curve(kind, device, tuple(sizes.tolist()), tuple(at.tolist()), fixed, spread))
             held_out.append(
-                HeldOut(kind, device, form, len(x), *(_summary(errors) if errors is not None else (None, None)))
+                HeldOut(
+                    kind, device, FORMS[form], len(x), *(_summary(errors) if errors is not None else (None, None))
+                )
             )
         by_kind[kind] = float(np.median(np.concatenate(errors_of_kind))) if errors_of_kind else None
     if not curves:
@@ -196,8 +200,8 @@ def _nested_errors(x: Floats, y: Floats) -> Floats:
     errors = np.empty(len(x))
     for i in range(len(x)):
         others = np.arange(len(x)) != i
-        form = FORMS[_choose(x[others], y[others])]
-        errors[i] = abs(np.expm1(form(x[others], y[others], x[i : i + 1])[0] - y[i]))
+        form = _choose(x[others], y[others])
+        errors[i] = abs(np.expm1(_predicted(x[others], y[others], x[i : i + 1])[form, 0] - y[i]))
     return errors
 
 
