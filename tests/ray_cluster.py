@@ -12,10 +12,7 @@ from pathlib import Path
 
 import ray
 from ray.cluster_utils import Cluster
-
-sys.path.insert(0, str(Path(__file__).parent / "experiments"))
-
-from test_sweep import lines_of, plan
+from sweep_examples import lines_of, plan
 
 from hybrid_scheduler.experiments.sweep import Ray, run_sweep
 from hybrid_scheduler.runtime.ray_executor import RayExecutor

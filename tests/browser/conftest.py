@@ -28,7 +28,6 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
-    "--process-per-site",  # pages of one profile share a process, and it keeps what it compiled of their scripts
     "--js-flags=--expose-gc",
 )
 #: What the browser itself says when a server that was there is gone.
@@ -89,11 +88,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def shared_context(browser: Browser, shared_server: Served) -> Iterator[BrowserContext]:
+def shared_context(browser: Browser) -> Iterator[BrowserContext]:
     """One profile for all pages, so that the scripts of the dashboard are loaded and compiled once."""
     context = browser.new_context(reduced_motion="reduce")
-    # It stays open, and with it the process that all pages share.
-    context.new_page().goto(f"{shared_server.url}/api/health/live")
     context.add_init_script(_NEW_VISITOR)
     yield context
     context.close()

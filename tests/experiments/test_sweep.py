@@ -7,10 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sweep_examples import lines_of, plan, table
 
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
@@ -19,16 +19,6 @@ from hybrid_scheduler.experiments.run_record import configuration_hash
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.experiments.sweep import CELLS, TABLE, Local, Ray, cells_of, read_table, run_sweep
 from hybrid_scheduler.workload.scenarios import scenario_named
-
-
-def plan(tasks=60, seeds=2, loads=(0.5, 0.9)):
-    mixed = ExperimentSpec(scenario_named("mixed"), tasks, ("greedy", "oracle"))
-    questions = [replace(mixed, utilisation=load) for load in loads] + [replace(mixed, batch=True)]
-    return cells_of(questions, range(3000, 3000 + seeds))
-
-
-def table(folder):
-    return (folder / TABLE).read_bytes()
 
 
 def test_rows_follow_the_order_of_the_plan(tmp_path):
@@ -127,7 +117,7 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from test_sweep import plan
+from sweep_examples import plan
 from hybrid_scheduler.experiments import sweep
 from hybrid_scheduler.experiments.sweep import Local
 original = sweep.run_cell
@@ -142,7 +132,7 @@ sweep.run_sweep(plan(seeds=3), Path(sys.argv[1]), Local(1))
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
 def test_sweep_killed_with_sigkill_resumes_to_the_same_table(tmp_path):
     folder, source = tmp_path / "killed", str(Path(hybrid_scheduler.__file__).parents[1])
-    arguments = [sys.executable, "-c", PROGRAM, str(folder), str(Path(__file__).parent)]
+    arguments = [sys.executable, "-c", PROGRAM, str(folder), str(Path(__file__).parents[1])]
     environ = {**os.environ, "PYTHONPATH": source}
     running = subprocess.Popen(arguments, env=environ)
     try:
@@ -165,13 +155,6 @@ def test_sweep_killed_with_sigkill_resumes_to_the_same_table(tmp_path):
     assert after.startswith(kept)  # what was finished was not done again
     keys = [json.loads(line)["key"] for line in after.splitlines()]
     assert len(keys) == len(set(keys)) == len(cells)
-
-
-def lines_of(folder: Path) -> int:
-    try:
-        return (folder / CELLS).read_bytes().count(b"\n")
-    except OSError:
-        return 0
 
 
 def test_second_sweep_in_the_same_folder_is_refused(tmp_path):

@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-
-from test_sweep import plan, table
+from sweep_examples import plan, table
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.experiments.sweep import Local, run_sweep

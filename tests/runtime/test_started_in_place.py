@@ -272,7 +272,7 @@ def test_ended_calls_leave_little_for_the_garbage_collector(executor: hs.HybridE
         for _ in range(2):  # the learner lets go of its last batch when the next one comes
             executor.graph.wait_learned()
         gc.collect()
-        return sum(type(one).__module__.startswith("hybrid_scheduler") for one in gc.get_objects())
+        return sum(str(type(one).__module__).startswith("hybrid_scheduler") for one in gc.get_objects())
 
     run()
     before = run()
