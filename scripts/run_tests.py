@@ -111,9 +111,9 @@ def tests(python: Path, arguments: list[str]) -> Steps:
 
 def tests_in_two_parts(python: Path) -> tuple[Steps, Steps]:
     """Return the commands of the tests with servers and browsers, and of those that only compute."""
-    # On several cores as well: the others often wait, and one process would leave a core idle.
-    (command,) = tests(python, ["-q", "--no-header", *COMPUTING]).values()
-    return tests(python, [f"--ignore={part}" for part in COMPUTING]), {"pytest, computing": command}
+    # In one process: two would reach the compiled code before it is there, and each compile it.
+    computing = {"pytest, computing": [str(python), "-m", "pytest", "-q", "--no-header", *COMPUTING]}
+    return tests(python, [f"--ignore={part}" for part in COMPUTING]), computing
 
 
 def workers() -> int:
