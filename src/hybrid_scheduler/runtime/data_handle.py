@@ -115,6 +115,12 @@ class DataHandle:
         """Number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def source(self) -> int:
+        """Space of the accelerator from which it is copied to main memory, as far as that is known."""
+        spaces = tuple(self.copies)  # at once: another thread may add a copy
+        return spaces[0] if spaces else 1
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("an array of rank 0 has no length")

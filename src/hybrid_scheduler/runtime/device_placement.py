@@ -259,8 +259,9 @@ class DevicePlacement:
             seconds = 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
         for one in handles:
             # In the same place it is complete in time, because tasks are run in the order of their starts.
-            if one.events and space not in one.copies and HOST not in one.copies:
-                made, event = next(iter(one.events.items()))
+            events = one.events  # another thread may replace it
+            if events and space not in one.copies and HOST not in one.copies:
+                made, event = next(iter(events.items()))
                 seconds = max(seconds, self._accelerators[made - 1].time_to(event))
         return seconds
 
@@ -444,11 +445,11 @@ class DevicePlacement:
             if space in handle.copies:
                 continue
             if space == HOST:
-                seconds += _COPY_START + handle.nbytes / self.bandwidth[next(iter(handle.copies), 1) - 1]
+                seconds += _COPY_START + handle.nbytes / self.bandwidth[handle.source - 1]
             else:
                 cost = _COPY_START + handle.nbytes / self.bandwidth[space - 1]
                 if HOST not in handle.copies:  # from one accelerator to another by way of main memory
-                    cost += _COPY_START + handle.nbytes / self.bandwidth[next(iter(handle.copies), 1) - 1]
+                    cost += _COPY_START + handle.nbytes / self.bandwidth[handle.source - 1]
                 seconds += max(0.0, cost - handle.saved.get(space, 0.0))
         return seconds
 
