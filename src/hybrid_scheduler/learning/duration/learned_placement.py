@@ -81,7 +81,7 @@ _LARGEST_PROBE = 0.2
 _NEVER = 1e30
 (
     _UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE, _KIND_TASKS,
-    _HOPE, _SECOND,
+    _OPTIMISM, _RETRIAL,
 ) = range(14)  # fmt: skip
 
 
@@ -263,12 +263,12 @@ def _device_to_try(state, placement, now, memory, kind, latency, free_at, device
         if not _may_be_tried(state, placement, c, kind) or memory > devices[d].memory:
             continue
         wait = max(0.0, free_at[d] - now)
-        hope = placement.deviation[c]
+        bonus = placement.deviation[c]
         if state.observed[c, kind] == 0.0:
-            hope *= limits[_HOPE]
+            bonus *= limits[_OPTIMISM]
         elif state.observed[c, kind] < _FEW:
-            hope += limits[_SECOND]
-        hoped = wait + math.exp(placement.mean[c] - hope)
+            bonus += limits[_RETRIAL]
+        hoped = wait + math.exp(placement.mean[c] - bonus)
         if latency - hoped <= gain:
             continue
         feared = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)

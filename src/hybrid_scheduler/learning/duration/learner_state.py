@@ -336,20 +336,20 @@ class Limits(NamedTuple):
     kind_tasks: float = math.inf
     #: Standard deviations by which a class that has not run a kind may be faster than predicted, in the estimate
     #: that decides on a trial.
-    hope: float = 1.0
-    #: Log seconds by which a class may be faster than predicted, in that estimate, if it ran one task of the kind:
-    #: a first run may have been disturbed.
-    second: float = 0.0
+    optimism: float = 1.0
+    #: Log seconds by which a class that ran one task of a kind may be faster than predicted, in that estimate: a
+    #: first run may have been disturbed.
+    retrial: float = 0.0
 
 
 #: Bold trials, for kernels on a real machine: a trial delays only its caller, and what it tells is used for long.
 #: They may double the time that is spent, and end after the first tasks of a kind. Whole tasks are tried: a small
 #: part pays for its start, which says little about the whole. A device whose first run was disturbed looks slow for
-#: every kind, so that much is hoped of kinds that it has run once or not at all. Splits need durations that are
-#: known well.
+#: every kind, so that estimates are optimistic for kinds that it has run once or not at all. Splits need durations
+#: that are known well.
 MEASURED_LIMITS = Limits(
     unknown=0.12, trials=math.inf, harm=1.0, credit=100.0, caution=1.0, longest=math.inf, rough=0.4, probe=1.0,
-    kind_tasks=25.0, hope=2.0, second=3.0,
+    kind_tasks=25.0, optimism=2.0, retrial=3.0,
 )  # fmt: skip
 
 
