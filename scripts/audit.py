@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 _ANSWER_TIMEOUT_S, _CHECK_TIMEOUT_S = 5.0, 120.0
-_LOCKS = ("requirements.txt", "requirements-dev.txt", "requirements-node.txt")
+_LOCKS = ("requirements.txt", "requirements-dev.txt", "requirements-uv.txt", "requirements-node.txt")
 #: Severities of npm that count; pip-audit gives none, so all its findings count.
 _SEVERE = ("high", "critical")
 

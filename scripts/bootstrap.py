@@ -4,8 +4,9 @@
     python3 scripts/bootstrap.py --dev    what the checks and tests need, too
 
 The first run creates the environment and installs the pinned packages, checked against their hashes, and
-then the project itself in editable mode. A later run compares one stamp and returns at once. Runs that
-start at the same time wait for each other, and one that was interrupted is made good by the next.
+then the project itself in editable mode. uv installs them in a fifth of pip's time; where it fails, pip does.
+A later run compares one stamp and returns at once. Runs that start at the same time wait for each other, and
+one that was interrupted is made good by the next.
 """
 
 import sys
@@ -33,6 +34,7 @@ from typing import IO, NoReturn
 ROOT = Path(__file__).resolve().parent.parent
 
 RUN_TIME, DEVELOPMENT, NODE = "requirements.txt", "requirements-dev.txt", "requirements-node.txt"
+UV = "requirements-uv.txt"
 
 # Other files that an environment with this lock depends on, and the locks that it contains.
 MADE_FROM = {RUN_TIME: ("pyproject.toml",), DEVELOPMENT: (RUN_TIME, "pyproject.toml"), NODE: ()}
@@ -43,6 +45,15 @@ CONTAINED = {DEVELOPMENT: (RUN_TIME,)}
 TORCH = "torch==2.13.0"
 UNHASHED_FIRST = {DEVELOPMENT: (TORCH,)}
 TORCH_INDEX = "TORCH_INDEX"
+
+# Settings of pip that uv does not read, and the options of uv for them.
+INDEX_OPTIONS = {
+    "index-url": "--default-index",
+    "extra-index-url": "--index",
+    "find-links": "--find-links",
+    "trusted-host": "--allow-insecure-host",
+    "cert": "--cert",
+}
 
 # Messages of a failing pip and hints for them; the first match is printed.
 HINTS = {
@@ -203,24 +214,47 @@ def _install(root: Path, venv: Path, python: Path, name: str, lock: IO[str]) -> 
     pip = (str(python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-compile")
     index = os.environ.get(TORCH_INDEX)
     unhashed = [(*(("--index-url", index) if index else ()), pin) for pin in UNHASHED_FIRST.get(name, ())]
-    if unhashed:
-        # A lock names every package, so none has to be looked up, and two processes can share the work.
-        own = venv / name
-        own.write_text(re.sub(r"(?m)^-r .*$", "", files[0].read_text(encoding="utf-8")), encoding="utf-8")
-        with ThreadPoolExecutor(1) as beside:
-            locked = (*pip, "--no-deps", "--require-hashes", "-r")
-            rest = beside.submit(_run, venv, lock, *locked, str(own), log_name="bootstrap-dev.log")
-            for words in unhashed:
-                _run(venv, lock, *pip, "--no-deps", *words)
-            for file in files[1:]:
-                _run(venv, lock, *locked, str(file))
-            rest.result()
-        for words in unhashed:  # what they need beyond the lock
-            _run(venv, lock, *pip, *words)
-    else:
+    if name == NODE:
         _run(venv, lock, *pip, "--require-hashes", "-r", str(root / name))
-    if name != NODE:
-        _run(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
+        return
+    # A lock names every package, so none has to be looked up, and torch can be installed beside the others.
+    own = venv / name
+    own.write_text(re.sub(r"(?m)^-r .*$", "", files[0].read_text(encoding="utf-8")), encoding="utf-8")
+    with ThreadPoolExecutor(1) as beside:
+        rest = beside.submit(_install_locked, root, venv, python, pip, [own, *files[1:]], lock)
+        for words in unhashed:
+            _run(venv, lock, *pip, "--no-deps", *words, log_name="bootstrap-torch.log")
+        rest.result()
+    for words in unhashed:  # what they need beyond the lock
+        _run(venv, lock, *pip, *words)
+    _run(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
+
+
+def _install_locked(
+    root: Path, venv: Path, python: Path, pip: tuple[str, ...], files: list[Path], lock: IO[str]
+) -> None:
+    """Install the packages of locks by uv, or by pip where uv has no build or does not get through to an index."""
+    locked = ("--no-deps", "--require-hashes", *(word for file in files for word in ("-r", str(file))))
+    try:
+        _run(venv, lock, *pip, "--no-deps", "--require-hashes", "-r", str(root / UV))
+        uv = (str(python.with_name("uv")), "pip", "install", "--no-progress", "--python", str(python))
+        # Packages of one name may be in several indexes: the hashes say which file is meant.
+        _run(venv, lock, *uv, "--index-strategy", "unsafe-best-match", *index_options(python), *locked)
+    except SetupError:
+        _run(venv, lock, *pip, *locked)
+
+
+def index_options(python: Path) -> list[str]:
+    """Return the package indexes of pip's settings as options of uv."""
+    command = [str(python), "-I", "-m", "pip", "config", "list"]
+    lines = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
+    found: dict[str, list[str]] = {}
+    for section in ("global.", "install.", ":env:."):  # the later ones overrule
+        for line in lines:
+            key, _, value = line.removeprefix(section).partition("=")
+            if line.startswith(section) and key in INDEX_OPTIONS:
+                found[key] = value.strip("'\"").replace("\\n", " ").split()
+    return [word for key, values in found.items() for value in values for word in (INDEX_OPTIONS[key], value)]
 
 
 def _run(venv: Path, lock: IO[str], *command: str, log_name: str = "bootstrap.log") -> None:

@@ -6,7 +6,8 @@
 Other arguments go to `uv pip compile` as they are (`--upgrade-package numpy`).
 
 requirements.txt holds what the server and the command line need, requirements-dev.txt what the checks and tests
-need beside that, requirements-node.txt Node for machines that have none.
+need beside that, requirements-uv.txt uv, which installs both, requirements-node.txt Node for machines that have
+none.
 
 One lock serves Linux, macOS and Windows on every supported Python: it is resolved for all of them at once,
 and what only one of them needs carries a marker. A lock resolved for a single machine would fail elsewhere,
@@ -19,7 +20,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-from bootstrap import DEVELOPMENT, NODE, ROOT, RUN_TIME, print_help_if_asked
+from bootstrap import DEVELOPMENT, NODE, ROOT, RUN_TIME, UV, print_help_if_asked
 
 #: Sources of each lock, as options of `uv pip compile`.
 _RUN_TIME = ["pyproject.toml", "--extra", "server", "--extra", "report", "--extra", "postgres", "--group", "setup"]
@@ -27,6 +28,7 @@ _EXTRAS = ("dev", "bench", "exact", "learning", "gym", "ray")
 SOURCES = {
     RUN_TIME: _RUN_TIME,
     DEVELOPMENT: [*_RUN_TIME, *(word for extra in _EXTRAS for word in ("--extra", extra))],
+    UV: ["--group", "uv"],
     NODE: ["--group", "node"],
 }
 # torch is installed before the rest, because its builds (CPU, CUDA) share one version but not their hashes; here it
@@ -49,6 +51,10 @@ HEADERS = {
         commands="#   pip install torch==2.13.0\n#   pip install --require-hashes -r requirements-dev.txt",
     )
     + f"-r {RUN_TIME}\n",
+    UV: _HEADER.format(
+        what="uv, which installs the packages of the other locks and writes them.",
+        commands="#   pip install --require-hashes -r requirements-uv.txt",
+    ),
     NODE: _HEADER.format(
         what="Node, for machines that have none or one that is too old to build the dashboard.",
         commands="#   pip install --require-hashes -r requirements-node.txt",

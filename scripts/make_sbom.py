@@ -3,8 +3,8 @@
     python3 scripts/make_sbom.py              write docs/sbom.cdx.json
     python3 scripts/make_sbom.py --check      only check that the file is up to date
 
-It lists every package of requirements.txt, requirements-dev.txt, requirements-node.txt and the dashboard's
-package-lock.json. The file has no date and no random number, so that equal locks give equal files.
+It lists every package of the locks requirements*.txt and of the dashboard's package-lock.json. The file has no date
+and no random number, so that equal locks give equal files.
 """
 
 import base64
@@ -24,6 +24,7 @@ TARGET = ROOT / "docs" / "sbom.cdx.json"
 PYTHON_LOCKS = {
     "requirements.txt": "required",
     "requirements-dev.txt": "excluded",
+    "requirements-uv.txt": "excluded",
     "requirements-node.txt": "excluded",
 }
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""When the set-up creates, updates or leaves alone; pip itself is replaced by a record of its calls."""
+"""When the set-up creates, updates or leaves alone; pip and uv are replaced by a record of their calls."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ import pytest
 import bootstrap
 
 SCRIPTS = Path(bootstrap.__file__).parent
-RUN_TIME, DEVELOPMENT, NODE = bootstrap.RUN_TIME, bootstrap.DEVELOPMENT, bootstrap.NODE
-INSTALL = [*bootstrap.UNHASHED_FIRST.get(RUN_TIME, ()), RUN_TIME, "-e"]
+RUN_TIME, DEVELOPMENT, NODE, UV = bootstrap.RUN_TIME, bootstrap.DEVELOPMENT, bootstrap.NODE, bootstrap.UV
+INSTALL = [UV, RUN_TIME, "-e"]
 STEPS = ["venv", *INSTALL]
 
 
@@ -22,17 +22,21 @@ class Calls(list[str]):
 
     fails_at: str | None = None
 
+    def __init__(self) -> None:
+        self.programs: list[str] = []
+
     def __call__(self, venv: Path, lock: Any, *command: str, log_name: str = "") -> None:
         known = {*STEPS, DEVELOPMENT, NODE, bootstrap.TORCH}
         step = next(name for word in command if (name := Path(word).name) in known)
         self.append(step)
+        self.programs.append(Path(command[0]).name)
         if step == "venv":
             (venv / "pyvenv.cfg").write_text("version = 3.11.0\n")
             for folder in ("bin", "Scripts"):
                 (venv / folder).mkdir()
             for name in ("bin/python", "Scripts/python.exe"):
                 (venv / name).touch()
-        if step == self.fails_at:
+        if self.fails_at in (step, self.programs[-1]):
             raise bootstrap.SetupError("no", "none")
 
 
@@ -41,6 +45,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     calls = Calls()
     monkeypatch.setattr(bootstrap, "_run", calls)
     monkeypatch.setattr(bootstrap, "_is_usable", Path.exists)
+    monkeypatch.setattr(bootstrap, "index_options", lambda python: [])
     return calls
 
 
@@ -48,7 +53,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 def root(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     root.mkdir()
-    for lock in (RUN_TIME, DEVELOPMENT, NODE):
+    for lock in (RUN_TIME, DEVELOPMENT, NODE, UV):
         (root / lock).write_text("a==1\n")
     (root / "pyproject.toml").write_text("[project]\n")
     return root
@@ -73,9 +78,9 @@ def test_tests_add_their_packages_and_the_launcher_keeps_them(root: Path, calls:
     bootstrap.ensure_environment(root)
     calls.clear()
     bootstrap.ensure_environment(root, DEVELOPMENT)
-    beside = [bootstrap.TORCH, RUN_TIME]  # while another process installs the rest
-    assert [step for step in calls if step != DEVELOPMENT] == [*beside, bootstrap.TORCH, "-e"]
-    assert calls.index(DEVELOPMENT) < len(beside) + 1
+    # torch is installed while another process installs the rest.
+    assert sorted(calls[:3]) == sorted([bootstrap.TORCH, UV, DEVELOPMENT])
+    assert calls[3:] == [bootstrap.TORCH, "-e"]
     calls.clear()
     bootstrap.ensure_environment(root)
     bootstrap.ensure_environment(root, RUN_TIME, DEVELOPMENT)
@@ -101,7 +106,31 @@ def test_node_is_installed_once_and_on_request(root: Path, calls: Calls) -> None
     assert calls == [NODE, *INSTALL]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("fails_at", [UV, "uv"])
+def test_pip_installs_where_uv_cannot(root: Path, calls: Calls, fails_at: str) -> None:
+    calls.fails_at = fails_at
+    bootstrap.ensure_environment(root)
+    assert "uv" not in calls.programs[-2:]
+    assert calls[-2:] == [RUN_TIME, "-e"]
+
+
+def test_uv_gets_the_indexes_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "pip.conf"
+    settings.write_text("[global]\nindex-url = http://a\nextra-index-url =\n  http://b\n  http://c\ntimeout = 3\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://d")
+    found = bootstrap.index_options(Path(sys.executable))
+    pairs = set(zip(found[::2], found[1::2], strict=True))
+    assert {pair for pair in pairs if pair[0] in ("--default-index", "--index")} == {
+        ("--default-index", "http://d"),
+        ("--index", "http://b"),
+        ("--index", "http://c"),
+    }
+    assert not any("timeout" in option for option, _ in pairs)
+
+
+@pytest.mark.parametrize("step", ["venv", RUN_TIME, "-e"])
 def test_interrupted_run_starts_over(root: Path, calls: Calls, step: str) -> None:
     calls.fails_at = step
     with pytest.raises(bootstrap.SetupError):

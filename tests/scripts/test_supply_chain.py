@@ -9,10 +9,10 @@ import pytest
 import audit
 import make_sbom
 from bootstrap import ROOT
-from lock import DEVELOPMENT, NODE, RUN_TIME, packages
+from lock import DEVELOPMENT, NODE, RUN_TIME, UV, packages
 
 
-@pytest.mark.parametrize("lock", [RUN_TIME, DEVELOPMENT, NODE])
+@pytest.mark.parametrize("lock", [RUN_TIME, DEVELOPMENT, UV, NODE])
 def test_every_pin_of_a_lock_has_hashes(lock):
     text = (ROOT / lock).read_text(encoding="utf-8")
     pins = re.findall(r"^[A-Za-z0-9].*==", text, re.MULTILINE)
