@@ -79,7 +79,7 @@ def ensure_environment(root: Path = ROOT, *locks: str) -> Path:
     if wanted <= _installed(root, venv, python):
         return python
 
-    with _lock(root / ".bootstrap.lock") as lock:
+    with exclusive_lock(root / ".bootstrap.lock") as lock:
         if wanted <= _installed(root, venv, python):  # the process that held the lock did the work
             return python
         # The lock file is empty unless a run died on the way. A package that was half copied looks installed
@@ -200,7 +200,7 @@ def _create(venv: Path, lock: IO[str]) -> None:
     venv.mkdir()
     # The base interpreter: this script may itself run in the .venv that was just removed.
     base = getattr(sys, "_base_executable", sys.executable)
-    _run(venv, lock, base, "-m", "venv", str(venv))
+    run_step(venv, lock, base, "-m", "venv", str(venv))
 
 
 def _install(root: Path, venv: Path, python: Path, name: str, lock: IO[str]) -> None:
@@ -215,7 +215,7 @@ def _install(root: Path, venv: Path, python: Path, name: str, lock: IO[str]) -> 
     index = os.environ.get(TORCH_INDEX)
     unhashed = [(*(("--index-url", index) if index else ()), pin) for pin in UNHASHED_FIRST.get(name, ())]
     if name == NODE:
-        _run(venv, lock, *pip, "--require-hashes", "-r", str(root / name))
+        run_step(venv, lock, *pip, "--require-hashes", "-r", str(root / name))
         return
     # A lock names every package, so none has to be looked up, and torch can be installed beside the others.
     own = venv / name
@@ -223,11 +223,11 @@ def _install(root: Path, venv: Path, python: Path, name: str, lock: IO[str]) -> 
     with ThreadPoolExecutor(1) as beside:
         rest = beside.submit(_install_locked, root, venv, python, pip, [own, *files[1:]], lock)
         for words in unhashed:
-            _run(venv, lock, *pip, "--no-deps", *words, log_name="bootstrap-torch.log")
+            run_step(venv, lock, *pip, "--no-deps", *words, log_name="bootstrap-torch.log")
         rest.result()
     for words in unhashed:  # what they need beyond the lock
-        _run(venv, lock, *pip, *words)
-    _run(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
+        run_step(venv, lock, *pip, *words)
+    run_step(venv, lock, *pip, "--no-deps", "--no-build-isolation", "-e", str(root))
 
 
 def _install_locked(
@@ -236,12 +236,12 @@ def _install_locked(
     """Install the packages of locks by uv, or by pip where uv has no build or does not get through to an index."""
     locked = ("--no-deps", "--require-hashes", *(word for file in files for word in ("-r", str(file))))
     try:
-        _run(venv, lock, *pip, "--no-deps", "--require-hashes", "-r", str(root / UV))
+        run_step(venv, lock, *pip, "--no-deps", "--require-hashes", "-r", str(root / UV))
         uv = (str(python.with_name("uv")), "pip", "install", "--no-progress", "--python", str(python))
         # Packages of one name may be in several indexes: the hashes say which file is meant.
-        _run(venv, lock, *uv, "--index-strategy", "unsafe-best-match", *index_options(python), *locked)
+        run_step(venv, lock, *uv, "--index-strategy", "unsafe-best-match", *index_options(python), *locked)
     except SetupError:
-        _run(venv, lock, *pip, *locked)
+        run_step(venv, lock, *pip, *locked)
 
 
 def index_options(python: Path) -> list[str]:
@@ -257,7 +257,7 @@ def index_options(python: Path) -> list[str]:
     return [word for key, values in found.items() for value in values for word in (INDEX_OPTIONS[key], value)]
 
 
-def _run(venv: Path, lock: IO[str], *command: str, log_name: str = "bootstrap.log") -> None:
+def run_step(venv: Path, lock: IO[str], *command: str, log_name: str = "bootstrap.log") -> None:
     """Run one step with its output in the log; if it fails, the end of that output is the message."""
     path = venv / log_name
     with path.open("a+", encoding="utf-8", errors="replace") as log:
@@ -277,13 +277,13 @@ def _run(venv: Path, lock: IO[str], *command: str, log_name: str = "bootstrap.lo
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[IO[str]]:
+def exclusive_lock(path: Path) -> Iterator[IO[str]]:
     """Hold `path` for this process alone. The system lets go of it however the process ends."""
     # Neither "w" nor "a": the content tells how the last run ended and is replaced in place.
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+", encoding="utf-8") as file:
-        if not _try_lock(file):
+        if not try_lock(file):
             _say("another set-up is running: waiting for it")
-            while not _try_lock(file):
+            while not try_lock(file):
                 time.sleep(0.2)
         yield file
 
@@ -291,7 +291,7 @@ def _lock(path: Path) -> Iterator[IO[str]]:
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(file: IO[str]) -> bool:
+    def try_lock(file: IO[str]) -> bool:
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -301,7 +301,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(file: IO[str]) -> bool:
+    def try_lock(file: IO[str]) -> bool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

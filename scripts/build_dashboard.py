@@ -43,9 +43,9 @@ def ensure_dashboard(root: Path = ROOT) -> Path:
     installed = folder / "node_modules" / ".stamp"
     if not installed.is_file() or installed.read_text(encoding="utf-8") != lock:
         # Not `ci`: it insists on the binaries of every platform, and a lock written here may know only some.
-        _run(folder, npm, "install", "--no-save", "--no-audit", "--no-fund")
+        run_step(folder, npm, "install", "--no-save", "--no-audit", "--no-fund")
         installed.write_text(lock, encoding="utf-8")
-    _run(folder, npm, "run", "build")
+    run_step(folder, npm, "run", "build")
     stamp.write_text(sources, encoding="utf-8")
     return dist
 
@@ -120,7 +120,7 @@ def _fault_of_node() -> str | None:
     return None if numbers >= OLDEST_NODE else f"Node {found} is too old"
 
 
-def _run(folder: Path, *command: str) -> None:
+def run_step(folder: Path, *command: str) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])

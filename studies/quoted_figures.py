@@ -66,14 +66,14 @@ def lookup(source: str) -> list[float]:
         raise LookupError(f"{source}: no such file")
     try:
         if file.suffix in (".json", ".safetensors"):
-            return _in_json(_document(file), parts)
+            return _in_json(document(file), parts)
         return _in_text(file.read_text(encoding="utf-8"), parts)
     except (LookupError, TypeError, ValueError) as error:
         raise LookupError(f"{source}: {error}") from None
 
 
 @lru_cache(maxsize=32)
-def _document(file: Path) -> Any:
+def document(file: Path) -> Any:
     if file.suffix == ".json":
         return json.loads(file.read_text(encoding="utf-8"))
     # safetensors: eight bytes of length, then a header in JSON; our notes in it are JSON themselves.

@@ -64,10 +64,15 @@ def test_folders_that_cannot_be_written_are_warnings(run: Run, monkeypatch: pyte
     assert "!  log file      logs: Read-only file system; runs go on without a log" in result.stdout
 
 
-def test_unwritable_folder_has_a_reason() -> None:
+def test_unwritable_folder_has_a_reason(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").touch()
-    assert doctor._why_not_writable(Path("file/below")) is not None
-    assert doctor._why_not_writable(Path("new/below")) is None
+    monkeypatch.setenv("LOG_FILE", "file/below/run.log")
+    assert "!  log file      file/below: Not a directory; runs go on without a log" in run("doctor").stdout
+
+
+def test_folder_that_does_not_exist_yet_is_not_created(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOG_FILE", "new/below/run.log")
+    assert "✓  log file      new/below/run.log" in run("doctor").stdout
     assert not Path("new").exists()
 
 
@@ -79,7 +84,7 @@ def test_gpu_check_reports_nvidia_smi(answer: str, detail: str, run: Run, monkey
     program = Path("nvidia-smi").absolute()
     program.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
     program.chmod(0o755)
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: str(program))
-    check = doctor._gpu()
-    assert check.status == "info"
-    assert detail in check.detail
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: str(program) if name == "nvidia-smi" else None)
+    [line] = [line for line in run("doctor").stdout.splitlines() if "GPU " in line]
+    assert line.strip().startswith("·")
+    assert detail in line

@@ -36,7 +36,7 @@ def results(tmp_path, monkeypatch):
         "load 0.7\n  one   1.500 ± 0.100\n  two   2.000 ± 0.200   3.000\nload 0.9\n  two   9\n"
     )
     monkeypatch.setattr(quoted_figures, "ROOT", tmp_path)
-    quoted_figures._document.cache_clear()
+    quoted_figures.document.cache_clear()
     return tmp_path
 
 

@@ -137,7 +137,7 @@ def test_batch_gradient_equals_the_slope_of_the_loss():
     rng = np.random.default_rng(5)
     agent = DQN(4, 3, seed=0, width=3, settings=DQNSettings(hidden=8, batch=16))
     agent.weights[:] = random_weights(agent.shape, rng)
-    agent._target[:] = random_weights(agent.shape, rng)
+    agent.target[:] = random_weights(agent.shape, rng)
     valid = rng.random((40, 3)) < 0.7
     valid[:, 1] = True
     agent.replay.add(
@@ -148,10 +148,10 @@ def test_batch_gradient_equals_the_slope_of_the_loss():
 
     def loss(weights):
         # gamma 0: the look ahead also depends on the weights, but counts as a constant of the loss
-        return agent._descend(weights, agent._target, agent._gradient, agent.replay.columns, rows, 0.0, 2.0, 8)[0]
+        return agent.descend(weights, agent.target, agent.gradient, agent.replay.columns, rows, 0.0, 2.0, 8)[0]
 
     loss(agent.weights)
-    gradient = agent._gradient.copy()
+    gradient = agent.gradient.copy()
     for i in rng.choice(len(gradient), 40, replace=False):
         step = np.zeros_like(agent.weights)
         step[i] = 1e-2

@@ -190,7 +190,7 @@ def test_plain_arrays_are_read_as_skops_reads_them(trained):
     from skops.io import loads
 
     content = trained.read_bytes()
-    own, theirs = model_files._plain_arrays(content), loads(content)
+    own, theirs = model_files.plain_arrays(content), loads(content)
     assert list(own) == list(theirs)
     for name, array in theirs.items():
         assert own[name].dtype == array.dtype
@@ -200,7 +200,7 @@ def test_plain_arrays_are_read_as_skops_reads_them(trained):
 def test_arrays_of_objects_are_left_to_skops(tmp_path):
     path = tmp_path / "objects.skops"
     save({"a": np.array([1, "b"], dtype=object)}, path, Manifest("times"))
-    assert model_files._plain_arrays(path.read_bytes()) is None
+    assert model_files.plain_arrays(path.read_bytes()) is None
 
 
 def test_untrusted_types_are_refused(tmp_path):

@@ -351,7 +351,7 @@ def test_damaged_snapshot_is_refused_and_the_one_before_it_decides(live, tmp_pat
     third = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path)
     assert third.engine.open().run_id == run_id
     assert len(third.notifications("model_refused")) == 1
-    [lane] = third.engine._controller._run.lanes
+    [lane] = third.engine.controller.lanes
     assert np.array_equal(lane.scheduler.agent_.weights, before.weights)
     third.engine.stop()
     third.engine.close()
@@ -453,15 +453,14 @@ def test_learned_durations_are_the_same_after_a_restart(live, tmp_path):
     config = LiveConfig(schedulers=("hybrid_ml",), speed=20.0)
     first = live(config, snapshots=tmp_path).started()
     first.run(3.0)
-    run = first.engine._controller._run
-    [lane] = run.lanes
-    lane.catch_up(run.now)  # a restart learns from all that has finished by now
+    [lane] = first.engine.controller.lanes
+    lane.catch_up(first.engine.status().virtual_time)  # a restart learns from all that has finished by now
     before = lane.scheduler.hierarchical_
     first.engine.close()
     second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path)
     second.engine.open()
     assert second.notifications("model_refused") == []
-    [lane] = second.engine._controller._run.lanes
+    [lane] = second.engine.controller.lanes
     after = lane.scheduler.hierarchical_
     assert after.kinds == before.kinds
     for name in ("weights", "covariance", "stats", "fixed", "recent", "observed", "means"):

@@ -126,12 +126,11 @@ def test_restart_in_the_middle_of_a_slowdown_changes_no_row(live, killed):
     if killed:
         first.journal.hold()  # what comes after this is never stored
         first.run(0.1)
-        first.journal._waiting.clear()
+        first.journal.lose_waiting()
     else:
         first.engine.close()
     defaults = LiveConfig(schedulers=RULES)
     second = live(config, journal=first.journal, clock=first.clock, defaults=defaults)
-    second.journal._held = False
     second.started()
     second.run(2.0)
     assert second.engine.status().slowdown == asdict(config.slowdown)

@@ -281,7 +281,7 @@ def test_cuda_time_is_taken_between_events() -> None:
 
     one = Accelerator("cpu")
     one.kind = "cuda"
-    one._torch = SimpleNamespace(
+    one.torch = SimpleNamespace(
         cuda=SimpleNamespace(
             Event=Event, _sleep=lambda cycles: order.append("sleep"), synchronize=lambda: order.append("all")
         )

@@ -54,13 +54,13 @@ def executor(fake: _Steady, monkeypatch: pytest.MonkeyPatch) -> Iterator[hs.Hybr
 def considered(executor: hs.HybridExecutor, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that grows with every call for which all devices are considered."""
     found: list[str] = []
-    consider = executor.graph.placement._consider
+    consider = executor.graph.placement.consider
 
     def counting(call: Any) -> Any:
         found.append(call.function.name)
         return consider(call)
 
-    monkeypatch.setattr(executor.graph.placement, "_consider", counting)
+    monkeypatch.setattr(executor.graph.placement, "consider", counting)
     return found
 
 

@@ -133,13 +133,13 @@ def test_a_queue_does_not_make_the_executor_choose_again_where_only_one_device_c
         placement.facts_of(counted.function.key).shadows = False
         _learn(executor, counted.function, "fake", 1e-3)
         considered: list[int] = []
-        consider = placement._consider
+        consider = placement.consider
 
         def counting(call: Any) -> Any:
             considered.append(1)
             return consider(call)
 
-        monkeypatch.setattr(placement, "_consider", counting)
+        monkeypatch.setattr(placement, "consider", counting)
         fake.pause()
         placed = executor.put(SOME)
         executor.submit(counted.function, placed)  # copies the array
@@ -161,7 +161,7 @@ def test_the_search_for_blas_libraries_is_made_once(monkeypatch: pytest.MonkeyPa
             super().__init__()
 
     monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Controller)
-    cpu_cores._blas_libraries.cache_clear()
+    cpu_cores.blas_libraries.cache_clear()
     for _ in range(2):
         with _executor() as executor:
             executor.submit(hs.auto(threads=1)(lambda x: x @ x), SOME).result(timeout=60)

@@ -162,7 +162,7 @@ def test_timeout_while_the_result_is_recorded_has_no_effect(
     run, measure = make(), PlacedTask.measure
 
     def at_the_last_moment(placed: PlacedTask, *arguments: Any) -> None:
-        run.graph._time_out(placed.parts[0])
+        run.graph.time_out(placed.parts[0])
         measure(placed, *arguments)
 
     monkeypatch.setattr(PlacedTask, "measure", at_the_last_moment)
@@ -280,10 +280,10 @@ def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., KernelExecut
         run.submit_variants(cpu=work, gpu=work, kind="mine", size=10.0 + i).exception(LONG)
     run.learn()
     policy: Any = run.policy
-    assert policy.times_._decided == {}
+    assert policy.times_.decided == {}
     assert (policy.times_.placement.pending == 0).all()
     if spec == "rl_agent":
-        assert {**policy._tasks, **policy._experience._waiting} == {}
+        assert {**policy.pending, **policy.experience.waiting} == {}
 
 
 def test_records_are_limited_when_devices_are_given(
@@ -293,7 +293,7 @@ def test_records_are_limited_when_devices_are_given(
     run = make()
     for _ in range(20):
         run.submit_variants(cpu=int, device="cpu").result(LONG)
-    assert len(run._outcomes) <= 1
+    assert len(run.outcomes) <= 1
     assert len(run.records) == 5
 
 

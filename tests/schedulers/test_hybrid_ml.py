@@ -115,7 +115,7 @@ def test_it_falls_back_to_greedy_while_it_is_worse_and_recovers():
         def decide(self, task, view):
             decision = super().decide(task, view)
             if 100 <= task.task_id < 500 and self.times_.ready:
-                note = self._decided[task.task_id][1]
+                note = self.decided[task.task_id][1]
                 note[0], note[1] = 0.0, 0.0  # everything onto the CPU
                 if not self.guard_.active:
                     return type(decision)(0, 0.0)
@@ -154,4 +154,4 @@ def test_tasks_that_are_never_observed_are_dropped(monkeypatch):
     scheduler = hybrid_ml.HybridML(model=None, durations="forest")
     out = Cluster(memory_policy="fail").run(small_workload(80, max_memory=40000.0), scheduler).outcomes
     assert len(out) == 80
-    assert len(scheduler._decided) <= 6
+    assert len(scheduler.decided) <= 6

@@ -259,8 +259,8 @@ def test_file_continues_with_durations_and_record(tmp_path):
     again.start(Setting(workstation()))
     assert again.safe_.seen == agent.safe_.seen > 0
     assert again.guard_.active == agent.guard_.active
-    for name, array in agent._guard_arrays().items():
-        assert np.array_equal(array, again._guard_arrays()[name]), name
+    for name, array in agent.guard_arrays().items():
+        assert np.array_equal(array, again.guard_arrays()[name]), name
     assert np.array_equal(again.safe_.model.weights, agent.safe_.model.weights)
     assert again.versions[-1].trigger == "pretrained"
 

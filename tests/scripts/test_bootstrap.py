@@ -18,7 +18,7 @@ STEPS = ["venv", *INSTALL]
 
 
 class Calls(list[str]):
-    """Stands in for `_run`: notes the step, and does of `python -m venv` what the set-up relies on."""
+    """Stands in for `run_step`: notes the step, and does of `python -m venv` what the set-up relies on."""
 
     fails_at: str | None = None
 
@@ -43,7 +43,7 @@ class Calls(list[str]):
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     calls = Calls()
-    monkeypatch.setattr(bootstrap, "_run", calls)
+    monkeypatch.setattr(bootstrap, "run_step", calls)
     monkeypatch.setattr(bootstrap, "_is_usable", Path.exists)
     monkeypatch.setattr(bootstrap, "index_options", lambda python: [])
     return calls
@@ -171,7 +171,7 @@ def test_missing_python_is_recreated(root: Path, calls: Calls) -> None:
 def test_failure_shows_the_end_of_the_log_and_a_hint(tmp_path: Path) -> None:
     speak = "for i in range(30): print('line', i)\nraise SystemExit('No space left on device')"
     with (tmp_path / "lock").open("w") as lock, pytest.raises(bootstrap.SetupError) as caught:
-        bootstrap._run(tmp_path, lock, sys.executable, "-c", speak)
+        bootstrap.run_step(tmp_path, lock, sys.executable, "-c", speak)
     assert "line 29" in str(caught.value)
     assert "line 5\n" not in str(caught.value)
     assert "disk space" in caught.value.hint
@@ -179,10 +179,10 @@ def test_failure_shows_the_end_of_the_log_and_a_hint(tmp_path: Path) -> None:
 
 def test_lock_admits_one_process(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with bootstrap._lock(path), path.open("r+") as other:
-        assert not bootstrap._try_lock(other)
+    with bootstrap.exclusive_lock(path), path.open("r+") as other:
+        assert not bootstrap.try_lock(other)
     with path.open("r+") as other:
-        assert bootstrap._try_lock(other)
+        assert bootstrap.try_lock(other)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the shell scripts are for systems with bash")

@@ -31,7 +31,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         calls.append(command[1])
         (folder / "dist").mkdir(exist_ok=True)
 
-    monkeypatch.setattr(build_dashboard, "_run", run)
+    monkeypatch.setattr(build_dashboard, "run_step", run)
     monkeypatch.setattr(build_dashboard, "provide_npm", lambda root: "npm")
     return calls
 
@@ -57,16 +57,16 @@ def test_new_file_triggers_a_build(root: Path, calls: list[str]) -> None:
 
 
 def test_failed_build_is_repeated(root: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    record = build_dashboard._run
+    record = build_dashboard.run_step
 
     def fails(folder: Path, *command: str) -> None:
         record(folder, *command)
         raise NoDashboardError("no", "none")
 
-    monkeypatch.setattr(build_dashboard, "_run", fails)
+    monkeypatch.setattr(build_dashboard, "run_step", fails)
     with pytest.raises(NoDashboardError):
         ensure_dashboard(root)
-    monkeypatch.setattr(build_dashboard, "_run", record)
+    monkeypatch.setattr(build_dashboard, "run_step", record)
     ensure_dashboard(root)
     assert calls == ["install", "install", "run"]
 

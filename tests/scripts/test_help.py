@@ -22,7 +22,7 @@ def test_help_prints_and_changes_nothing(
     copy.parent.mkdir(parents=True)
     shutil.copy(SCRIPTS / script, copy)
     monkeypatch.setattr(bootstrap, "ROOT", root)
-    monkeypatch.setattr(bootstrap, "_run", lambda *_: pytest.fail("something is installed"))
+    monkeypatch.setattr(bootstrap, "run_step", lambda *_: pytest.fail("something is installed"))
     monkeypatch.setattr(sys, "argv", [str(copy), option])
     with pytest.raises(SystemExit) as end:
         runpy.run_path(str(copy), run_name="__main__")

@@ -54,7 +54,7 @@ def started(monkeypatch: pytest.MonkeyPatch, settings: Settings, process: FakePr
 
     monkeypatch.setattr(server_process, "WorkerProcess", process)
     monkeypatch.setattr(server_process, "compile_kernels", load)
-    server_process._compile_kernels(settings, ServerOptions())
+    server_process.compile_before_serving(settings, ServerOptions())
     return calls
 
 

@@ -92,7 +92,7 @@ class _Away:
 async def test_limits_hold_while_redis_is_unavailable():
     now = [0.0]
     limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"), clock=lambda: now[0])
-    limiter._redis = away = _Away()
+    limiter.redis = away = _Away()
     for _ in range(3):
         await limiter.check("1.2.3.4", writes=False)
     with pytest.raises(ApiError) as refused:
@@ -116,7 +116,7 @@ async def test_limits_do_not_start_anew_when_redis_is_back():
     limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"))
     for _ in range(3):
         await limiter.check("1.2.3.4", writes=False)
-    limiter._redis = _Emptied()
+    limiter.redis = _Emptied()
     with pytest.raises(ApiError) as refused:
         await limiter.check("1.2.3.4", writes=False)
     assert refused.value.status == 429

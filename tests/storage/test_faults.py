@@ -48,7 +48,7 @@ class Watch:
 
 def in_writer(journal, work):
     """Run a coroutine in the writer's thread."""
-    return asyncio.run_coroutine_threadsafe(work, journal._loop).result(30)
+    return asyncio.run_coroutine_threadsafe(work, journal.loop).result(30)
 
 
 def opened(address, **options):
@@ -347,6 +347,7 @@ def test_a_row_that_the_database_refuses_stops_the_writer_and_says_why(address):
 
 
 def test_close_without_a_database_ends_within_its_timeout(address, monkeypatch):
+    before = set(threading.enumerate())
     with opened(address) as journal:
 
         @contextlib.asynccontextmanager
@@ -360,7 +361,7 @@ def test_close_without_a_database_ends_within_its_timeout(address, monkeypatch):
         with pytest.raises(JournalUnavailable):
             batch.committed.result(30)
         journal.close(timeout=0.2)
-        assert not journal._thread.is_alive()
+        assert {one for one in threading.enumerate() if one.name == "journal"} <= before
         assert journal.unsaved == 1
 
 
@@ -517,16 +518,16 @@ async def test_own_dead_session_does_not_hold_the_lock(postgres_url):
         watch = Watch(bus)
         with opened(DatabaseAddress.from_url(url), bus=bus) as journal:
             store = journal.store
-            kept = store._connection  # stays open, as a zombie that holds the lock
+            kept = store.connection  # stays open, as a zombie that holds the lock
 
             async def lose():
                 store._connection = None
-                journal._in_outage = True
+                journal.in_outage = True
 
             in_writer(journal, lose())
             journal.append(Engine().batch(2))
             await asyncio.to_thread(watch.wait_for, 1)
-            assert kept is not store._connection
+            assert kept is not store.connection
             in_writer(journal, _closed(kept))
 
 

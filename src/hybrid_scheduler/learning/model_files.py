@@ -146,7 +146,7 @@ def load(
 
 
 def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
-    arrays = _plain_arrays(content)
+    arrays = plain_arrays(content)
     if arrays is not None:
         return arrays
     try:
@@ -164,7 +164,7 @@ def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
         raise ModelFileError(source, f"is not a model file: {error}") from error
 
 
-def _plain_arrays(content: bytes) -> dict[str, NDArray[Any]] | None:
+def plain_arrays(content: bytes) -> dict[str, NDArray[Any]] | None:
     """Return the arrays of a file that holds a dict of arrays and nothing else, or None.
 
     Duration models are such files. skops would import all of scikit-learn for them, which takes seconds.

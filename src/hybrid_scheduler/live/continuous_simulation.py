@@ -87,7 +87,7 @@ class ContinuousSimulation:
         self._trainer = trainer or ProcessTrainingWorker()
         self._snapshots = ModelSnapshots(snapshots, self._clock)
         new_id = UlidGenerator(self._clock.unix, entropy)
-        self._controller = LiveController(
+        self.controller = LiveController(
             config, journal, self._clock, self._trainer, self._snapshots, new_id, defaults
         )
         self._commands = CommandQueue()
@@ -109,12 +109,12 @@ class ContinuousSimulation:
             raise EngineClosed("the engine was opened before")
         recovered = self._journal.open()
         self._snapshots.sweep()
-        self._controller.number_from(recovered.counters, recovered.keys)
+        self.controller.number_from(recovered.counters, recovered.keys)
         self._commands.open()
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()
         try:
-            return self._run_command(lambda: self._controller.recover(recovered))
+            return self._run_command(lambda: self.controller.recover(recovered))
         except BaseException:
             self.close()
             raise
@@ -135,24 +135,24 @@ class ContinuousSimulation:
 
     def start(self) -> LiveStatus:
         """Begin a run if there is none, or resume it if it is paused."""
-        return self._run_command(self._controller.start)
+        return self._run_command(self.controller.start)
 
     def stop(self) -> LiveStatus:
         """End the run; it will not be resumed."""
-        return self._run_command(self._controller.stop)
+        return self._run_command(self.controller.stop)
 
     def pause(self) -> LiveStatus:
         """Stop virtual time; queues and models stay."""
-        return self._run_command(self._controller.pause)
+        return self._run_command(self.controller.pause)
 
     def resume(self) -> LiveStatus:
         """Let virtual time go on after a pause."""
-        return self._run_command(self._controller.resume)
+        return self._run_command(self.controller.resume)
 
     def set_speed(self, speed: float) -> LiveStatus:
         """Set the virtual seconds per wall second; infinity means as fast as possible."""
         checked = checked_speed(speed)
-        return self._run_command(lambda: self._controller.set_speed(checked))
+        return self._run_command(lambda: self.controller.set_speed(checked))
 
     def set_scenario(self, scenario: Scenario, utilisation: float | None = None) -> LiveStatus:
         """Draw the next tasks from another scenario; queues, models and averages stay.
@@ -166,15 +166,15 @@ class ContinuousSimulation:
         """
         if utilisation is not None:
             positive_number("utilisation", utilisation)
-        return self._run_command(lambda: self._controller.set_scenario(scenario, utilisation))
+        return self._run_command(lambda: self.controller.set_scenario(scenario, utilisation))
 
     def restart(self, config: LiveConfig) -> LiveStatus:
         """End the run and begin another."""
-        return self._run_command(lambda: self._controller.begin(config))
+        return self._run_command(lambda: self.controller.begin(config))
 
     def retrain(self, scheduler: str) -> LiveStatus:
         """Train the model of a learned scheduler from its window, unless it is being trained."""
-        return self._run_command(lambda: self._controller.retrain(scheduler))
+        return self._run_command(lambda: self.controller.retrain(scheduler))
 
     def submit(self, task: SubmittedTask, key: IdempotencyKey | None = None) -> Future[int]:
         """Send a task through every scheduler; does not wait.
@@ -193,7 +193,7 @@ class ContinuousSimulation:
         """
         if key is not None:
             check_text("Idempotency-Key", key.key)
-        return self._run_later(lambda task_id: self._controller.submit(task, key, task_id))
+        return self._run_later(lambda task_id: self.controller.submit(task, key, task_id))
 
     def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> Future[str]:
         """Store a run that was measured on real devices; does not wait.
@@ -212,7 +212,7 @@ class ContinuousSimulation:
         """
         if key is not None:
             check_text("Idempotency-Key", key.key)
-        return self._run_later(lambda run_id: self._controller.store_measured(run, run_id, key))
+        return self._run_later(lambda run_id: self.controller.store_measured(run, run_id, key))
 
     def forget(self) -> Future[int]:
         """Delete every task with its results; ids are not used again.
@@ -229,7 +229,7 @@ class ContinuousSimulation:
             If nothing can be deleted now.
         """
         deleted: Future[int] = Future()
-        self._run_command(lambda: self._controller.forget(deleted))
+        self._run_command(lambda: self.controller.forget(deleted))
         return deleted
 
     def delete_run(self, run_id: str) -> Future[int]:
@@ -253,7 +253,7 @@ class ContinuousSimulation:
             If nothing can be deleted now.
         """
         deleted: Future[int] = Future()
-        self._run_command(lambda: self._controller.delete_run(run_id, deleted))
+        self._run_command(lambda: self.controller.delete_run(run_id, deleted))
         return deleted
 
     def describe_run(self, run_id: str, labels: RunLabels) -> Future[None]:
@@ -271,31 +271,31 @@ class ContinuousSimulation:
         Future
             Done when they are durable, or gets `JournalUnavailable`.
         """
-        return self._run_later(lambda stored: self._controller.describe_run(run_id, labels, stored))
+        return self._run_later(lambda stored: self.controller.describe_run(run_id, labels, stored))
 
     def models(self) -> list[ModelCard]:
         """Return descriptions of the learned schedulers' models."""
-        return self._commands.submit(self._controller.models).result()
+        return self._commands.submit(self.controller.models).result()
 
     def model_card(self, scheduler: str) -> ModelCard:
         """Return the description of one learned scheduler's model."""
-        return self._commands.submit(lambda: self._controller.model_card(scheduler)).result()
+        return self._commands.submit(lambda: self.controller.model_card(scheduler)).result()
 
     def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
         """Return the values by which each learned scheduler placed a task, if it is one of the newest 1,000."""
-        return self._commands.submit(lambda: self._controller.explanations(task_id)).result()
+        return self._commands.submit(lambda: self.controller.explanations(task_id)).result()
 
     def status(self) -> LiveStatus:
         """Return the status after the last update or command; never waits."""
         storage = "away" if self._journal.unavailable else "ok"
-        return replace(self._controller.last_status, unsaved_batches=self._journal.unsaved, storage=storage)
+        return replace(self.controller.last_status, unsaved_batches=self._journal.unsaved, storage=storage)
 
     def _run_command(self, command: Callable[[], None]) -> LiveStatus:
         """Run a command on the engine thread and wait for the status after it."""
 
         def run() -> LiveStatus:
             command()
-            return self._controller.publish_status()
+            return self.controller.publish_status()
 
         return self._commands.submit(run).result()
 
@@ -317,7 +317,7 @@ class ContinuousSimulation:
         while not self._closing:
             try:
                 self._commands.run_all()
-                idle = self._controller.step()
+                idle = self.controller.step()
             except Exception as error:
                 self._failed(error)
                 idle = _ERROR_PAUSE_S
@@ -325,7 +325,7 @@ class ContinuousSimulation:
             self._commands.wake.clear()
         try:
             self._commands.run_all()
-            self._controller.finish(self._close_timeout)
+            self.controller.finish(self._close_timeout)
         except Exception as error:
             self._failed(error)
 
@@ -333,7 +333,7 @@ class ContinuousSimulation:
         """Report an error of the engine itself: no more tasks are made, but commands are still answered."""
         _log.error("the engine failed", exc_info=error)
         try:
-            self._controller.fail(f"the engine failed: {type(error).__name__}: {error}")
+            self.controller.fail(f"the engine failed: {type(error).__name__}: {error}")
         except Exception:
             _log.exception("the engine could not report its failure")
         if self._on_error is not None:

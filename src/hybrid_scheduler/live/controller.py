@@ -167,7 +167,7 @@ class LiveController:
 
     def retrain(self, name: str) -> None:
         """Train the model of a learned scheduler from its window, unless it is being trained."""
-        lane = learned_lane(self._lanes, name)
+        lane = learned_lane(self.lanes, name)
         if self._run is not None and not self._run.retrain(lane, self._next_task):
             message = "too few outcomes to train from"
             self._send_lane_event(LaneEvent("retrain_failed", name, message, self._next_task, lane.version))
@@ -258,7 +258,7 @@ class LiveController:
         if self._deletion is None:
             return
         if self._deletion.accepted_now():
-            for lane in self._lanes:
+            for lane in self.lanes:
                 lane.forget()
             if self._run is not None:
                 self._run.floor.forget()
@@ -272,15 +272,15 @@ class LiveController:
 
     def models(self) -> list[ModelCard]:
         """Return the model cards of the learned schedulers."""
-        return [lane.model_card() for lane in self._lanes if lane.learner is not None]
+        return [lane.model_card() for lane in self.lanes if lane.learner is not None]
 
     def model_card(self, name: str) -> ModelCard:
         """Return the model card of one learned scheduler."""
-        return learned_lane(self._lanes, name).model_card()
+        return learned_lane(self.lanes, name).model_card()
 
     def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
         """Return the values by which each learned scheduler placed one of the newest tasks."""
-        found = {lane.name: lane.explanation(task_id) for lane in self._lanes}
+        found = {lane.name: lane.explanation(task_id) for lane in self.lanes}
         return {name: values for name, values in found.items() if values is not None}
 
     # ---------------------------------------------------------------- beginning, resuming and ending runs
@@ -389,7 +389,7 @@ class LiveController:
         if self._batches.rows >= _MAX_ROWS:
             self._flush()
         if self._mode != "stopped":
-            self._snapshots.save_if_due(self._record.run_id, self._lanes)
+            self._snapshots.save_if_due(self._record.run_id, self.lanes)
         return idle
 
     def finish(self, timeout: float) -> None:
@@ -405,7 +405,7 @@ class LiveController:
             if self._flush_due:
                 self._flush()
         if self._record is not None and self._mode != "stopped":
-            self._snapshots.save(self._record.run_id, self._lanes)
+            self._snapshots.save(self._record.run_id, self.lanes)
 
     def fail(self, reason: str) -> None:
         """Stop the run after an error of the engine itself, perhaps in the middle of a chunk.
@@ -596,5 +596,6 @@ class LiveController:
         return self._batches.counters.next_task_id
 
     @property
-    def _lanes(self) -> list[SchedulerLane]:
+    def lanes(self) -> list[SchedulerLane]:
+        """Schedulers of the run; none without a run."""
         return self._run.lanes if self._run else []

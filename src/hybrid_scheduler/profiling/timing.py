@@ -193,25 +193,25 @@ class Accelerator:
     """
 
     def __init__(self, kind: str) -> None:
-        self._torch = need_torch()
+        self.torch = need_torch()
         self.kind = kind
         self.can_pin = kind == "cuda"
 
     def synchronize(self) -> None:
         """Wait until the device has finished its work."""
         if self.kind == "cuda":
-            self._torch.cuda.synchronize()
+            self.torch.cuda.synchronize()
         elif self.kind == "mps":
-            self._torch.mps.synchronize()
+            self.torch.mps.synchronize()
 
     def free_memory(self) -> int | None:
         """Return bytes that can be allocated now; None if unknown."""
         if self.kind == "cuda":
             # Memory that torch holds without using it counts as free.
-            self._torch.cuda.empty_cache()
-            return int(self._torch.cuda.mem_get_info()[0])
+            self.torch.cuda.empty_cache()
+            return int(self.torch.cuda.mem_get_info()[0])
         if self.kind == "mps":
-            torch = self._torch
+            torch = self.torch
             return int(torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory())
         return None
 
@@ -220,9 +220,9 @@ class Accelerator:
         # After some failures a GPU refuses every call; the kernel's own error was recorded.
         with suppress(RuntimeError):
             if self.kind == "cuda":
-                self._torch.cuda.empty_cache()
+                self.torch.cuda.empty_cache()
             elif self.kind == "mps":
-                self._torch.mps.empty_cache()
+                self.torch.mps.empty_cache()
 
     # ---------------------------------------------------------------- copies
 
@@ -240,7 +240,7 @@ class Accelerator:
 
     def pinned_like(self, results: Tensors) -> Tensors:
         """Return page-locked buffers for these results."""
-        empty = self._torch.empty
+        empty = self.torch.empty
         return tuple(empty(result.shape, dtype=result.dtype, pin_memory=True) for result in results)
 
     def download_into(self, buffers: Tensors, results: Tensors) -> None:
@@ -258,7 +258,7 @@ class Accelerator:
         """Return a sampler of a kernel's seconds by the device's own clock, or else by the wall clock."""
         if self.kind != "cuda":
             return self.wall(lambda: kernel.run(inputs))
-        cuda = self._torch.cuda
+        cuda = self.torch.cuda
 
         def sample() -> float:
             start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
@@ -275,11 +275,11 @@ class Accelerator:
 
     def launch(self) -> Sample:
         """Return a sampler of launch overhead: a kernel with almost no work."""
-        one = self._torch.ones(1, device=self.kind)
+        one = self.torch.ones(1, device=self.kind)
         return self.wall(lambda: one.add(1))
 
     def copy_within(self, count: int) -> Sample:
         """Return a sampler of a copy of `count` bytes within the device's memory."""
-        source = self._torch.ones(count // 4, device=self.kind)
-        target = self._torch.zeros_like(source)
+        source = self.torch.ones(count // 4, device=self.kind)
+        target = self.torch.zeros_like(source)
         return self.wall(lambda: target.copy_(source))

@@ -59,7 +59,7 @@ class CpuCores:
 
     def prepare(self) -> None:
         """Find the BLAS libraries now, so that no task waits for the search."""
-        _blas_libraries(_loaded_blas())
+        blas_libraries(_loaded_blas())
 
     def put(self, task: CoreTask, threads: int | None = None) -> None:
         """Add a task; `threads` fixes the threads that BLAS and torch may use for it."""
@@ -155,7 +155,7 @@ class _ThreadLimits:
         """Let BLAS use so many threads for the task that this thread is about to run; torch, too, with `local`."""
         if threads != self._blas and (self._touched or threads != self._cores):
             with self._lock:
-                for library in _blas_libraries(_loaded_blas()):
+                for library in blas_libraries(_loaded_blas()):
                     self._before.setdefault(library.filepath, (library, library.num_threads))
                     library.set_num_threads(threads)
                 self._blas, self._touched = threads, True
@@ -185,7 +185,7 @@ def _loaded_blas() -> tuple[bool, ...]:
 
 
 @lru_cache(maxsize=1)
-def _blas_libraries(loaded: tuple[bool, ...]) -> list[Any]:
+def blas_libraries(loaded: tuple[bool, ...]) -> list[Any]:
     """Return the BLAS libraries of this process; the search takes milliseconds, so it is made once."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 

@@ -275,7 +275,7 @@ class DevicePlacement:
             self._keep(call, [(0.0, HOST, choice)], _USES)
             return choice
         began = time.perf_counter()
-        choice = self._consider(call)
+        choice = self.consider(call)
         options, uses = self._options(call, choice)
         self.choosing.note(time.perf_counter() - began)
         if uses:
@@ -344,7 +344,7 @@ class DevicePlacement:
             options.append((end, space, choice))
         kept.options = sorted(options, key=lambda one: one[0])
 
-    def _consider(self, call: TaskFuture) -> Choice:
+    def consider(self, call: TaskFuture) -> Choice:
         """Return the decision from the present queues and transfers."""
         function = call.function
         facts = self.facts_of(function.key)

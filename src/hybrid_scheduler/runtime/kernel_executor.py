@@ -126,7 +126,7 @@ class KernelExecutor(Executor):
         self._names = [pool.name for pool in self.pools]
         self._ids = itertools.count()
         self._lock = threading.RLock()  # guards the policy, the history and the queue of outcomes
-        self._outcomes: deque[tuple[Task, Outcome | None]] = deque()
+        self.outcomes: deque[tuple[Task, Outcome | None]] = deque()
         self.inputs = KernelInputs()
         #: The tasks that have ended, in the order of their ends; of very many, the newest.
         self.records: deque[ExecutionRecord] = deque(maxlen=MOST_RECORDS)
@@ -431,18 +431,18 @@ class KernelExecutor(Executor):
             self.counts[record.status] += record.status not in (RETRIED, MOVED)  # counted when they happened
             self.records.append(record)
             if placed.task.kind != _CALLABLE:
-                self._outcomes.append((placed.task, outcome))
+                self.outcomes.append((placed.task, outcome))
 
     # ---------------------------------------------------------------- learning
 
     def learn(self) -> None:
         """Let the policy observe finished tasks; happens before every decision, and is useful before a pause."""
-        if not self._outcomes:
+        if not self.outcomes:
             return
         with self._lock:
             began = time.perf_counter()
-            while self._outcomes:
-                task, outcome = self._outcomes.popleft()
+            while self.outcomes:
+                task, outcome = self.outcomes.popleft()
                 if outcome is None:
                     self.policy.forget(task.task_id)
                     continue

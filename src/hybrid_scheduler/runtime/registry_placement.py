@@ -90,7 +90,7 @@ class RegistryPlacement(DevicePlacement):
 
     def choose(self, call: TaskFuture) -> Choice:
         """Return the scheduler's decision; queues and transfers are those of this moment."""
-        plain = self._consider(call) if self._accelerators else super().choose(call)
+        plain = self.consider(call) if self._accelerators else super().choose(call)
         if not plain.candidates or (call.trial is not None and self._scheduler.knows is Knowledge.TOLD):
             return plain
         names = {one.device: one for one in plain.candidates}

@@ -284,6 +284,10 @@ class TimeoutWatch:
         self._thread: threading.Thread | None = None
         self._closed = False
 
+    def __len__(self) -> int:
+        """Return the number of limits that are under way."""
+        return len(self._limits)
+
     def add(self, key: int, seconds: float, late: Callable[[], None]) -> None:
         """Call `late` in so many seconds, unless the limit is removed before."""
         with self._condition:

@@ -67,7 +67,7 @@ class TaskGraph:
         self.placement = DevicePlacement(self.cores, states, durations)
         self.runner, self.learner = CpuRunner(self), OutcomeLearner(self)
         self.numbers = itertools.count()
-        self._limits = TimeoutWatch()
+        self.limits = TimeoutWatch()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._ending = threading.Lock()
@@ -403,7 +403,7 @@ class TaskGraph:
                     self._idle.notify_all()
             node.inputs = node.handles = ()
             if node.timeout is not None:
-                self._limits.remove(node.number)
+                self.limits.remove(node.number)
         node.args = node.kwargs = None
         return True
 
@@ -460,9 +460,9 @@ class TaskGraph:
     def start_limit(self, node: TaskFuture) -> None:
         """Let a task that begins to run fail when its time limit has passed."""
         assert node.timeout is not None
-        self._limits.add(node.number, node.timeout, lambda: self._time_out(node))
+        self.limits.add(node.number, node.timeout, lambda: self.time_out(node))
 
-    def _time_out(self, node: TaskFuture) -> None:
+    def time_out(self, node: TaskFuture) -> None:
         """End a task that takes too long; the thread that runs it is replaced."""
         if node.ended:
             return
@@ -544,8 +544,8 @@ class TaskGraph:
                 worker.close()
             self.cores.close()
             self.learner.close()
-            self._limits.close()
-            self._limits.join()  # it may still have to give a task its error
+            self.limits.close()
+            self.limits.join()  # it may still have to give a task its error
 
 
 def _name_of(node: TaskFuture) -> str:

@@ -246,7 +246,7 @@ class HybridML(Online):
         self._price_state = price_state(classes)
         self._answer, self._row, self._shares = np.zeros((4, classes)), np.zeros((classes, 2)), np.zeros(classes)
         self._choose, self._greedily = compiled_choice(), compiled_greedy_choice()
-        self._decided: dict[int, tuple[Task, Floats]] = {}
+        self.decided: dict[int, tuple[Task, Floats]] = {}
 
     def _started_regression(self, setting: Setting, given: Pretrained | None) -> HierarchicalLearner:
         prior, refused = None, None
@@ -307,9 +307,9 @@ class HybridML(Online):
             note[0] = -1.0  # no learned placement to compare with
             chosen = GREEDY
         if self.learn:
-            self._decided[task.task_id] = (task, note)
-            if len(self._decided) > _MAX_PENDING:  # failed tasks are never observed
-                del self._decided[next(iter(self._decided))]
+            self.decided[task.task_id] = (task, note)
+            if len(self.decided) > _MAX_PENDING:  # failed tasks are never observed
+                del self.decided[next(iter(self.decided))]
         return Decision(int(note[chosen]), float(note[chosen + 1]))
 
     @property
@@ -415,7 +415,7 @@ class HybridML(Online):
         if self.durations == "hierarchical":
             self.hierarchical_.forget(task_id)
         else:
-            self._decided.pop(task_id, None)
+            self.decided.pop(task_id, None)
 
     def learn_from(self, task: Task, outcome: Outcome) -> None:
         """Learn from a task that an earlier process decided."""
@@ -436,7 +436,7 @@ class HybridML(Online):
             return
         if not self.learn:
             return
-        decided = self._decided.pop(outcome.task_id, None)
+        decided = self.decided.pop(outcome.task_id, None)
         if decided is None:
             return
         task, note = decided

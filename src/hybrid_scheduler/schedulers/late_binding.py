@@ -293,10 +293,10 @@ class LateBinding(QueuePlanner):
             count = len(workload)
             self._known_times = np.ascontiguousarray(self.setting.times.table(workload))
             self._queue = empty_queue(count, LOOK_AHEAD)
-            self._work, self._clock = np.zeros(count), np.array([-math.inf])
+            self.work, self._clock = np.zeros(count), np.array([-math.inf])
             self._planned = np.zeros(len(arrays.free_at))
         compiled(_queue_loop, _LOOP)(
-            self.rule, self.devices, self._queue, self._work, self._clock, self._planned, begin, end,
+            self.rule, self.devices, self._queue, self.work, self._clock, self._planned, begin, end,
             self._known_times,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.divisible, table, *arrays,

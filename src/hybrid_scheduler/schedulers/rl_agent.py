@@ -214,7 +214,7 @@ class RLAgent(Online):
             notes = {**(model.notes if model else {}), "online_updates": self.agent_.updates}
             model = AgentModel(self.state_kind, self.actions, self.agent_.settings.gamma, weights, notes)
             if self.durations == "hierarchical":
-                guard = {name: array.copy() for name, array in self._guard_arrays().items()}
+                guard = {name: array.copy() for name, array in self.guard_arrays().items()}
                 model = replace(model, durations=self.safe_.snapshot(), guard=guard)
         if model is None:
             raise InvalidInputError("agent", "pretrained, loaded or started before it is saved", "none of these")
@@ -271,7 +271,7 @@ class RLAgent(Online):
             message = f"durations start anew: those of the file were learned on other classes of device: {devices}"
             self._note("model_refused", 0, message)
             return
-        arrays = self._guard_arrays()
+        arrays = self.guard_arrays()
         for name, target in arrays.items():
             stored = model.guard.get(name)
             if stored is None or stored.shape != target.shape or stored.dtype != target.dtype:
@@ -286,7 +286,7 @@ class RLAgent(Online):
             target[...] = model.guard[name]
         self._restored = True
 
-    def _guard_arrays(self) -> dict[str, NDArray[Any]]:
+    def guard_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the record and of the running means, as they are stored."""
         record = self.guard_.record
         return {
@@ -324,14 +324,14 @@ class RLAgent(Online):
         )  # fmt: skip
         if setting.endless:
             self.agent_.replay.preallocate()
-        self._experience = OnlineExperience(self.agent_, self._devices, self._rates, self._params)
+        self.experience = OnlineExperience(self.agent_, self._devices, self._rates, self._params)
         # Costs are in seconds of latency. Where latency has no weight, no decision affects later tasks.
         self._network_weight = float(self._params[2])
         self._learns_values = self.learn and goal.latency > 0.0
         self._explore = self.epsilon if self.epsilon is not None else 0.0 if self.wants_labels else 0.02
         # With this state an untrained network has no estimated costs to follow, so it must explore first.
         self._exploration = 1.0 if model is None and self.state_kind == "task" else 0.0
-        self._tasks: dict[int, Task] = {}
+        self.pending: dict[int, Task] = {}
         self._outcomes = 0
         # Policy and options of the last decision; features, known costs, devices and shares.
         self._policy, self._considered = POLICIES[_NETWORK], cast("tuple[Any, ...] | None", None)
@@ -378,13 +378,13 @@ class RLAgent(Online):
 
     def decide(self, task: Task, view: View) -> Decision:
         """Return the placement of a task; see `Online.decide`."""
-        self._tasks[task.task_id] = task
-        if len(self._tasks) > _MAX_PENDING:  # failed tasks are never observed
-            del self._tasks[next(iter(self._tasks))]
+        self.pending[task.task_id] = task
+        if len(self.pending) > _MAX_PENDING:  # failed tasks are never observed
+            del self.pending[next(iter(self.pending))]
         if self.durations == "hierarchical":
             return self._decide_guarded(task, view)
         if self._warming:
-            self._experience.break_sequence()
+            self.experience.break_sequence()
             return self._as_greedy(task, view)
         self._times = self.forest_.row(task)
         return self._decide_by_network(task, view, self._times)
@@ -445,7 +445,7 @@ class RLAgent(Online):
         action = self.agent_.act_row(features, known, max(self._explore, self._exploration), self._network_weight)
         if self._learns_values:
             self._exploration = max(0.0, self._exploration - _EXPLORATION_DECAY)
-            self._experience.add_decision(self._step(task, view, times, options, action))
+            self.experience.add_decision(self._step(task, view, times, options, action))
         return Decision(int(device[action]), float(fraction[action]))
 
     # ---------------------------------------------------------------- guarded by rules
@@ -486,7 +486,7 @@ class RLAgent(Online):
         placement = self.safe_.placement  # a new task kind replaces the arrays
         self._policy, self._considered = POLICIES[0], None
         if self.safe_.seen == 0:
-            self._experience.break_sequence()
+            self.experience.break_sequence()
             return decision
         times = placement.times.copy()
         self._predicted.latest = times
@@ -503,7 +503,7 @@ class RLAgent(Online):
         if self._learns_values:
             options = self._considered = self._options(task, view, times, self._task_means)
             step = self._step(task, view, times, options)
-            self._experience.add_other_decision(step, decision.device, decision.fraction)
+            self.experience.add_other_decision(step, decision.device, decision.fraction)
         return decision
 
     def _rule_decision(self, task: Task, view: View, safe: Decision, active: int, certain: bool) -> Decision:
@@ -535,15 +535,15 @@ class RLAgent(Online):
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
-        self._tasks.pop(task_id, None)
+        self.pending.pop(task_id, None)
         if self.durations == "hierarchical":
             self.safe_.forget(task_id)
         if self._learns_values:
-            self._experience.drop(task_id)
+            self.experience.drop(task_id)
 
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task."""
-        task = self._tasks.pop(outcome.task_id, None)
+        task = self.pending.pop(outcome.task_id, None)
         if task is None:
             return
         if self.durations == "hierarchical":
@@ -553,12 +553,12 @@ class RLAgent(Online):
             append_bounded(self.events_, *events)
             changed = any(event.kind == "drift" for event in events)
         if self._learns_values:
-            self._experience.flush_completed()
+            self.experience.flush_completed()
         if changed:
             self.agent_.replay.flush(_KEEP_ON_DRIFT)
         if not self._learns_values:
             return
-        self._experience.add_outcome(outcome)
+        self.experience.add_outcome(outcome)
         self._outcomes += 1
         acts = self.durations == "forest" or self.guard_.active == _NETWORK
         every = _UPDATE_EVERY if acts else _UPDATE_EVERY_WATCHING

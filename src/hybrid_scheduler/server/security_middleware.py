@@ -83,7 +83,7 @@ class RateLimiter:
         self._writes = parse_limit("server.write_rate_limit", options.write_rate_limit)
         self._clock = clock
         self._memory = MovingWindowRateLimiter(MemoryStorage())
-        self._redis = None if redis_url is None else MovingWindowRateLimiter(_redis_storage(redis_url))
+        self.redis = None if redis_url is None else MovingWindowRateLimiter(_redis_storage(redis_url))
         self._redis_retry_at = -math.inf
 
     async def check(self, client: str, *, writes: bool) -> None:
@@ -101,12 +101,12 @@ class RateLimiter:
     async def _hit(self, limit: RateLimitItem, name: str, client: str) -> bool:
         # The local count is always kept, so that it is complete when Redis fails.
         local = await self._memory.hit(limit, name, client)
-        if self._redis is None or self._clock() < self._redis_retry_at:
+        if self.redis is None or self._clock() < self._redis_retry_at:
             return local
         try:
             async with asyncio.timeout(_REDIS_TIMEOUT_S):
                 # The local count also holds what came while Redis was unavailable and does not know of.
-                return await self._redis.hit(limit, name, client) and local
+                return await self.redis.hit(limit, name, client) and local
         except Exception as error:
             self._redis_retry_at = self._clock() + _REDIS_RETRY_S
             logger.warning(f"rate limits count in this process: Redis is unavailable ({type(error).__name__})")
@@ -118,7 +118,7 @@ class RateLimiter:
 
     async def close(self) -> None:
         """Close the connection to Redis."""
-        storage, self._redis = None if self._redis is None else self._redis.storage, None
+        storage, self.redis = None if self.redis is None else self.redis.storage, None
         if isinstance(storage, RedisStorage):
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_REDIS_TIMEOUT_S):

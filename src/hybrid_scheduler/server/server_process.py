@@ -151,7 +151,7 @@ class _EndCompiling(Listener):  # type: ignore[misc]
         """Do nothing: the next function begins or the block ends."""
 
 
-def _compile_kernels(settings: Settings, options: ServerOptions) -> None:
+def compile_before_serving(settings: Settings, options: ServerOptions) -> None:
     """Load what the run calls, before an event loop defers Ctrl-C; compile it first where it is not in the cache.
 
     The compiler takes hundreds of megabytes that a process keeps, so that another process runs it.
@@ -268,14 +268,14 @@ def serve(
     """
     _redirect_logs()
     if role == "engine":
-        _compile_kernels(settings, ServerOptions())
+        compile_before_serving(settings, ServerOptions())
         interrupted = asyncio.run(_run_engine(settings, start, speed, ready, defaults))
     else:
         options = options_of(settings)
         _raise_file_limit(options)
         with bound_socket(options.host, options.port) as listener, contextlib.ExitStack() as stack:
             if role == "all":
-                _compile_kernels(settings, options)
+                compile_before_serving(settings, options)
             worker = stack.enter_context(_whatif_worker(settings))  # it would compile the same
             runner = stack.enter_context(asyncio.Runner(loop_factory=_loop_factory()))
             interrupted = runner.run(

@@ -147,14 +147,14 @@ class SqlJournal:
         self._heartbeat: str | None = None
         self._rows = 0
         self._number = 0
-        self._in_outage = False
+        self.in_outage = False
         self._closing = False
         self._deadline = float("inf")
         self._new_events = 0
         self._new_versions = THIN_EVERY  # thin at the first one, for databases of earlier releases
         self._longest: dict[str, dict[str, float]] = {}
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
 
     # ---------------------------------------------------------------- engine's thread
@@ -187,7 +187,7 @@ class SqlJournal:
     @property
     def unavailable(self) -> bool:
         """True while the last attempt to store something failed."""
-        return self._in_outage or self.failed is not None
+        return self.in_outage or self.failed is not None
 
     def append(self, batch: Batch) -> None:
         """Queue a batch; never waits.
@@ -205,7 +205,7 @@ class SqlJournal:
             self._number = pending.number
             self._queue.append(pending)
             self._rows += pending.rows
-        if self._in_outage:
+        if self.in_outage:
             _resolve(batch.committed, error=self._unavailable_error())
         self._wake_writer()
 
@@ -216,7 +216,7 @@ class SqlJournal:
         running once the request is durable: from then on it is completed, also by the next engine. A run is deleted
         in one transaction, so that it is gone or complete.
         """
-        if self.failed is not None or self._closing or self._in_outage:
+        if self.failed is not None or self._closing or self.in_outage:
             _resolve(deleted, error=self._unavailable_error())
             return
         with self._lock:
@@ -225,7 +225,7 @@ class SqlJournal:
 
     def describe(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
         """Replace name, tags and note of a run, after the batches that wait; see `Journal.describe`."""
-        if self.failed is not None or self._closing or self._in_outage:
+        if self.failed is not None or self._closing or self.in_outage:
             _resolve(stored, error=self._unavailable_error())
             return
         with self._lock:
@@ -260,7 +260,7 @@ class SqlJournal:
         )
 
     def _wake_writer(self) -> None:
-        loop = self._loop
+        loop = self.loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the thread has ended
                 loop.call_soon_threadsafe(self._wake.set)
@@ -287,11 +287,11 @@ class SqlJournal:
                     raise
                 raise self.store.explain_error(error) from error
             await self._resume_deletion()
-            self._loop = asyncio.get_running_loop()
+            self.loop = asyncio.get_running_loop()
             opened.set_result(recovered)
             await self._work()
         finally:
-            self._loop = None
+            self.loop = None
             await self.store.close()
 
     async def _work(self) -> None:
@@ -304,7 +304,7 @@ class SqlJournal:
             try:
                 busy = await self._step()
                 delay = _RETRY_DELAYS_S[0]
-                self._in_outage = False
+                self.in_outage = False
             except Exception as error:
                 if not self.store.is_transient(error):
                     _log.error("%s: cannot be written", self.address, exc_info=error)
@@ -332,7 +332,7 @@ class SqlJournal:
 
     async def _step(self) -> bool:
         """Do one transaction's work; return False if there is none. After an exception all work remains queued."""
-        if self._in_outage or not self.store.is_connected:  # a restart of an idle server is no failure
+        if self.in_outage or not self.store.is_connected:  # a restart of an idle server is no failure
             await self.store.reopen()
             await self._remove_stored()
         worked = False
@@ -395,9 +395,9 @@ class SqlJournal:
         with self._lock:
             for _ in group:
                 self._rows -= self._queue.popleft().rows
-        if self._in_outage:
+        if self.in_outage:
             _log.warning("%s: the database accepts data again", self.address)
-            self._in_outage = False
+            self.in_outage = False
         for pending in group:
             _resolve(pending.batch.committed)
             _resolve(pending.batch.stored)
@@ -479,9 +479,9 @@ class SqlJournal:
             )
 
     def _begin_outage(self, error: Exception) -> None:
-        if not self._in_outage:
+        if not self.in_outage:
             _log.warning("%s: cannot be written now: %s", self.address, self.store.explain_error(error))
-        self._in_outage = True
+        self.in_outage = True
         with self._lock:
             waiting = [pending.batch.committed for pending in self._queue]
         for future in waiting:

@@ -385,6 +385,11 @@ class MemoryJournal:
         for batch in self._waiting:
             _settle(batch.committed, error=JournalUnavailable("the journal was set to fail"))
 
+    def lose_waiting(self) -> None:
+        """Drop the batches that wait, as if the process had been killed, and store later ones at once."""
+        self._waiting.clear()
+        self.release()
+
     def release(self) -> None:
         """Store everything that waits, and later batches at once."""
         self._held = self._unavailable = False

@@ -154,10 +154,10 @@ class DQN:
         self.shape = NetworkShape(features, actions, self.settings.hidden)
         self.rng = np.random.default_rng(seed)
         self.weights = aligned_copy(initial_weights(self.shape, self.rng) if weights is None else weights)
-        self._target, self._gradient = aligned_copy(self.weights), aligned_copy(np.zeros_like(self.weights))
+        self.target, self.gradient = aligned_copy(self.weights), aligned_copy(np.zeros_like(self.weights))
         # On the same memory as the weights, so every update takes effect at once.
         self.network = QNetwork(self.shape, self.weights)
-        self._descend = compiled(_descend, _DESCEND)
+        self.descend = compiled(_descend, _DESCEND)
         self._adam = Adam(self.weights)
         self.replay = ReplayBuffer(self.settings.replay, features, actions, width)
         self.updates = 0
@@ -191,17 +191,17 @@ class DQN:
         """Take one gradient step on a batch and return the loss; `progress` in [0, 1] lowers the learning rate."""
         settings = self.settings
         rows = self.replay.draw(settings.batch, self.rng)
-        loss, length = self._descend(
-            self.weights, self._target, self._gradient, self.replay.columns, rows,
+        loss, length = self.descend(
+            self.weights, self.target, self.gradient, self.replay.columns, rows,
             settings.gamma, settings.contrast, settings.hidden,
         )  # fmt: skip
         rate = settings.learning_rate * (1.0 - progress * (1.0 - settings.final_rate))
-        self._adam.step(self._gradient, length, rate, settings.gradient_clip)
+        self._adam.step(self.gradient, length, rate, settings.gradient_clip)
         self.updates += 1
         self.loss = float(loss)
         self._loss_sum, self._loss_count = self._loss_sum + self.loss, self._loss_count + 1
         if self.updates % settings.target_every == 0:
-            self._target[:] = self.weights
+            self.target[:] = self.weights
         if self.writer is not None:
             self.writer.add_scalar("dqn/loss", loss, self.updates)
         return self.loss

@@ -54,7 +54,7 @@ class OnlineExperience:
     def __init__(self, agent: DQN, devices: NDArray[Any], rates: Floats, params: Floats) -> None:
         self.agent, self.counterfactual = agent, agent.replay.width > 1
         self._devices, self._rates, self._params = devices, rates, params
-        self._waiting: dict[int, Step] = {}
+        self.waiting: dict[int, Step] = {}
         self._last: Step | None = None
         self._ready: list[Step] = []
         self._counterfactuals = kernel(counterfactuals_one)
@@ -70,9 +70,9 @@ class OnlineExperience:
         """
         self._add_successor(step)
         self._last = step
-        self._waiting[step.task.task_id] = step
-        if len(self._waiting) > _MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
+        self.waiting[step.task.task_id] = step
+        if len(self.waiting) > _MOST_WAITING:
+            del self.waiting[next(iter(self.waiting))]
 
     def add_other_decision(self, step: Step, device: int, fraction: float) -> None:
         """Add a decision of another policy, from which is learned as well if it is one of the options.
@@ -103,7 +103,7 @@ class OnlineExperience:
     def add_outcome(self, outcome: Outcome) -> None:
         """Add an outcome, and the step it completes to the replay buffer."""
         self.flush_completed()
-        step = self._waiting.pop(outcome.task_id, None)
+        step = self.waiting.pop(outcome.task_id, None)
         if step is None:
             return
         # Bandit replay learns from the option that was executed; the caller may have executed another placement.
@@ -113,7 +113,7 @@ class OnlineExperience:
 
     def drop(self, task_id: int) -> None:
         """Drop a decision whose outcome will not come."""
-        self._waiting.pop(task_id, None)
+        self.waiting.pop(task_id, None)
 
     def break_sequence(self) -> None:
         """Do not treat the next decision as successor of the last one: another policy decided in between."""

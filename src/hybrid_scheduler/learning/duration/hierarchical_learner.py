@@ -163,7 +163,7 @@ class HierarchicalLearner(Online):
         self._last, self._loaded_last = (-math.inf, -1), (-math.inf, -1)
         self._restored = self._tried = False
         #: Tasks under way, with the sides whose parts have not been learned from.
-        self._decided: dict[int, tuple[Task, Decision, int]] = {}
+        self.decided: dict[int, tuple[Task, Decision, int]] = {}
         self._recent: deque[tuple[float, float, float, int]] = deque(maxlen=_SCALE_TASKS)
         self._scales_in = 1
 
@@ -290,17 +290,17 @@ class HierarchicalLearner(Online):
 
     def remember(self, task: Task, decision: Decision) -> None:
         """Keep a decision until its outcome is observed."""
-        self._decided[task.task_id] = task, decision, BOTH_SIDES
-        if len(self._decided) > _MAX_PENDING:
-            self.forget(next(iter(self._decided)))
+        self.decided[task.task_id] = task, decision, BOTH_SIDES
+        if len(self.decided) > _MAX_PENDING:
+            self.forget(next(iter(self.decided)))
 
     def observe_part(self, part: Outcome) -> None:
         """Learn from a part that ended before the rest of its task; see `Scheduler.observe_part`."""
-        decided = self._decided.get(part.task_id)
+        decided = self.decided.get(part.task_id)
         if decided is not None and decided[2] == BOTH_SIDES:
             task, decision, _ = decided
             ended, left = _sides_of(part)
-            self._decided[part.task_id] = task, decision, left
+            self.decided[part.task_id] = task, decision, left
             self._learn_outcome(task, decision, part, ended)
 
     def observe(self, outcome: Outcome) -> None:
@@ -309,7 +309,7 @@ class HierarchicalLearner(Online):
 
     def learn_decided(self, outcome: Outcome) -> bool:
         """Learn from a task that this scheduler decided; True if it revealed a change of the machine."""
-        decided = self._decided.pop(outcome.task_id, None)
+        decided = self.decided.pop(outcome.task_id, None)
         if decided is None:
             return False
         task, decision, sides = decided
@@ -385,7 +385,7 @@ class HierarchicalLearner(Online):
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
-        decided = self._decided.pop(task_id, None)
+        decided = self.decided.pop(task_id, None)
         if decided is not None:
             task, decision, sides = decided
             self._end_decision(self.number(task.kind), decision, 0.0, 0.0, sides)
