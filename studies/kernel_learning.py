@@ -30,7 +30,7 @@ from hybrid_scheduler.physics import ProfiledPhysics
 from hybrid_scheduler.profiling.calibration import calibrate, platform_of
 from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
+from hybrid_scheduler.runtime.device_discovery import DevicePool, as_platform
 from hybrid_scheduler.runtime.executor_scheduler import executor_scheduler
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
 from hybrid_scheduler.runtime.task_parts import can_split

@@ -6,7 +6,7 @@ from typing import Any
 
 from hybrid_scheduler.core import Decision, Online, Task, View
 from hybrid_scheduler.profiling.machine_info import THREAD_POOL
-from hybrid_scheduler.runtime.device_pools import DevicePool
+from hybrid_scheduler.runtime.device_discovery import DevicePool
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 
 THREADS = (DevicePool("cpu_wide", "cpu", threads=1), DevicePool("cpu_narrow", THREAD_POOL, threads=1))

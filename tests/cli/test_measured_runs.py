@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_scheduler.cli.upload import measured_run
 from hybrid_scheduler.core.outcome import FAILED, MOVED_TO_CPU, RAN
-from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform
+from hybrid_scheduler.runtime.device_discovery import DevicePool, as_platform
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream_execution import Choices, StreamExecution, run_stream
 from hybrid_scheduler.runtime.submission import (

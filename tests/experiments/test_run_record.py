@@ -12,9 +12,9 @@ import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.core.canonical_json import canonical_json
 from hybrid_scheduler.experiments import run_record
+from hybrid_scheduler.experiments.exact_replay import comparison_events, replay
 from hybrid_scheduler.experiments.heavy_simulation import run_heavy
 from hybrid_scheduler.experiments.paired_comparison import run_seeds
-from hybrid_scheduler.experiments.replay import comparison_events, replay
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.workload.scenarios import scenario_named
 

@@ -9,8 +9,8 @@ from hybrid_scheduler import HybridSchedulerError, InvalidInputError, Workload, 
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import Task, workstation
 from hybrid_scheduler.experiments import run_record
+from hybrid_scheduler.experiments.exact_replay import comparison_events, replay
 from hybrid_scheduler.experiments.paired_comparison import compare_seeds, compare_trace
-from hybrid_scheduler.experiments.replay import comparison_events, replay
 from hybrid_scheduler.experiments.report_builder import make_report, stored_comparison
 from hybrid_scheduler.experiments.spec import MEANS, SUMS, ExperimentSpec, TraceSource
 from hybrid_scheduler.metrics.statistics import TOO_CLOSE

@@ -7,17 +7,17 @@ from numba import njit
 from hybrid_scheduler import Device, Platform, workstation
 from hybrid_scheduler.compiled import DEVICE
 from hybrid_scheduler.core import cpu
-from hybrid_scheduler.learning.duration.hierarchical_regression import (
-    condition,
-    predict_classes,
-)
-from hybrid_scheduler.learning.duration.learned_placement import BOTH_SIDES
-from hybrid_scheduler.learning.duration.learner_loop import (
+from hybrid_scheduler.learning.duration.compiled_learner import (
     compiled_entry,
     learn_one,
     number_kind,
     predict_table,
 )
+from hybrid_scheduler.learning.duration.hierarchical_regression import (
+    condition,
+    predict_classes,
+)
+from hybrid_scheduler.learning.duration.learned_placement import BOTH_SIDES
 from hybrid_scheduler.learning.duration.learner_state import (
     MEASURED_FIT,
     NOISE,

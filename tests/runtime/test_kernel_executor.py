@@ -19,9 +19,9 @@ from hybrid_scheduler.profiling.calibration import calibrate
 from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.profiling.machine_info import THREAD_POOL, Gpu
-from hybrid_scheduler.runtime import device_pools
+from hybrid_scheduler.runtime import device_discovery
 from hybrid_scheduler.runtime.accelerators import CpuBackend, TorchAccelerator, backend_for, is_out_of_memory
-from hybrid_scheduler.runtime.device_pools import DevicePool, as_platform, pools_for
+from hybrid_scheduler.runtime.device_discovery import DevicePool, as_platform, pools_for
 from hybrid_scheduler.runtime.kernel_executor import LATE, KernelExecutor
 from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 from hybrid_scheduler.runtime.task_parts import DIVISIONS
@@ -454,11 +454,11 @@ def test_decision_out_of_range_is_refused(make: Callable[..., KernelExecutor]) -
 def test_cuda_that_cannot_be_used_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_info, "_find_cuda", lambda: "the driver is too old")
     with pytest.warns(UserWarning, match="cuda cannot be used, the CPU is used instead: the driver is too old"):
-        found = device_pools.find_pools("auto")
+        found = device_discovery.find_pools("auto")
     assert [pool.name for pool in found] == ["cpu_wide", "cpu_narrow"]
     monkeypatch.setattr(machine_info, "_find_cuda", lambda: None)
     with pytest.raises(InvalidInputError, match="one that this machine has"):
-        device_pools.find_pools("cuda")
+        device_discovery.find_pools("cuda")
 
 
 def test_machine_with_gpus_has_one_pool_per_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,7 @@ from hybrid_scheduler.runtime.contention_profile import (
     fastest_kernels,
     scaled_to_totals,
 )
-from hybrid_scheduler.runtime.device_pools import DevicePool
-from hybrid_scheduler.runtime.kernel_benchmark import KernelBenchmark
+from hybrid_scheduler.runtime.device_discovery import DevicePool
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream import KernelInputs, as_workload, make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
@@ -33,6 +32,7 @@ from hybrid_scheduler.runtime.kernel_stream_execution import (
     run_stream,
     share_energy,
 )
+from hybrid_scheduler.runtime.scheduler_benchmark import KernelBenchmark
 from hybrid_scheduler.runtime.simulated_vs_real import compare_real, simulate
 from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 

@@ -20,7 +20,7 @@ from hybrid_scheduler.core import Decision, InvalidInputError, Online, Task, Vie
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime import kernel_executor
 from hybrid_scheduler.runtime.accelerators import CpuBackend
-from hybrid_scheduler.runtime.device_pools import DevicePool
+from hybrid_scheduler.runtime.device_discovery import DevicePool
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream_execution import run_stream
 from hybrid_scheduler.runtime.submission import MOVED, KernelCall

@@ -15,7 +15,7 @@ from numba.core.event import trigger_event
 
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.experiments.replay import replay, unpack_evidence
+from hybrid_scheduler.experiments.exact_replay import replay, unpack_evidence
 from hybrid_scheduler.experiments.what_if import Change, what_if
 from hybrid_scheduler.live import LiveConfig
 from hybrid_scheduler.server import whatif_worker

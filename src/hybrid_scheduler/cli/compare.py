@@ -209,7 +209,7 @@ def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
     """Write the judgement, every seed as a row, and the record that `replay` repeats."""
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
-    from ..experiments.replay import comparison_events
+    from ..experiments.exact_replay import comparison_events
     from ..reports.file_formats import write_table
 
     folder.mkdir(parents=True, exist_ok=True)

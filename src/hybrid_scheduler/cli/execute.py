@@ -16,8 +16,8 @@ from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, un
 if TYPE_CHECKING:
     from ..config import Settings
     from ..profiling.calibration import Calibration
-    from ..runtime.kernel_benchmark import KernelBenchmark
     from ..runtime.kernel_executor import KernelExecutor
+    from ..runtime.scheduler_benchmark import KernelBenchmark
     from .upload import UploadedRun
 
 _BACKENDS = ("local", "ray")
@@ -121,8 +121,8 @@ def _execute_stream(
     settings = command.settings()
     from ..core import InvalidInputError, UnknownNameError
     from ..runtime.contention_profile import ContentionCalibration
-    from ..runtime.kernel_benchmark import KernelBenchmark
     from ..runtime.kernel_stream import make_stream
+    from ..runtime.scheduler_benchmark import KernelBenchmark
     from ..schedulers import split_specs
 
     if backend not in _BACKENDS:

@@ -12,7 +12,7 @@ from .options import JsonOption, ProcessesOption
 from .printer import Printer
 
 if TYPE_CHECKING:
-    from ..experiments.replay import ReplayResult
+    from ..experiments.exact_replay import ReplayResult
 
 
 def replay(
@@ -31,7 +31,7 @@ def replay(
     command: CommandContext = context.obj
     command.settings()
     from ..compiled.jit_cache import compile_notice
-    from ..experiments.replay import replay as repeat
+    from ..experiments.exact_replay import replay as repeat
     from ..experiments.run_record import read_run
 
     record = read_run(run_dir)

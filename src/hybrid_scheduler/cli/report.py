@@ -181,7 +181,7 @@ def report(
 def _verify(command: CommandContext, path: Path, keep: Path | None, processes: int | None) -> None:
     """Check an evidence file, run it again and print whether the logs are equal."""
     from ..compiled.jit_cache import compile_notice
-    from ..experiments.replay import replay, unpack_evidence
+    from ..experiments.exact_replay import replay, unpack_evidence
     from .recorded_run import show_replay
 
     with tempfile.TemporaryDirectory() as temporary:

@@ -20,8 +20,8 @@ from ..core.canonical_json import pretty_json
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
 from ..experiments import run_record
+from ..experiments.exact_replay import comparison_events
 from ..experiments.paired_comparison import seed_run
-from ..experiments.replay import comparison_events
 from ..reports.file_formats import write_table
 from .inputs import SimulationInputs
 

@@ -278,7 +278,7 @@ def _adversary(
     from ..core import InvalidInputError
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
-    from ..experiments.replay import comparison_events
+    from ..experiments.exact_replay import comparison_events
     from ..experiments.worst_case_search import find_worst, ordinary_cases
     from .compare import check_empty
     from .inputs import spec_from_settings

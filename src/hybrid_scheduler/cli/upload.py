@@ -13,9 +13,9 @@ import numpy as np
 from ..core import Floats, Platform, Workload
 from ..core.outcome import FAILED, MOVED_TO_CPU, RAN
 from ..live import MeasuredRun, ResultColumns
-from ..runtime.kernel_benchmark import KernelBenchmark
 from ..runtime.kernel_stream import as_workload
 from ..runtime.kernel_stream_execution import Choices, StreamExecution
+from ..runtime.scheduler_benchmark import KernelBenchmark
 from ..runtime.submission import DONE, MOVED, RETRIED, ExecutionRecord
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from ..reports.report_documents import (
 )
 from . import run_record
 from .evaluation import DetailedRun, run_detailed
+from .exact_replay import RUN_FILES, add_evidence
 from .paired_comparison import BATCHES, Judgement, PairedComparison, SeedRun
-from .replay import RUN_FILES, add_evidence
 from .run_record import RunFile
 from .spec import MEANS, SUMS, ExperimentSpec, TraceSource
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..profiling.machine_info import Gpu, need_torch, usable_cores
 from .cpu_cores import set_torch_threads
-from .device_pools import DevicePool
+from .device_discovery import DevicePool
 from .task_function import is_tensor
 
 #: Smaller arrays are copied to the GPU as they are: another stream and threads that fill buffers take longer.

@@ -24,7 +24,7 @@ from ..physics import Tariff, dollars_per_second
 from ..profiling.calibration import CalibratedTimes, Calibration
 from ..profiling.machine_info import available_memory
 from .accelerators import AcceleratorBackend, DeviceLostError, backend_for, is_out_of_memory
-from .device_pools import DevicePool, as_platform, chosen, find_pools
+from .device_discovery import DevicePool, as_platform, chosen, find_pools
 from .executor import HybridExecutor
 from .executor_scheduler import executor_scheduler
 from .kernel_stream import KernelInputs

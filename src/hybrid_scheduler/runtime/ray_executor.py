@@ -18,7 +18,7 @@ from typing import Any
 from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, require
 from ..profiling.calibration import Calibration
 from .accelerators import CpuBackend, DeviceLostError
-from .device_pools import DevicePool
+from .device_discovery import DevicePool
 from .kernel_executor import KernelExecutor
 from .submission import KernelCall, Variants
 from .task_parts import RunPart, TaskPart, run_task

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ..core import Outcome, Platform, Task
 from ..profiling.machine_info import need_torch
 from .accelerators import AcceleratorBackend
-from .device_pools import DevicePool
+from .device_discovery import DevicePool
 from .submission import ExecutionRecord, KernelCall, Variants, run_variant
 from .task_future import DirectTask
 from .task_graph import TaskGraph

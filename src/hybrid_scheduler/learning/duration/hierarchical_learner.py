@@ -1,7 +1,7 @@
 """Scheduler that learns durations from its own outcomes, on machines and task kinds it has not seen.
 
-Whole workloads run in one compiled loop (`learner_loop.py`), with the same results as the event loop. Snapshots and
-the prior are files of `duration_files.py`.
+Whole workloads run in one compiled loop (`compiled_learner.py`), with the same results as the event loop. Snapshots
+and the prior are files of `duration_files.py`.
 
 The model changes with every outcome. A version is therefore a mark: every `refresh` finished parts and after every
 change of the machine, with the score of the predictions since the mark before.
@@ -40,19 +40,7 @@ from ...core import (
 from ...physics import objective_scales
 from ..fallback_guard import ACTIVE, ShadowRecord, new_record
 from ..model_files import ModelFileError
-from .duration_files import DurationSnapshot, load_prior, load_snapshot
-from .duration_model import DurationModel
-from .fitting import LEAST_SAMPLES, Pretrained, evenly_spread, tasks_as_workload
-from .learned_placement import (
-    ACCELERATOR_SIDE,
-    BOTH_SIDES,
-    CPU_SIDE,
-    SAFE,
-    restart_clock,
-    set_caution,
-    set_objective,
-)
-from .learner_loop import (
+from .compiled_learner import (
     CHANGE,
     GUARD,
     LOG_COLUMNS,
@@ -67,6 +55,18 @@ from .learner_loop import (
     predict_table,
     relearn_recent,
     take_scores_one,
+)
+from .duration_files import DurationSnapshot, load_prior, load_snapshot
+from .duration_model import DurationModel
+from .fitting import LEAST_SAMPLES, Pretrained, evenly_spread, tasks_as_workload
+from .learned_placement import (
+    ACCELERATOR_SIDE,
+    BOTH_SIDES,
+    CPU_SIDE,
+    SAFE,
+    restart_clock,
+    set_caution,
+    set_objective,
 )
 from .learner_state import (
     MOST_KINDS,

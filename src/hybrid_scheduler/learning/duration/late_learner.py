@@ -62,6 +62,7 @@ from ...core import (
     Workload,
 )
 from ..fallback_guard import ACTIVE, RECORD
+from .compiled_learner import GUARD, LEARNER_TASKS, NEW_KIND, learn_finished, push_running
 from .hierarchical_learner import HierarchicalLearner
 from .hierarchical_regression import (
     add_kind,
@@ -87,7 +88,6 @@ from .learned_placement import (
     with_probe,
     worth_and_typical,
 )
-from .learner_loop import GUARD, LEARNER_TASKS, NEW_KIND, learn_finished, push_running
 from .learner_state import DEVICES, FEATURES, PLACEMENT, STATE, TASKS, WINDOW
 
 #: Largest variance of log seconds that makes an uncertain duration longer. It is below that of tasks placed at
