@@ -75,7 +75,9 @@ def quick_linters(python: Path) -> Steps:
 
 def type_checks(python: Path) -> Steps:
     """Return the command of mypy."""
-    return {"mypy": [str(python), "-m", "mypy"]}
+    # A clean clone has no use for a cache, and writing it takes a tenth of the time.
+    cache = ["--cache-dir", os.devnull] if os.environ.get("CI") else []
+    return {"mypy": [str(python), "-m", "mypy", *cache]}
 
 
 def dashboard() -> Steps:
