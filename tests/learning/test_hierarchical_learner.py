@@ -33,6 +33,8 @@ from hybrid_scheduler.learning.duration.learner_state import (
     MEASURED_FIT,
     MEASURED_LIMITS,
     MOST_KINDS,
+    SHARE,
+    THRESHOLD,
     Limits,
 )
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
@@ -324,16 +326,20 @@ def test_training_again_uses_recent_outcomes_alone():
     np.testing.assert_allclose(learner.predict(mixed(50))[:, :, 0], expected[:, :, 0], atol=0.2)
 
 
-def test_durations_saved_before_uncertainty_was_calibrated_are_loaded(tmp_path):
+def test_durations_saved_by_earlier_versions_are_loaded(tmp_path):
+    """Those had no calibrated uncertainty, no jumps, and no shares of their outcomes."""
     learner = HierarchicalLearner()
     Cluster().run(mixed(50), learner)
     found = learner.snapshot()
     del found.arrays["model.calibration"]
+    for name, columns in (("model.stats", THRESHOLD), ("model.recent", SHARE)):
+        found.arrays[name] = np.ascontiguousarray(found.arrays[name][..., :columns])
     found.arrays["model.largest"] = np.zeros((2, 2))
     found.save_model(tmp_path / "old.safetensors")
     scheduler = create(f"hybrid_ml(model='{tmp_path / 'old.safetensors'}')")
     Cluster().start_scheduler(scheduler, mixed(2))
     assert scheduler.hierarchical_.seen == learner.seen
+    assert (scheduler.hierarchical_.model.recent[:, :, SHARE] == 1.0).all()
 
 
 def test_saved_durations_continue_on_the_same_machine_only(tmp_path):

@@ -17,10 +17,12 @@ from hybrid_scheduler.learning.duration.hierarchical_regression import (
     condition,
     predict_classes,
 )
-from hybrid_scheduler.learning.duration.learned_placement import BOTH_SIDES
+from hybrid_scheduler.learning.duration.learned_placement import BOTH_SIDES, CPU_SIDE
 from hybrid_scheduler.learning.duration.learner_state import (
+    JUMP,
     MEASURED_FIT,
     NOISE,
+    RECENT,
     kind_capacity,
     new_state,
     with_kinds,
@@ -48,6 +50,18 @@ def prediction(state, size, intensity, memory, c, kind):
     compiled_entry(predict_table)(state, *task, np.array([kind]), out)
     mean, deviation = out[0, c]
     return mean, deviation**2
+
+
+def learn_cpu(state, sizes, seconds, share=1.0):
+    """Learn from shares of tasks on the CPU; their seconds follow from the size."""
+    for size in sizes:
+        learned = compiled_entry(learn_one)
+        learned(state, size, 0.5, 50.0, 0, 1, 1.0 - share, seconds(size), 0.0, CPU_SIDE, DEVICES)
+
+
+def cliff(size):
+    """Return seconds that are five times longer above a size."""
+    return 1e-6 * size**1.5 * (5.0 if size > 2500 else 1.0)
 
 
 @njit
@@ -168,6 +182,55 @@ def test_an_abrupt_change_is_detected_once_and_learned(platform):
     assert all(200 <= alarm <= 210 for alarm in alarms)
     mean, _ = prediction(state, 1000.0, 0.5, 0.0, 1, 0)
     assert mean == pytest.approx(np.log(3e-6 * 1000**1.5), abs=0.1)
+
+
+def few_above_the_jump(rng):
+    return rng.permutation(np.concatenate([rng.uniform(100, 2500, 34), rng.uniform(2500, 5000, 6)]))
+
+
+def relative_errors(state, sizes, seconds):
+    means = [prediction(state, size, 0.5, 50.0, 0, 0)[0] for size in sizes]
+    return np.abs(np.exp(means) / [seconds(size) for size in sizes] - 1.0)
+
+
+def test_durations_that_jump_at_a_size_are_predicted_after_few_outcomes_above_it(platform):
+    """Six of forty outcomes lie above the jump; a smooth law is wrong by more than 40 %."""
+    state, rng = started(platform), np.random.default_rng(7)
+    learn_cpu(state, few_above_the_jump(rng), cliff)
+    assert relative_errors(state, [500.0, 1000.0, 2200.0, 3000.0, 4000.0, 4900.0], cliff).max() < 0.2
+
+
+def test_known_jump_stays_after_more_outcomes_below_it_than_are_remembered(platform):
+    state, rng = started(platform), np.random.default_rng(8)
+    learn_cpu(state, few_above_the_jump(rng), cliff)
+    learn_cpu(state, rng.uniform(100, 2400, RECENT + 100), cliff)
+    assert (np.exp(state.recent[0, :, 0]) < 2500).all()
+    assert relative_errors(state, [500.0, 2000.0, 3000.0, 4900.0], cliff).max() < 0.2
+
+
+def test_jump_that_has_gone_is_forgotten(platform):
+    state, rng = started(platform), np.random.default_rng(9)
+    learn_cpu(state, rng.uniform(100, 5000, 60), cliff)
+    assert state.stats[0, JUMP] > 1.0
+    learn_cpu(state, rng.uniform(100, 5000, RECENT + 60), lambda size: 1e-6 * size**1.5)
+    assert state.stats[0, JUMP] == 0.0
+
+
+def test_noise_and_costly_parts_are_no_jump(platform):
+    noisy, split, rng = started(platform), started(platform), np.random.default_rng(10)
+    learn_cpu(noisy, rng.uniform(100, 5000, 300), lambda size: 1e-6 * size**1.5 * np.exp(0.3 * rng.normal()))
+    assert not noisy.stats[:, JUMP].any()
+    for size in rng.uniform(100, 5000, 300):  # large tasks run in parts that cost 40 % of the whole in any case
+        share = rng.uniform(0.1, 0.4) if size > 2500 or rng.random() < 0.1 else 1.0
+        learn_cpu(split, [size], lambda size, s=share: 1e-6 * size**1.5 * (0.4 + 0.6 * s), share)
+    assert not split.stats[:, JUMP].any()
+
+
+def test_measured_durations_have_no_jump(platform):
+    """There the level of outcomes nearby corrects the law."""
+    state, rng = started(platform, local=MEASURED_FIT), np.random.default_rng(11)
+    learn_cpu(state, rng.uniform(100, 5000, 100), cliff)
+    assert not state.stats[:, JUMP].any()
 
 
 def test_more_space_for_kinds_keeps_what_was_learned(platform):

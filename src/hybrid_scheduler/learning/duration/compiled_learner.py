@@ -19,9 +19,8 @@ from ...core.outcome import FAILED
 from ..fallback_guard import ACTIVE, RECORD
 from .hierarchical_regression import (
     add_kind,
+    learn_part,
     predict,
-    relearn,
-    take_scores,
     task_features,
 )
 from .learned_placement import (
@@ -32,7 +31,24 @@ from .learned_placement import (
     end_parts,
     learn_outcome,
 )
-from .learner_state import DEVICES, FEATURES, PLACEMENT, SCORED, STATE
+from .learner_state import (
+    ABSOLUTE,
+    DEVICES,
+    FEATURES,
+    INTENSITY,
+    KIND,
+    LOG_SECONDS,
+    LOG_SIZE,
+    LOG_SQUARES,
+    LOGS,
+    MEMORY,
+    PLACEMENT,
+    RECENT,
+    SCORED,
+    SHARE,
+    SQUARED,
+    STATE,
+)
 
 _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
@@ -40,6 +56,8 @@ _READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
 #: outcomes for a version. Columns of the log are event and task; and for a version its samples, R² and error.
 GUARD, CHANGE, VERSION = range(3)
 LOG_COLUMNS = 5
+#: Fewest predictions for an R².
+_LEAST_FOR_R2 = 10
 #: Number of a task kind that has not been seen.
 NEW_KIND = -2
 #: Tasks of a learner's loop: id, size, intensity, memory, arrival, kind, numbers of the kinds, whether divisible.
@@ -84,6 +102,21 @@ def number_kind(state):  # type: ignore[no-untyped-def]
     return add_kind(state)
 
 
+@inner
+def take_scores(state):  # type: ignore[no-untyped-def]
+    """Return R² and mean absolute error of the log seconds predicted since the last call; NaN if too few."""
+    scores = state.scores
+    count = scores[SCORED]
+    r2, error = np.nan, np.nan
+    if count > 0.0:
+        spread = scores[LOG_SQUARES] - scores[LOGS] ** 2 / count
+        if count >= _LEAST_FOR_R2 and spread > 0.0:
+            r2 = 1.0 - scores[SQUARED] / spread
+        error = scores[ABSOLUTE] / count
+    scores[:] = 0.0
+    return r2, error
+
+
 @entry
 def take_scores_one(state):  # type: ignore[no-untyped-def]
     """Call `take_scores` from Python."""
@@ -92,8 +125,17 @@ def take_scores_one(state):  # type: ignore[no-untyped-def]
 
 @entry
 def relearn_recent(state, recent, recent_count):  # type: ignore[no-untyped-def]
-    """Call `relearn` from Python."""
-    relearn(state, recent, recent_count)
+    """Learn from recent outcomes of another state, which must have the same classes and task kinds."""
+    features = np.empty(FEATURES)
+    for c in range(len(recent_count)):
+        count = recent_count[c]
+        for r in range(max(0, count - RECENT), count):
+            row = recent[c, r % RECENT]
+            size, intensity, memory = math.exp(row[LOG_SIZE]), row[INTENSITY], row[MEMORY]
+            task_features(size, intensity, memory, features)
+            seconds = math.exp(row[LOG_SECONDS])
+            learn_part(state, features, c, int(row[KIND]), row[LOG_SIZE], intensity, memory, 1.0, seconds)
+            state.recent[c, (state.recent_count[c] - 1) % RECENT, SHARE] = row[SHARE]
 
 
 @entry

@@ -85,6 +85,7 @@ from .learner_state import (
     recent_window,
     with_kinds,
     with_more_kinds,
+    with_new_columns,
 )
 from .online_duration_model import LearningEvent, ModelVersion, append_bounded, newest_number
 
@@ -540,6 +541,8 @@ class HierarchicalLearner(Online):
         for part, state in _parts_of(model, placement, record).items():
             for name, target in state.items():
                 stored = found.arrays.get(f"{part}.{name}")
+                if stored is not None:
+                    stored = with_new_columns(name, stored)
                 if name == "calibration" and stored is None:
                     continue  # saved before uncertainty was calibrated
                 if part == "record" and (stored is None or stored.shape != target.shape):

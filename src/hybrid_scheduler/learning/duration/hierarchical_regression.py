@@ -6,8 +6,9 @@ class. The weights of ``g`` are sums of blocks: one for all devices, one for the
 for its class, and the same three again for the task's kind. Every block has a Gaussian prior, tighter further down.
 A new task kind therefore starts from the average over kinds, and a new class from that over its kind of device.
 
-Where durations jump, as with caches, the mean residual of nearby tasks of the same kind corrects the linear law, if
-that has reduced the error so far. On a real machine runs are also disturbed, which makes them longer. There the
+Where the durations of a class jump at a size, as with caches, the jump is learned (`fit_jump`), and the linear law
+learns durations without it. The mean residual of nearby tasks of the same kind then corrects the law, if that has
+reduced the error so far. On a real machine runs are also disturbed, which makes them longer. There the
 lower level of the residuals nearby corrects the law, and far from every measured size a duration is uncertain
 (`LocalFit`).
 
@@ -33,16 +34,19 @@ from .learner_state import (
     BEYOND,
     BLOCKS,
     CLASS_MEAN,
+    CURVE,
     DOWN,
     ERROR,
     FEATURES,
     INTENSITY,
+    JUMP,
     KIND,
     KIND_FEATURES,
     KINDS,
     LAW_ERROR,
     LAW_SCORED,
     LAW_WORTH,
+    LEVEL,
     LOG_MEMORY,
     LOG_SECONDS,
     LOG_SIZE,
@@ -60,12 +64,16 @@ from .learner_state import (
     RECENT,
     RESIDUAL,
     SCORED,
+    SHARE,
     SIZE,
+    SLOPE,
     SQUARED,
+    THRESHOLD,
     TOP,
     UP,
     WIDE_ERROR,
 )
+from .log_linear import fit_jump
 
 #: Logarithm of the size at which the features are centred.
 _CENTRE = 7.0
@@ -82,8 +90,6 @@ _PAYS, _LEAST_SCORED = 0.85, 10.0
 _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
 #: The limit for measured kernels, where two disturbed runs in a row reveal no change: six outcomes do.
 _CAP_MEASURED = 2.5
-#: Fewest predictions for an R².
-_LEAST_FOR_R2 = 10
 #: Standard deviations to which the effect of one outcome is limited.
 _ROBUST = 4.0
 #: Calibration of uncertainty: variances of which errors count, outcomes that the prior is worth, most outcomes, and
@@ -191,11 +197,21 @@ def _weigh(state, n, total, work_share):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _jump_at(stats, u):  # type: ignore[no-untyped-def]
+    """Return the jump of a class that lies below a centred log size, and the curve beside it, in log seconds."""
+    return stats[JUMP] if u > stats[THRESHOLD] else 0.0, stats[LEVEL] + (stats[SLOPE] + stats[CURVE] * u) * u
+
+
+@inner
 def predicted_seconds(state, features, c, kind, memory):  # type: ignore[no-untyped-def]
     """Return the median seconds of the whole task on a class."""
     n, every = _expand(state, features, c, kind)
     g, transfer = _work_and_transfer(state, n, every, c, memory)
-    return math.exp(g) + transfer
+    seconds = math.exp(g) + transfer
+    if state.stats[c, JUMP] != 0.0:
+        jump, curve = _jump_at(state.stats[c], features[1])
+        seconds *= math.exp(jump + curve)
+    return seconds
 
 
 @inner
@@ -295,6 +311,9 @@ def predict(state, features, c, kind, log_size, intensity, memory):  # type: ign
     if state.local[MISFIT] > 0.0:
         level, variance = _local_correction(state, c, kind, log_size, intensity, variance)
         return mean + level, variance
+    if state.stats[c, JUMP] != 0.0:
+        jump, curve = _jump_at(state.stats[c], features[1])
+        mean += jump + curve
     column = _error_column(state, c)
     if column != LAW_ERROR:
         narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
@@ -405,15 +424,27 @@ def _own_block(state, c):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _renew_residuals(state, c):  # type: ignore[no-untyped-def]
-    """Compute the residuals of a class's recent outcomes from the present weights."""
-    features = np.empty(FEATURES)
-    recent = state.recent[c]
-    for r in range(min(state.recent_count[c], RECENT)):
+def _renew_residuals(state, c, every):  # type: ignore[no-untyped-def]
+    """Compute the residuals of a class's recent outcomes from the present weights, and the size where they jump.
+
+    Without `every` they are stored only if there is such a size.
+    """
+    recent, stats, count = state.recent[c], state.stats[c], min(state.recent_count[c], RECENT)
+    features, u, left = np.empty(FEATURES), np.empty(count), np.empty(count)
+    known = stats[JUMP]
+    stats[JUMP] = 0.0  # residuals of the law alone
+    for r in range(count):
         memory = recent[r, MEMORY]
         task_features(math.exp(recent[r, LOG_SIZE]), recent[r, INTENSITY], memory, features)
         seconds = predicted_seconds(state, features, c, int(recent[r, KIND]), memory)
-        recent[r, RESIDUAL] = recent[r, LOG_SECONDS] - math.log(seconds)
+        u[r], left[r] = features[1], recent[r, LOG_SECONDS] - math.log(seconds)
+    stats[JUMP] = known
+    if state.local[MISFIT] == 0.0:
+        fit_jump(u, recent[:count, SHARE], left, stats)
+    if every or known != 0.0 or stats[JUMP] != 0.0:
+        for r in range(count):
+            jump, curve = _jump_at(stats, u[r])
+            recent[r, RESIDUAL] = left[r] - (jump + curve)
 
 
 @inner
@@ -460,35 +491,6 @@ def _score_prediction(state, c, kind, log_size, log_seconds, error):  # type: ig
 
 
 @inner
-def take_scores(state):  # type: ignore[no-untyped-def]
-    """Return R² and mean absolute error of the log seconds predicted since the last call; NaN if too few."""
-    scores = state.scores
-    count = scores[SCORED]
-    r2, error = np.nan, np.nan
-    if count > 0.0:
-        spread = scores[LOG_SQUARES] - scores[LOGS] ** 2 / count
-        if count >= _LEAST_FOR_R2 and spread > 0.0:
-            r2 = 1.0 - scores[SQUARED] / spread
-        error = scores[ABSOLUTE] / count
-    scores[:] = 0.0
-    return r2, error
-
-
-@inner
-def relearn(state, recent, recent_count):  # type: ignore[no-untyped-def]
-    """Learn from recent outcomes of another state, which must have the same classes and task kinds."""
-    features = np.empty(FEATURES)
-    for c in range(len(recent_count)):
-        count = recent_count[c]
-        for r in range(max(0, count - RECENT), count):
-            row = recent[c, r % RECENT]
-            size, intensity, memory = math.exp(row[LOG_SIZE]), row[INTENSITY], row[MEMORY]
-            task_features(size, intensity, memory, features)
-            seconds = math.exp(row[LOG_SECONDS])
-            learn_part(state, features, c, int(row[KIND]), row[LOG_SIZE], intensity, memory, 1.0, seconds)
-
-
-@inner
 def _forget_class(state, c):  # type: ignore[no-untyped-def]
     """After a change, widen the posterior of a class and drop all but its newest outcomes.
 
@@ -507,7 +509,7 @@ def _forget_class(state, c):  # type: ignore[no-untyped-def]
         newest[r] = state.recent[c, (count - kept + r) % RECENT]
     state.recent[c, :kept] = newest
     state.recent_count[c] = kept
-    for column in (LAW_ERROR, NARROW_ERROR, WIDE_ERROR, LAW_SCORED, UP, DOWN):
+    for column in (LAW_ERROR, NARROW_ERROR, WIDE_ERROR, LAW_SCORED, UP, DOWN, THRESHOLD, JUMP, LEVEL, SLOPE, CURVE):
         state.stats[c, column] = 0.0
 
 
@@ -519,6 +521,8 @@ def learn_part(  # type: ignore[no-untyped-def]
     n, every = _expand(state, features, c, kind)
     g, transfer = _work_and_transfer(state, n, every, c, memory)
     predicted = math.exp(g) + transfer
+    jump, curve = _jump_at(state.stats[c], features[1])
+    seconds *= math.exp(-jump)
     whole = _whole_seconds(state, c, share, seconds)
     # Until its fixed cost is known, a small part says little about the whole.
     unsure = math.log(1.0 + _FIXED_PRIOR * (1.0 - share) / share) ** 2 * 8.0 / (8.0 + state.recent_count[c])
@@ -537,7 +541,7 @@ def learn_part(  # type: ignore[no-untyped-def]
     _weigh(state, n, every, work_share)
     variance = _variance(state, every)
     if share < 0.95 and kind >= 0 and state.observed[c, kind] >= 5.0:
-        _learn_fixed(state, c, share, seconds, predicted, variance + noise)
+        _learn_fixed(state, c, share, seconds, predicted * math.exp(curve), variance + noise)
 
     spread, local = 0.0, state.local[MISFIT] > 0.0
     if local:
@@ -548,13 +552,14 @@ def learn_part(  # type: ignore[no-untyped-def]
         narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
         used = _error_column(state, c)
         correction = narrow if used == NARROW_ERROR else wide if used == WIDE_ERROR else 0.0
-    error = math.log(whole / predicted)
+    error = math.log(whole / predicted) - curve
+    log_seconds = math.log(whole) + jump
     _calibrate(state, error - correction, variance, noise + unsure + spread)
-    _score_prediction(state, c, kind, log_size, math.log(whole), error - correction)
+    _score_prediction(state, c, kind, log_size, log_seconds, error - correction)
     changed = _score(state, c, error, correction, narrow, wide, variance)
     row = state.recent[c, state.recent_count[c] % RECENT]
     row[LOG_SIZE], row[INTENSITY], row[MEMORY], row[LOG_MEMORY] = log_size, intensity, memory, features[3]
-    row[KIND], row[LOG_SECONDS] = kind, math.log(whole)
+    row[KIND], row[LOG_SECONDS], row[SHARE] = kind, log_seconds, share
     state.recent_count[c] += 1
     if changed:
         _forget_class(state, c)
@@ -577,7 +582,8 @@ def learn_part(  # type: ignore[no-untyped-def]
     state.outcomes[0] += 1
     count = state.recent_count[c]
     seconds_now = predicted_seconds(state, features, c, kind, memory)
-    state.recent[c, (count - 1) % RECENT, RESIDUAL] = math.log(whole) - math.log(seconds_now)
-    if count % _RENEW == 0 or (count < 64 and count % 8 == 0) or (local and (count < 128 or count % 8 == 0)):
-        _renew_residuals(state, c)
+    state.recent[c, (count - 1) % RECENT, RESIDUAL] = log_seconds - math.log(seconds_now)
+    due = count % _RENEW == 0 or (count < 64 and count % 8 == 0) or (local and (count < 128 or count % 8 == 0))
+    if due or (count < 64 and not local):
+        _renew_residuals(state, c, due)
     return changed

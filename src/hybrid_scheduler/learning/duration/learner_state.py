@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
@@ -28,16 +28,19 @@ MOST_KINDS = 64
 SIZE, KINDS, BLOCKS, TOP, PER_KIND, INFORMED = range(6)
 # Columns of `stats`: mean squared error of the law, with the narrow and with the wide correction; outcomes in
 # these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of the
-# predictions and of the means by kind; the mean over all kinds.
+# predictions and of the means by kind; the mean over all kinds. Then the jump of the durations at a size, zeros
+# where there is none: the log size, centred; by how many log seconds they are longer above it; the coefficients of
+# 1, u and u² in the smooth curve that corrects the law beside it.
 LAW_ERROR, NARROW_ERROR, WIDE_ERROR, LAW_SCORED, NOISE, NOISE_WEIGHT, UP, DOWN = range(8)
 ERROR, MEAN_ERROR, CLASS_MEAN = range(8, 11)
-_STATS = 11
+THRESHOLD, JUMP, LEVEL, SLOPE, CURVE = range(11, 16)
+_STATS = 16
 # Entries of `scores`, over the outcomes since they were last set to 0: their number, sums of absolute and squared
 # log errors, and of log seconds and their squares.
 SCORED, ABSOLUTE, SQUARED, LOGS, LOG_SQUARES = range(5)
 # Columns of `recent`: log size, intensity, MB, the feature of log memory, task kind, log seconds of the whole task,
-# residual.
-LOG_SIZE, INTENSITY, MEMORY, LOG_MEMORY, KIND, LOG_SECONDS, RESIDUAL = range(7)
+# residual, the share of the task that ran.
+LOG_SIZE, INTENSITY, MEMORY, LOG_MEMORY, KIND, LOG_SECONDS, RESIDUAL, SHARE = range(8)
 # Entries of `local`, the numbers of `LocalFit`.
 MISFIT, REACH, LAW_WORTH, OUTLIER, BEYOND = range(5)
 # Prior of the weights by level: means, and standard deviations around them.
@@ -55,8 +58,10 @@ _FIRST_NOISE, _FIRST_NOISE_WEIGHT = 0.18, 2.4
 #: Spread of the first task kind, relative to that of others: it stands for all as long as there is no other.
 _FIRST_KIND = 0.3
 
-#: Limits on numbers in stored arrays of the regression and of the rule.
-_HUGE, _HUGE_NUMBER = 1e15, 1e100
+#: Limits on numbers in stored arrays of the regression, of the rule and of jumps.
+_HUGE, _HUGE_NUMBER, _HUGE_JUMP = 1e15, 1e100, 1e3
+#: Columns of stored arrays in earlier versions, columns now, and the value of the new ones.
+_NEW_COLUMNS = {"stats": (THRESHOLD, _STATS, 0.0), "recent": (SHARE, SHARE + 1, 1.0)}
 #: Standard deviation of log seconds of a class that was learned from another model's predictions.
 _PREDICTED = 0.1
 #: Tasks over which the price of accelerator seconds is computed.
@@ -203,7 +208,7 @@ def new_state(
         link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
         stats=stats,
         fixed=np.zeros((len(classes), 8)),
-        recent=np.zeros((len(classes), RECENT, 7)),
+        recent=np.zeros((len(classes), RECENT, 8)),
         recent_count=np.zeros(len(classes), np.int64),
         observed=np.zeros((len(classes), kinds + 1)),
         means=np.zeros((len(classes), kinds + 1)),
@@ -252,7 +257,7 @@ def doubt(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
         at = block * FEATURES
         state.covariance[at, at] += _PREDICTED**2 if own else state.prior_variance[at]
         if not own:
-            state.observed[c], state.recent_count[c] = 0.0, 0
+            state.observed[c], state.recent_count[c], state.stats[c, THRESHOLD:] = 0.0, 0, 0.0
 
 
 def class_weights(state: ModelState) -> tuple[Floats, Floats]:
@@ -284,7 +289,8 @@ def flaw_of(state: ModelState, kinds: int) -> str | None:
         return "another layout"
     stored = (state.weights, state.covariance, state.stats, state.fixed, state.recent, state.observed, state.means)
     arrays = (*stored, state.errors, state.scores, state.calibration)
-    if not all((np.abs(array) < _HUGE).all() for array in arrays):
+    finite = all((np.abs(array) < _HUGE).all() for array in arrays)
+    if not finite or not (np.abs(state.stats[:, THRESHOLD:]) < _HUGE_JUMP).all():
         return "numbers that are not finite or out of range"
     if (np.diag(state.covariance) < -1e-6).any() or (state.observed < 0.0).any() or state.outcomes[0] < 0:
         return "negative variances or counts"
@@ -294,9 +300,18 @@ def flaw_of(state: ModelState, kinds: int) -> str | None:
         return "a noise level or a count that is not positive"
     for c, count in enumerate(np.minimum(state.recent_count, RECENT).tolist()):
         rows = state.recent[c, :count]
-        if not (_in_kinds(rows[:, KIND], kinds) and (rows[:, MEMORY] >= 0.0).all()):
+        shares = rows[:, SHARE]
+        if not (_in_kinds(rows[:, KIND], kinds) and (rows[:, MEMORY] >= 0.0).all() and (shares > 0.0).all()):
             return "tasks that do not exist"
     return None
+
+
+def with_new_columns(name: str, stored: NDArray[Any]) -> NDArray[Any]:
+    """Return a stored array with the columns that files of earlier versions lack: no jumps, and whole tasks."""
+    before, now, value = _NEW_COLUMNS.get(name, (-1, 0, 0.0))
+    if stored.ndim < 2 or stored.shape[-1] != before:
+        return stored
+    return np.concatenate([stored, np.full((*stored.shape[:-1], now - before), value, stored.dtype)], axis=-1)
 
 
 def kind_capacity(state: ModelState) -> int:
