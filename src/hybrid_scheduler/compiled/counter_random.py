@@ -11,12 +11,12 @@ import math
 import numpy as np
 from numba import uint64
 
-from .jit_cache import helper
+from .jit_cache import inner
 
 _GOLDEN = uint64(0x9E3779B97F4A7C15)
 
 
-@helper
+@inner
 def _mix(x):  # type: ignore[no-untyped-def]
     """Mix bits as the finaliser of SplitMix64 does: every input bit affects every output bit."""
     x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
@@ -24,7 +24,7 @@ def _mix(x):  # type: ignore[no-untyped-def]
     return x ^ (x >> uint64(31))
 
 
-@helper
+@inner
 def uniform(seed, a, b):  # type: ignore[no-untyped-def]
     """Return a uniform number in [0, 1) for the key (seed, a, b)."""
     key = _mix(uint64(seed) + _GOLDEN)
@@ -33,7 +33,7 @@ def uniform(seed, a, b):  # type: ignore[no-untyped-def]
     return np.float64(key >> uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@helper
+@inner
 def normal(seed, a, b):  # type: ignore[no-untyped-def]
     """Return a standard normal number for the key (seed, a, b), by the Box-Muller transform."""
     u = 1.0 - uniform(seed, a, 2 * b)

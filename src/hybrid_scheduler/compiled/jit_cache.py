@@ -23,8 +23,8 @@ from numba.core.event import Event, Listener, install_listener
 
 _options = {"nogil": True, "error_model": "numpy"}
 helper = njit(**_options, inline="always")
-# Without a wrapper for C, which nothing calls.
-inner = njit(**_options, no_cfunc_wrapper=True)
+# Without wrappers for C and Python, which nothing calls.
+inner = njit(**_options, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 entry = njit(**_options, cache=True)
 # Without reference counts of arrays: numba counts them for every array argument of every inlined function, which
 # costs half of the time of a loop over twenty arrays.
