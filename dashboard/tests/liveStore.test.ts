@@ -84,6 +84,23 @@ describe("freeze", () => {
   });
 });
 
+describe("statuses that overtake each other", () => {
+  it("ignores the answer of a command that a later one has overtaken", () => {
+    live.setStatus(status({ last_seq: 8, state: "running", is_paused: false }));
+    live.setStatus(status({ last_seq: 7, state: "paused", is_paused: true }));
+    expect(state().status?.is_paused).toBe(false);
+    live.setStatus(status({ last_seq: 8, state: "paused", is_paused: true }));
+    expect(state().status?.is_paused).toBe(true);
+  });
+  it("takes the status of a new connection over, whatever its number", () => {
+    live.setStatus(status({ last_seq: 8 }));
+    live.setStatus(status({ last_seq: 5, state: "paused", is_paused: true }), true);
+    expect(state().status?.is_paused).toBe(true);
+    live.setStatus(status({ last_seq: 6 }));
+    expect(state().status?.is_paused).toBe(false);
+  });
+});
+
 describe("device timeline", () => {
   it("finds the first visible block and the busy time", () => {
     const lane = new DeviceTimeline(200);

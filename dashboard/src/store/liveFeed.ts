@@ -96,7 +96,7 @@ export class LiveFeed {
       live.reset();
       this.begun = false;
     }
-    if (hello.status) live.setStatus(hello.status);
+    if (hello.status) live.setStatus(hello.status, true);
     else this.refreshStatus();
     if (!this.begun) void this.begin(hello.seq);
     else if (hello.seq > this.order.last) void this.fill(this.order.last);

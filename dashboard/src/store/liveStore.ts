@@ -220,8 +220,11 @@ class LiveWriter {
     this.scheduleFlush();
   }
 
-  setStatus(status: Status): void {
+  /** Takes a status over, unless a newer one is known: the answer to a command can be overtaken by later ones. */
+  setStatus(status: Status, newConnection = false): void {
     const { draft } = this;
+    // A server that was restarted may have lost events, and then counts from a lower number.
+    if (!newConnection && draft.status !== null && status.last_seq < draft.status.last_seq) return;
     draft.status = status;
     if (!draft.frozen) {
       if (status.run_id !== null) this.enterRun(status.run_id);
