@@ -389,7 +389,7 @@ def test_memory_does_not_grow_at_twenty_updates_a_second(dashboard: Path, open_p
                 new PerformanceObserver(list => list.getEntries().forEach(note)).observe({type: 'longtask'});
             }"""
         )
-        events(3000 if FULL else 1000)
+        events(3000 if FULL else 600)
         longest = page.evaluate("window.longest")
         later, nodes_later = measured()
         # Beside other tests a task of the page waits for the processor, and garbage is collected later.
