@@ -31,12 +31,10 @@ from .status import LiveStatus, ModelCard, read_status
 from .stream_messages import UpdateBuilder, lane_notification, notification, version_record
 
 _log = logging.getLogger(__name__)
-#: Wall seconds to wait when nothing is due.
-_IDLE_S = 0.05
+#: Wall seconds to wait when nothing is due, and between two attempts to hand over the last batch.
+_IDLE_S, _CLOSE_POLL_S = 0.05, 0.02
 #: Results in a batch before it is handed over early.
 _MAX_ROWS = 20_000
-#: Wall seconds between two attempts to hand over the last batch.
-_CLOSE_POLL_S = 0.02
 
 
 class LiveController:

@@ -29,6 +29,7 @@ import math
 import numpy as np
 
 from ...compiled import inner
+from .jump_fit import fit_jump
 from .learner_state import (
     ABSOLUTE,
     BEYOND,
@@ -73,7 +74,6 @@ from .learner_state import (
     UP,
     WIDE_ERROR,
 )
-from .log_linear import fit_jump
 
 #: Logarithm of the size at which the features are centred.
 _CENTRE = 7.0

@@ -4,33 +4,24 @@ Durations are close to products of powers, and beyond the range of the training 
 where a forest only repeats its outermost leaf. The terms are the features, the intensity squared, and three soft
 knees along "data per second of work": an accelerator is limited by its arithmetic or by its link, and its time
 bends where one takes over from the other. The fit finds where it bends.
-
-`fit_jump` finds the size at which durations jump, as where data no longer fit into a cache.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ...compiled import helper, inner
+from ...compiled import helper
 from ...core import Floats
 from .features import NUM_FEATURES
-from .learner_state import CURVE, JUMP, LEVEL, THRESHOLD
 
 _KNEES = 3
 NUM_TERMS = 1 + NUM_FEATURES + 1 + 2 * _KNEES
 _WORK = 1 + NUM_FEATURES  # length of the first part of `Frame.knees`: log work as a linear function of the features
 _INTENSITY, _MEMORY = 1, 2
 _PENALTY = 0.03
-#: A step: fewest outcomes on each side, smallest jump in log seconds, largest share of the squared residuals that
-#: it leaves, least evidence (log likelihood ratio, times 2), and the variance that residuals have in any case.
-_SIDE, _SMALLEST_JUMP, _LEFT, _EVIDENCE, _RESOLUTION = 3, 0.4, 0.5, 15.0, 1e-3
-#: Its curve: terms, weights of their prior, the fixed cost of parts in their term, and all numbers that are fitted.
-_CURVE_TERMS, _CURVE_PRIOR, _PART_COST, _FITTED = 4, (0.1, 0.2, 0.5, 0.1), 0.3, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,87 +132,3 @@ def _to_standard(raw: Floats, frame: Frame) -> Floats:
     standard = raw * frame.scale
     standard[0] = raw[0] + float(raw[1:] @ frame.centre[1:])
     return standard
-
-
-@inner
-def _invert(matrix):  # type: ignore[no-untyped-def]
-    """Invert a small positive definite matrix in place; numba would have to load its linear algebra."""
-    for j in range(len(matrix)):
-        pivot = matrix[j, j]
-        matrix[j, j] = 1.0
-        matrix[j] /= pivot
-        for k in range(len(matrix)):
-            if k != j:
-                factor = matrix[k, j]
-                matrix[k, j] = 0.0
-                matrix[k] -= factor * matrix[j]
-
-
-@inner
-def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
-    """Find the log size `u` at which residuals jump; write it to the statistics of a class, or zeros.
-
-    The least squares of a curve (1, u, u² and the cost of parts) are compared with those of the curve and a step at
-    the best threshold: the test of Andrews (1993) for a break at an unknown place, along sizes instead of time. The
-    step must leave at most half of the squares, so that a bend, noise or the cost of parts is none. A known step
-    stays while too few outcomes lie on one side of it to judge it.
-    """
-    count = len(u)
-    if count < 2 * _SIDE:
-        return
-    if stats[JUMP] != 0.0:
-        higher = (u > stats[THRESHOLD]).sum()
-        if min(higher, count - higher) < _SIDE:
-            return
-        stats[THRESHOLD : CURVE + 1] = 0.0
-    floor = count * _RESOLUTION
-    squares = floor
-    for r in range(count):
-        squares += residual[r] * residual[r]
-    if floor > _LEFT * squares:  # no step can leave less
-        return
-    rows, inverse = np.ones((count, _CURVE_TERMS)), np.zeros((_CURVE_TERMS, _CURVE_TERMS))
-    sums, curve = np.zeros(_CURVE_TERMS), np.zeros(_CURVE_TERMS)
-    for j in range(_CURVE_TERMS):
-        inverse[j, j] = _CURVE_PRIOR[j]
-    for r in range(count):
-        rows[r, 1], rows[r, 2] = u[r], u[r] * u[r]
-        rows[r, 3] = math.log(1.0 + _PART_COST * (1.0 / share[r] - 1.0))
-        for j in range(_CURVE_TERMS):
-            sums[j] += rows[r, j] * residual[r]
-            for k in range(_CURVE_TERMS):
-                inverse[j, k] += rows[r, j] * rows[r, k]
-    _invert(inverse)
-    for j in range(_CURVE_TERMS):
-        for k in range(_CURVE_TERMS):
-            curve[j] += inverse[j, k] * sums[k]
-        squares -= curve[j] * sums[j]
-    if floor > _LEFT * squares:
-        return
-    order = np.argsort(u)
-    above, above_sum = np.zeros(_CURVE_TERMS), 0.0
-    gain, threshold, jump = 0.0, 0.0, 0.0
-    shift, best_shift = np.empty(_CURVE_TERMS), np.zeros(_CURVE_TERMS)
-    for at in range(count - 1, _SIDE - 1, -1):
-        r, below = order[at], u[order[at - 1]]
-        above_sum += residual[r]
-        for j in range(_CURVE_TERMS):
-            above[j] += rows[r, j]
-            above_sum -= curve[j] * rows[r, j]
-        if count - at < _SIDE or u[r] == below:
-            continue
-        spread = above[0]  # of the step, beyond what the curve can follow
-        for j in range(_CURVE_TERMS):
-            shift[j] = 0.0
-            for k in range(_CURVE_TERMS):
-                shift[j] += inverse[j, k] * above[k]
-            spread -= above[j] * shift[j]
-        if spread > 0.01 and above_sum * above_sum > gain * spread:
-            gain, threshold, jump = above_sum * above_sum / spread, 0.5 * (u[r] + below), above_sum / spread
-            best_shift[:] = shift
-    left = max(squares - gain, 1e-12)
-    evidence = (count - _FITTED) * math.log(squares / left)
-    if abs(jump) >= _SMALLEST_JUMP and left <= _LEFT * squares and evidence >= _EVIDENCE:
-        stats[THRESHOLD], stats[JUMP] = threshold, jump
-        for j in range(3):
-            stats[LEVEL + j] = curve[j] - jump * best_shift[j]
