@@ -88,7 +88,7 @@ def ensure_environment(root: Path = ROOT, *locks: str) -> Path:
         lock.write("unfinished\n")
         lock.flush()
 
-        if interrupted or _was_moved(venv) or not _is_usable(python):
+        if interrupted or _was_moved(venv) or not is_usable(python):
             _create(venv, lock)
         present = _installed(root, venv, python)
         _stamp(venv).unlink(missing_ok=True)
@@ -176,7 +176,7 @@ def _was_moved(venv: Path) -> bool:
     return stamp.exists() and stamp.read_text(encoding="utf-8").splitlines()[:1] != [str(venv)]
 
 
-def _is_usable(python: Path) -> bool:
+def is_usable(python: Path) -> bool:
     """Whether this Python starts (its base may be gone), is a supported one and has pip."""
     probe = "import sys, pip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))"
     try:

@@ -176,7 +176,7 @@ class Setter:
         from reportlab.platypus import XPreformatted
 
         most = int((self.width - 14) / (7.3 * 0.602))
-        lines = [part for line in text.rstrip("\n").split("\n") for part in _folded(line, most)]
+        lines = [part for line in text.rstrip("\n").split("\n") for part in folded(line, most)]
         for start in range(0, len(lines), 60):  # a block longer than a page is cut
             self.story.append(
                 XPreformatted(escape("\n".join(lines[start : start + 60]), quote=False), self.styles["code"])
@@ -226,7 +226,7 @@ class Setter:
         columns = len(rows[0])
         whole = [max((row[i][0] for row in lengths if i < len(row)), default=1.0) for i in range(columns)]
         longest = [max((row[i][1] for row in lengths if i < len(row)), default=1.0) for i in range(columns)]
-        made = LongTable(rows, colWidths=_widths(whole, longest, self.width), repeatRows=1, hAlign="LEFT")
+        made = LongTable(rows, colWidths=column_widths(whole, longest, self.width), repeatRows=1, hAlign="LEFT")
         made.setStyle(
             TableStyle(
                 [
@@ -250,7 +250,7 @@ def plain(token: Any) -> str:
     )
 
 
-def _folded(line: str, most: int) -> list[str]:
+def folded(line: str, most: int) -> list[str]:
     """A line of code that is too long goes on in the next, indented."""
     parts: list[str] = []
     while len(line) > most:
@@ -261,7 +261,7 @@ def _folded(line: str, most: int) -> list[str]:
     return [*parts, line]
 
 
-def _widths(whole: Sequence[float], longest: Sequence[float], width: float) -> list[float]:
+def column_widths(whole: Sequence[float], longest: Sequence[float], width: float) -> list[float]:
     """As much as each column wants, or a fair part of it; none narrower than its longest word."""
     letter, padding = 4.55, 9.0
     least = [min(n, 30.0) * letter + padding for n in longest]

@@ -21,14 +21,14 @@ def test_unknown_name_and_missing_folder_are_errors(
     result = run("bench", "nonsense")
     assert result.exit_code == 2
     assert "benchmark: must be one of" in result.stderr
-    monkeypatch.setattr(bench, "_FOLDER", tmp_path / "none")
+    monkeypatch.setattr(bench, "BENCHMARKS_FOLDER", tmp_path / "none")
     result = run("bench", "storage")
     assert result.exit_code == 1
     assert "run this in a checkout" in result.stderr
 
 
 def test_exit_code_of_a_benchmark_decides(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bench, "_FOLDER", tmp_path)
+    monkeypatch.setattr(bench, "BENCHMARKS_FOLDER", tmp_path)
     (tmp_path / "storage_bench.py").write_text("open('ran', 'w')\n")
     (tmp_path / "stream_bench.py").write_text("raise SystemExit(3)\n")
     assert run("bench", "storage").exit_code == 0

@@ -10,7 +10,7 @@ from hybrid_scheduler.compiled import jit_cache
 def test_notice_appears_once_after_the_limit(
     notice_after: float, notices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jit_cache, "_NOTICE_AFTER_S", notice_after)
+    monkeypatch.setattr(jit_cache, "NOTICE_AFTER_S", notice_after)
     notices_given: list[str] = []
     with jit_cache.compile_notice(notices_given.append):
         njit(lambda x: x + 1)(1)
@@ -19,7 +19,7 @@ def test_notice_appears_once_after_the_limit(
 
 
 def test_no_notice_without_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit_cache, "_NOTICE_AFTER_S", 0.0)
+    monkeypatch.setattr(jit_cache, "NOTICE_AFTER_S", 0.0)
     function = njit(lambda x: x + 1)
     function(1)
     notices_given: list[str] = []

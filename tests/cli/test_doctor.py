@@ -48,7 +48,7 @@ def test_bad_settings_fail(run: Run) -> None:
 
 
 def test_missing_package_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_REQUIRED", ("numpy", "no-such-package"))
+    monkeypatch.setattr(doctor, "REQUIRED_PACKAGES", ("numpy", "no-such-package"))
     result = run("doctor")
     assert result.exit_code == 1
     assert "missing: no-such-package" in result.stdout
@@ -56,7 +56,7 @@ def test_missing_package_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_folders_that_cannot_be_written_are_warnings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_why_not_writable", lambda folder: "Read-only file system")
+    monkeypatch.setattr(doctor, "why_not_writable", lambda folder: "Read-only file system")
     result = run("doctor")
     assert result.exit_code == 0
     assert "!  kernel cache" in result.stdout

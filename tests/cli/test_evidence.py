@@ -10,9 +10,9 @@ import pytest
 
 from hybrid_scheduler import InvalidInputError
 from hybrid_scheduler.cli.app import app
-from hybrid_scheduler.cli.compare import _fail_if_slower, compare
-from hybrid_scheduler.cli.heavy import heavy
-from hybrid_scheduler.cli.recorded_run import replay, trace
+from hybrid_scheduler.cli.compare import compare, raise_if_slower
+from hybrid_scheduler.cli.heavy_simulation import heavy
+from hybrid_scheduler.cli.replay import replay, trace
 from hybrid_scheduler.cli.report import report
 from hybrid_scheduler.cli.sweep import sweep
 from hybrid_scheduler.experiments.paired_comparison import Judgement, Standing
@@ -100,8 +100,8 @@ def test_gate_that_is_undecided_names_the_seeds_needed() -> None:
     values = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
     worse = values + np.array([0.5, -0.3, 0.6, -0.2, 0.4, -0.1])
     with pytest.raises(InvalidInputError, match=r"decided by more runs: about \d+ seeds, got 'slow worse by 15 %"):
-        _fail_if_slower(judged(values, worse), "slow")
-    _fail_if_slower(judged(worse, values), "slow")  # better: the gate passes
+        raise_if_slower(judged(values, worse), "slow")
+    raise_if_slower(judged(worse, values), "slow")  # better: the gate passes
 
 
 def test_significant_difference_below_one_per_cent_is_not_worth_caring_about() -> None:
@@ -110,7 +110,7 @@ def test_significant_difference_below_one_per_cent_is_not_worth_caring_about() -
     pair = judgement.pairs["slow", "base"]
     assert (pair.verdict, judgement.relevant(pair)) == ("higher", False)
     assert judgement.verdict_text(pair) == "worse by < 1 %"
-    _fail_if_slower(judgement, "slow")  # not worth an alarm
+    raise_if_slower(judgement, "slow")  # not worth an alarm
 
 
 def judged(base: np.ndarray, slow: np.ndarray) -> Judgement:
@@ -271,7 +271,7 @@ def test_simulate_record_can_be_replayed(own_trace: str, run: Run, monkeypatch: 
     Path(own_trace).unlink()  # the record has its own copy
     assert document(run("replay", "own", "--json"))["lines"] == 3 * (200 + 200 + 1)
     assert run("trace", "own", "-o", "trace.json").exit_code == 0
-    monkeypatch.setattr("hybrid_scheduler.cli.result_files._LOGGED_TASKS", 100)
+    monkeypatch.setattr("hybrid_scheduler.cli.result_files.LOGGED_TASKS", 100)
     assert run("simulate", *SMALL, *specs, "--out", "long").exit_code == 0
     assert document(run("replay", "long", "--json"))["lines"] == 3
     assert run("report", "long", "-o", "long.html", "--figures", "makespan").exit_code == 0

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hybrid_scheduler.cli.upload import measured_run
+from hybrid_scheduler.cli.measured_upload import measured_run
 from hybrid_scheduler.core.outcome import FAILED, MOVED_TO_CPU, RAN
 from hybrid_scheduler.runtime.device_discovery import DevicePool, as_platform
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor

@@ -148,7 +148,7 @@ def test_disk_error_leaves_no_files(comparison: Comparison, monkeypatch: pytest.
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(result_files, "_write_tasks", full)
+    monkeypatch.setattr(result_files, "write_tasks", full)
     with (
         pytest.raises(HybridSchedulerError, match="cannot write r: No space left on device") as caught,
         result_files.staged(Path("r"), comparison, document(comparison)),

@@ -143,9 +143,9 @@ def test_progress_bar_appears_in_a_long_run(run: Run, monkeypatch: pytest.Monkey
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     arguments = ("simulate", "--json", "--tasks", "50", "--schedulers", "greedy,oracle")
-    monkeypatch.setattr("hybrid_scheduler.cli.printer._BAR_AFTER_S", 60.0)
+    monkeypatch.setattr("hybrid_scheduler.cli.printer.BAR_AFTER_S", 60.0)
     assert run(*arguments).stderr == ""  # too short for a bar
-    monkeypatch.setattr("hybrid_scheduler.cli.printer._BAR_AFTER_S", 0.0)
+    monkeypatch.setattr("hybrid_scheduler.cli.printer.BAR_AFTER_S", 0.0)
     result = run(*arguments)
     assert "greedy" in result.stderr
     assert "100%" in result.stderr

@@ -81,7 +81,7 @@ def test_long_run_equals_the_same_run_in_chunks(monkeypatch):
     pieces = Cluster().run(workload, create("price_index"), progress=seen.append).outcomes
     assert sum(seen) == n
     assert len(seen) > 1
-    monkeypatch.setattr("hybrid_scheduler.cluster.cluster._CHUNK_NUMBERS", 10**9)
+    monkeypatch.setattr("hybrid_scheduler.cluster.cluster.CHUNK_NUMBERS", 10**9)
     whole = Cluster().run(workload, create("price_index")).outcomes
     for name in ("device", "fraction", "cpu_start", "accelerator_start", "cpu_time", "accelerator_time"):
         np.testing.assert_array_equal(getattr(pieces, name), getattr(whole, name))

@@ -7,7 +7,7 @@ import pytest
 
 import make_guide_pdf as book
 from guide_book.pages import Page, slug
-from guide_book.setter import _folded, _widths
+from guide_book.setter import column_widths, folded
 
 #: One page with drawings and lists, one with a wide table, one with long code.
 SOME = ("guide/start/kitchen.md", "guide/schedulers/hybrid_ml.md", "guide/start/own-trace.md")
@@ -38,7 +38,7 @@ def test_anchors_equal_those_of_code_hosts() -> None:
 
 
 def test_long_lines_of_code_are_folded_between_words() -> None:
-    lines = _folded("hybrid-scheduler simulate --scenario mixed --utilisation 0.7", 40)
+    lines = folded("hybrid-scheduler simulate --scenario mixed --utilisation 0.7", 40)
     assert [len(line) <= 40 for line in lines] == [True, True]
     assert (
         " ".join(line.strip() for line in lines) == "hybrid-scheduler simulate --scenario mixed --utilisation 0.7"
@@ -46,9 +46,9 @@ def test_long_lines_of_code_are_folded_between_words() -> None:
 
 
 def test_columns_share_the_width() -> None:
-    assert _widths([5.0, 5.0], [5.0, 5.0], 500.0) == [5 * 4.55 + 9, 5 * 4.55 + 9]
-    assert sum(_widths([10.0, 400.0], [10.0, 12.0], 300.0)) == pytest.approx(300.0)
-    assert sum(_widths([90.0] * 9, [60.0] * 9, 300.0)) == pytest.approx(300.0)
+    assert column_widths([5.0, 5.0], [5.0, 5.0], 500.0) == [5 * 4.55 + 9, 5 * 4.55 + 9]
+    assert sum(column_widths([10.0, 400.0], [10.0, 12.0], 300.0)) == pytest.approx(300.0)
+    assert sum(column_widths([90.0] * 9, [60.0] * 9, 300.0)) == pytest.approx(300.0)
 
 
 def test_help_is_printed_and_no_file_is_written(

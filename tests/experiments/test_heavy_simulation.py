@@ -50,7 +50,7 @@ def test_learners_and_late_binding_schedulers_are_included():
 
 
 def test_separate_processes_give_the_same_rows(monkeypatch):
-    monkeypatch.setattr(heavy_simulation, "_MIN_TASKS_PER_PROCESS", 10)
+    monkeypatch.setattr(heavy_simulation, "MIN_TASKS_PER_PROCESS", 10)
     spec = make_spec(("oracle", "shortest_first", "fluid_plan"), tasks=60)
     assert run_heavy(spec, 3, processes=2).rows == run_heavy(spec, 3, processes=1).rows
 

@@ -180,7 +180,7 @@ def test_unreachable_ray_address_is_refused(address, tmp_path):
 
 def test_address_of_another_program_is_refused(tmp_path, monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(sweep, "_RAY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(sweep, "RAY_TIMEOUT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(InvalidInputError, match="what answers there is not Ray") as caught:

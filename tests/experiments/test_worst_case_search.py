@@ -18,7 +18,7 @@ def make_spec(*schedulers, tasks=80):
 @pytest.mark.slow
 def test_search_finds_the_same_bad_workload_with_any_number_of_processes(monkeypatch):
     """At one load per scenario. `test_paired_comparison.py` runs the seeds that confirm it in several processes."""
-    monkeypatch.setattr(worst_case_search, "_ORDINARY_LOADS", (0.3,))
+    monkeypatch.setattr(worst_case_search, "ORDINARY_LOADS", (0.3,))
     monkeypatch.setattr(
         worst_case_search, "run_seeds", lambda spec, seeds, **_: run_seeds(spec, seeds, processes=1)
     )

@@ -116,7 +116,7 @@ def storage(request):
 
 
 async def test_one_key_stores_one_task_and_one_id_one_run_while_writes_fail(storage, tmp_path, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 3.0)
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store.COMMAND_TIMEOUT_S", 3.0)
     more = {**storage, "live.speed": "10000", "live.update_interval": "0.1"}
     async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
         statuses = []
@@ -161,7 +161,7 @@ async def test_request_that_looked_before_the_first_was_stored_stores_nothing(
     storage, known_by, tmp_path, monkeypatch
 ):
     """The second request finds nothing; the first one's batch is stored; then the second reaches the engine."""
-    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 3.0)
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store.COMMAND_TIMEOUT_S", 3.0)
     path = "/api/tasks" if known_by == "task key" else "/api/runs"
     headers = {} if known_by == "run_id" else {"Idempotency-Key": "k"}
     run = measured_run(20, run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RA" if known_by == "run_id" else None)
@@ -198,7 +198,7 @@ async def test_request_that_looked_before_the_first_was_stored_stores_nothing(
 
 
 async def test_long_deletion_is_answered_with_its_progress(storage, tmp_path, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.server.local_engine_control._DELETE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("hybrid_scheduler.server.local_engine_control.DELETE_TIMEOUT_S", 0.05)
     monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 5)
     real = journal_writer.delete_tasks
 

@@ -231,7 +231,7 @@ def test_tensorboard_gets_every_loss_and_periodic_rewards(monkeypatch, tmp_path)
     module.Writer = Log
     monkeypatch.setitem(sys.modules, "tensorboard", ModuleType("tensorboard"))
     monkeypatch.setitem(sys.modules, "tensorboard.summary", module)
-    monkeypatch.setattr("hybrid_scheduler.learning.dqn.training._REPORT_EVERY", 20)
+    monkeypatch.setattr("hybrid_scheduler.learning.dqn.training.REPORT_EVERY", 20)
     logged = train_agent(3, 60, log_dir=tmp_path / "runs", **SMALL)
     log = Log.last
     losses = [(value, step) for name, value, step in log.scalars if name == "dqn/loss"]

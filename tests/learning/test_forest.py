@@ -15,7 +15,7 @@ from hybrid_scheduler import Cluster, Device, InvalidInputError, OnlineScheduler
 from hybrid_scheduler.core import MissingExtraError, cpu
 from hybrid_scheduler.learning.duration.features import FEATURE_NAMES, features, features_row
 from hybrid_scheduler.learning.duration.flat_forest import FlatForest, join_forests
-from hybrid_scheduler.learning.duration.log_linear import Frame, _quantiles, terms, terms_row
+from hybrid_scheduler.learning.duration.log_linear import Frame, quantiles, terms, terms_row
 from hybrid_scheduler.learning.model_files import ModelFileError, load, save
 from hybrid_scheduler.learning.offline_trainer import OfflineTrainer, implied_fraction, labels_for, regret
 from hybrid_scheduler.learning.predictors import PREDICTORS, RandomForestPredictor
@@ -268,4 +268,4 @@ def test_quantiles_equal_those_of_numpy():
     rng = np.random.default_rng(0)
     for count in (1, 2, 3, 5, 10, 11, 57, 1000):
         values = rng.normal(size=count)
-        np.testing.assert_array_equal(_quantiles(values, (0.1, 0.5, 0.9)), np.quantile(values, (0.1, 0.5, 0.9)))
+        np.testing.assert_array_equal(quantiles(values, (0.1, 0.5, 0.9)), np.quantile(values, (0.1, 0.5, 0.9)))

@@ -181,7 +181,7 @@ def test_key_of_a_task_that_waits_through_an_outage_makes_no_second_task(one):
 
 
 def test_keys_of_tasks_that_wait_are_never_forgotten(one, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.live.batch_builder._MAX_KEYS", 2)
+    monkeypatch.setattr("hybrid_scheduler.live.batch_builder.MAX_KEYS", 2)
     one.journal.hold()
     first = [one.engine.submit(TASK, IdempotencyKey(f"k{i}", "digest", 0)) for i in range(5)]
     again = [one.engine.submit(TASK, IdempotencyKey(f"k{i}", "digest", 0)) for i in range(5)]
@@ -192,11 +192,11 @@ def test_keys_of_tasks_that_wait_are_never_forgotten(one, monkeypatch):
 
 def test_keys_stored_a_moment_ago_are_known_in_any_number(one, monkeypatch):
     """A request may have looked for its key just before."""
-    monkeypatch.setattr("hybrid_scheduler.live.batch_builder._MAX_KEYS", 2)
+    monkeypatch.setattr("hybrid_scheduler.live.batch_builder.MAX_KEYS", 2)
     keys = [IdempotencyKey(f"k{i}", "digest", 0) for i in range(5)]
     first = [one.engine.submit(TASK, key).result(5) for key in keys]
     assert [one.engine.submit(TASK, key).result(5) for key in keys] == first
-    monkeypatch.setattr("hybrid_scheduler.live.batch_builder._KEEP_STORED_S", -1.0)
+    monkeypatch.setattr("hybrid_scheduler.live.batch_builder.KEEP_STORED_S", -1.0)
     one.engine.submit(TASK, IdempotencyKey("k5", "digest", 0)).result(5)  # memory stays bounded
     assert one.engine.submit(TASK, keys[0]).result(5) > first[-1] + 1
 

@@ -200,7 +200,7 @@ def test_model_trained_before_a_drift_is_dropped():
 
 
 def test_newest_decisions_are_explained_by_the_policys_own_values(live, monkeypatch):
-    monkeypatch.setattr(scheduler_lane, "_MAX_EXPLAINED", 50)
+    monkeypatch.setattr(scheduler_lane, "MAX_EXPLAINED", 50)
     one = live(LiveConfig(schedulers=("hybrid_ml", "rl_agent", "oracle"), speed=20.0)).started()
     one.run(4.0)
     ids = one.task_column("task_id")

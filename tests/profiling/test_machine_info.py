@@ -24,7 +24,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     monkeypatch.setattr(machine_info, "gpu_count", lambda: 0)
-    monkeypatch.setattr(machine_info, "_NVIDIA_GPUS", tmp_path / "nothing")
+    monkeypatch.setattr(machine_info, "NVIDIA_GPUS", tmp_path / "nothing")
     return monkeypatch
 
 
@@ -131,7 +131,7 @@ def test_id_depends_on_the_processors_only() -> None:
 
 
 def test_available_memory_respects_container_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(machine_info, "_CGROUP", tmp_path)
+    monkeypatch.setattr(machine_info, "CGROUP_FOLDER", tmp_path)
     (tmp_path / "memory.max").write_text("3000\n")
     (tmp_path / "memory.current").write_text("1000\n")
     assert machine_info.available_memory() == 2000

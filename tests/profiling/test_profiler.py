@@ -18,7 +18,7 @@ QUICK = RepetitionLimits(precision=0.5, seconds=0.005, warmup_runs=1, warmup_sec
 
 @pytest.fixture(autouse=True)
 def _small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiler, "_COPY_BYTES", 2**20)
+    monkeypatch.setattr(profiler, "COPY_BYTES", 2**20)
 
 
 class StandIn(Accelerator):
@@ -125,7 +125,7 @@ def test_energy_is_measured_on_cpu_and_gpu(gpu: None, monkeypatch: pytest.Monkey
 
     meters = [Meter(), Meter()]
     monkeypatch.setattr(profiler, "cpu_meter", lambda: meters[0])
-    monkeypatch.setattr(profiler, "_meter_of", lambda _: meters[1])
+    monkeypatch.setattr(profiler, "meter_of", lambda _: meters[1])
     monkeypatch.setattr(profiler, "WINDOW", 0.01)
     profile = HardwareProfiler(limits=QUICK, kernels=["sort"]).profile_range([16])
     (point,) = profile.points

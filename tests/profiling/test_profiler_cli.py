@@ -37,7 +37,7 @@ sys.meta_path.insert(0, Blocker())
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measuring, "_COPY_BYTES", 2**20)
+    monkeypatch.setattr(measuring, "COPY_BYTES", 2**20)
     for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "LOG_LEVEL", "LOG_FILE", "ENVIRONMENT"):
         monkeypatch.delenv(name, raising=False)
 

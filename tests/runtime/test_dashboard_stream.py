@@ -76,7 +76,7 @@ def server() -> Iterator[_Server]:
 def test_every_call_is_reported_once_and_the_run_is_stored(
     server: _Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dashboard_stream, "_INTERVAL", 0.01)
+    monkeypatch.setattr(dashboard_stream, "REPORT_INTERVAL_S", 0.01)
     monkeypatch.setenv("API_TOKEN", "secret")
     fake = FakeAccelerator(capacity=3 * MANY.nbytes)
     with hs.HybridExecutor(
@@ -117,7 +117,7 @@ def test_every_call_is_reported_once_and_the_run_is_stored(
 def test_a_server_that_is_not_there_is_mentioned_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dashboard_stream, "_RETRY", 0.001)
+    monkeypatch.setattr(dashboard_stream, "RETRY_AFTER_S", 0.001)
     with (
         caplog.at_level(logging.WARNING),
         hs.HybridExecutor(accelerators=[], history=False, cores=1, dashboard="http://127.0.0.1:9") as executor,
@@ -128,7 +128,7 @@ def test_a_server_that_is_not_there_is_mentioned_once(
 
 
 def test_calls_that_a_server_refused_are_sent_again(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard_stream, "_RETRY", 0.01)
+    monkeypatch.setattr(dashboard_stream, "RETRY_AFTER_S", 0.01)
     server.status = 503
     with hs.HybridExecutor(accelerators=[], history=False, cores=1, dashboard=server.address) as executor:
         executor.submit(double, MANY).result(timeout=60)
@@ -141,7 +141,7 @@ def test_calls_that_a_server_refused_are_sent_again(server: _Server, monkeypatch
 
 def test_calls_beyond_the_limit_are_counted(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dashboard_stream, "MOST_TASKS", 5)
-    monkeypatch.setattr(dashboard_stream, "_INTERVAL", 60.0)
+    monkeypatch.setattr(dashboard_stream, "REPORT_INTERVAL_S", 60.0)
     with hs.HybridExecutor(accelerators=[], history=False, cores=1, dashboard=server.address) as executor:
         server.answered.wait(60)  # the next report is the last
         for _ in range(12):

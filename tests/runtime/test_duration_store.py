@@ -143,7 +143,7 @@ def test_program_that_only_reads_changes_nothing(store: DurationStore, monkeypat
 
 
 def test_most_recent_rows_are_kept(store: DurationStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duration_store, "_MOST_ROWS", 3)
+    monkeypatch.setattr(duration_store, "MOST_ROWS", 3)
     for number in range(5):
         monkeypatch.setattr(duration_store.time, "time", lambda number=number: 1_000.0 + number)
         store.save([[f"f:{number}", *ROW[1:]]])
@@ -321,7 +321,7 @@ def test_folder_that_cannot_be_written_is_reported_once_and_work_goes_on(
 def test_program_that_holds_the_lock_is_not_waited_for_without_end(
     store: DurationStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(duration_store, "_LOCK_TIMEOUT", 0.02)
+    monkeypatch.setattr(duration_store, "LOCK_TIMEOUT_S", 0.02)
     with duration_store.exclusive_lock(store.folder / ".lock") as mine:
         assert mine
         store.save([ROW])

@@ -452,11 +452,11 @@ def test_decision_out_of_range_is_refused(make: Callable[..., KernelExecutor]) -
 
 
 def test_cuda_that_cannot_be_used_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_info, "_find_cuda", lambda: "the driver is too old")
+    monkeypatch.setattr(machine_info, "find_cuda", lambda: "the driver is too old")
     with pytest.warns(UserWarning, match="cuda cannot be used, the CPU is used instead: the driver is too old"):
         found = device_discovery.find_pools("auto")
     assert [pool.name for pool in found] == ["cpu_wide", "cpu_narrow"]
-    monkeypatch.setattr(machine_info, "_find_cuda", lambda: None)
+    monkeypatch.setattr(machine_info, "find_cuda", lambda: None)
     with pytest.raises(InvalidInputError, match="one that this machine has"):
         device_discovery.find_pools("cuda")
 
@@ -492,7 +492,7 @@ def test_chunks_of_a_staged_copy_arrive_complete(
     shape: tuple[int, ...], cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Buffers are used again for later chunks, and rows of a larger matrix need not lie side by side."""
-    monkeypatch.setattr("hybrid_scheduler.runtime.accelerators._CHUNK", 4096)
+    monkeypatch.setattr("hybrid_scheduler.runtime.accelerators.STAGING_BYTES", 4096)
     backend = backend_for(DevicePool("gpu_0", "gpu", "mps", memory=100.0))
     assert isinstance(backend, TorchAccelerator)
     backend._staging = [torch.empty(4096, dtype=torch.uint8) for _ in range(4)]

@@ -150,7 +150,7 @@ def test_tasks_that_are_never_observed_are_dropped(monkeypatch):
     """With the memory policy "fail" a task may never finish; its entry must not stay in memory."""
     from hybrid_scheduler.schedulers import hybrid_ml
 
-    monkeypatch.setattr(hybrid_ml, "_MAX_PENDING", 5)
+    monkeypatch.setattr(hybrid_ml, "MAX_PENDING", 5)
     scheduler = hybrid_ml.HybridML(model=None, durations="forest")
     out = Cluster(memory_policy="fail").run(small_workload(80, max_memory=40000.0), scheduler).outcomes
     assert len(out) == 80

@@ -44,7 +44,7 @@ class Calls(list[str]):
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     calls = Calls()
     monkeypatch.setattr(bootstrap, "run_step", calls)
-    monkeypatch.setattr(bootstrap, "_is_usable", Path.exists)
+    monkeypatch.setattr(bootstrap, "is_usable", Path.exists)
     monkeypatch.setattr(bootstrap, "index_options", lambda python: [])
     return calls
 

@@ -69,7 +69,7 @@ def test_compiled_code_is_loaded_without_another_process(
 def test_code_is_compiled_in_another_process_with_the_notice(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    monkeypatch.setattr(jit_cache, "_NOTICE_AFTER_S", 0.0)
+    monkeypatch.setattr(jit_cache, "NOTICE_AFTER_S", 0.0)
     process, notices = FakeProcess(None), []
     with jit_cache.compile_notice(notices.append):
         assert started(monkeypatch, settings, process, compiled=False) == 2

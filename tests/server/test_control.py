@@ -118,7 +118,7 @@ async def test_bad_start_options_are_refused_before_the_run_ends():
 
 
 async def test_a_task_that_is_not_stored_in_time_is_not_acknowledged(monkeypatch):
-    monkeypatch.setattr(local_engine_control, "_COMMIT_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(local_engine_control, "COMMIT_TIMEOUT_S", 0.01)
     engine = _Engine()
     with pytest.raises(JournalUnavailable):
         await control(engine).submit(NewTask(1.0, 0.5, 1.0, key="k", fingerprint="f"))

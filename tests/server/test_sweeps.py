@@ -42,7 +42,7 @@ async def test_cells_have_parameters_and_metrics_only(client, sweeps):
 
 
 async def test_long_sweep_is_truncated(client, sweeps, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.server.routes.history._MAX_CELLS", 2)
+    monkeypatch.setattr("hybrid_scheduler.server.routes.history.MAX_CELLS", 2)
     found = (await client.get("/api/sweeps/older")).json()
     assert (found["truncated"], len(found["cells"])) == (True, 2)
 

@@ -103,7 +103,7 @@ async def test_task_is_served_without_explanations_if_the_engine_does_not_answer
         await asyncio.Event().wait()
 
     monkeypatch.setattr(context.control, "explanations", never)
-    monkeypatch.setattr("hybrid_scheduler.server.routes.tasks._EXPLANATION_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("hybrid_scheduler.server.routes.tasks.EXPLANATION_TIMEOUT_S", 0.01)
     async with asyncio.timeout(30):
         answer = await client.get("/api/tasks/1")
     assert (answer.status_code, answer.json()["explanations"]) == (200, {})

@@ -230,7 +230,7 @@ import json, os, pathlib, sys
 import pyarrow.compute, pyarrow.parquet
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.server.errors import ApiError
-from hybrid_scheduler.server.trace_uploads import ImportOptions, _read, parse_mapping
+from hybrid_scheduler.server.trace_uploads import ImportOptions, read_upload, parse_mapping
 from hybrid_scheduler.workload.trace_files import load_with_report
 
 def peak():
@@ -243,7 +243,8 @@ def growth(path, mapping):
         if mapping is None:
             load_with_report(file, max_bytes=200 * 2**20)
         else:
-            _read(file, file.suffix[1:], ImportOptions(parse_mapping(mapping) if mapping else None, skip_bad=True))
+            columns = parse_mapping(mapping) if mapping else None
+            read_upload(file, file.suffix[1:], ImportOptions(columns, skip_bad=True))
     except (InvalidInputError, ApiError) as error:
         print(file.name, error, file=sys.stderr)
     return peak() - before

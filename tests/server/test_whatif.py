@@ -62,7 +62,7 @@ async def test_fifth_different_request_at_once_is_503(client, context, monkeypat
         return []
 
     monkeypatch.setattr(context.whatif_worker, "work", slow)
-    monkeypatch.setattr(whatif, "_QUEUE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(whatif, "QUEUE_TIMEOUT_S", 0.05)
     questions = [{**QUESTION, "num_gpus": gpus} for gpus in range(1, 6)]
     first = [asyncio.create_task(client.post("/api/whatif", json=question)) for question in questions[:4]]
     for _ in first:
@@ -162,7 +162,7 @@ def _compiles_until(file):
 
 
 async def test_request_while_the_worker_compiles_is_503_with_its_progress(context, tmp_path, monkeypatch):
-    monkeypatch.setattr(whatif_worker, "_SHORT_COMPILING_S", 0.0)
+    monkeypatch.setattr(whatif_worker, "SHORT_COMPILING_S", 0.0)
     compiled = tmp_path / "compiled"
     worker = ProcessWhatIfWorker(_answers_nothing, partial(_compiles_until, compiled))
     try:

@@ -136,8 +136,8 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
 
 
 async def test_overlapping_readers_do_not_let_the_log_grow(tmp_path, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._LOG_LIMIT", 2**20)
-    monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store._CHECKPOINT_PAGES", 100)
+    monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store.LOG_LIMIT", 2**20)
+    monkeypatch.setattr("hybrid_scheduler.storage.sqlite_store.CHECKPOINT_PAGES", 100)
     address = DatabaseAddress.sqlite(tmp_path / "history.db")
     log = tmp_path / "history.db-wal"
     with opened(address) as journal:
@@ -422,7 +422,7 @@ def test_restart_of_an_idle_server_is_no_failure(server):
 
 @pytest.mark.slow
 def test_frozen_server_stores_everything_once_afterwards(server, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._COMMAND_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store.COMMAND_TIMEOUT_S", 1.0)
     bus = LocalBus()
     watch = Watch(bus)
     address = DatabaseAddress.from_url(server.url)
@@ -487,7 +487,7 @@ async def test_readers_reconnect_after_a_restart(server):
 async def test_engine_stops_when_another_has_taken_over(postgres_url, monkeypatch):
     import asyncpg
 
-    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store._LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("hybrid_scheduler.storage.postgres_store.LOCK_TIMEOUT_S", 0.2)
     with fresh_database(postgres_url) as url:
         gone = threading.Event()
         journal = SqlJournal(DatabaseAddress.from_url(url), on_failure=lambda _: gone.set())

@@ -140,14 +140,14 @@ def test_golden_capacities(name, expected):
 
 
 def test_capacity_is_computed_once_per_scenario():
-    from hybrid_scheduler.workload.scenarios import _capacity
+    from hybrid_scheduler.workload.scenarios import capacity_of_regime
 
     scenario = replace(scenario_named("small"), memory=(1.0, 2.0))
     first = capacity_of(scenario, workstation(), AnalyticPhysics())
-    misses = _capacity.cache_info().misses
+    misses = capacity_of_regime.cache_info().misses
     renamed = replace(scenario, name="other", utilisation=0.3)
     assert capacity_of(renamed, workstation(), AnalyticPhysics()) == first
-    assert _capacity.cache_info().misses == misses
+    assert capacity_of_regime.cache_info().misses == misses
 
 
 def test_capacity_grows_with_the_platform():

@@ -20,14 +20,14 @@ from .compare import compare
 from .db import db
 from .doctor import doctor
 from .execute import execute
-from .heavy import heavy
+from .heavy_simulation import heavy
 from .import_trace import import_trace
 from .listings import platforms, scenarios, schedulers
 from .models import models
 from .pipeline import pipeline
 from .printer import Printer
 from .profile import calibrate, profile
-from .recorded_run import replay, trace
+from .replay import replay, trace
 from .report import report
 from .score import score
 from .serve import serve

@@ -12,7 +12,7 @@ import typer
 from .command_context import CommandContext
 
 #: Benchmarks are not in the package: they need the libraries they compare with.
-_FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
+BENCHMARKS_FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
 _FILES = {
     "simulation": "__main__.py",
     "agent": "agent_bench.py",
@@ -47,10 +47,10 @@ def bench(
     for name in chosen:
         if name not in _FILES:
             raise UnknownNameError("benchmark", name, _FILES)
-    if not _FOLDER.is_dir():
+    if not BENCHMARKS_FOLDER.is_dir():
         raise HybridSchedulerError("the benchmarks are not installed", hint="run this in a checkout of the project")
     for name in chosen:
         command.printer.note(f"{name}: python benchmarks/{_FILES[name]}")
-        code = subprocess.call([sys.executable, str(_FOLDER / _FILES[name])])
+        code = subprocess.call([sys.executable, str(BENCHMARKS_FOLDER / _FILES[name])])
         if code:
             raise HybridSchedulerError(f"the benchmark {name} failed (exit {code})")

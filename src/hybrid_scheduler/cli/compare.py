@@ -182,7 +182,7 @@ def compare(
         command.printer.document(_document(found, judgement))
     else:
         _show(command.printer, found, judgement)
-    _fail_if_slower(judgement, fail_if_slower)
+    raise_if_slower(judgement, fail_if_slower)
 
 
 def _added_up(update: Callable[[str, int], None]) -> Callable[[str, int], None]:
@@ -264,7 +264,8 @@ def _check_power(spec: ExperimentSpec, seeds: int) -> None:
         )
 
 
-def _fail_if_slower(judgement: Judgement, name: str | None) -> None:
+def raise_if_slower(judgement: Judgement, name: str | None) -> None:
+    """Raise an error if a scheduler is significantly slower than the baseline; without a name, do nothing."""
     from ..core import HybridSchedulerError, InvalidInputError
     from ..metrics.statistics import RELEVANT_SHARE
 

@@ -25,7 +25,7 @@ from .printer import Column
 if TYPE_CHECKING:
     from ..config import LoggingSettings, Settings
 
-_REQUIRED = (
+REQUIRED_PACKAGES = (
     "numpy", "numba", "scipy", "pandas", "pyarrow", "scikit-learn", "skops", "pydantic", "python-dotenv", "PyYAML",
     "typer", "rich", "loguru",
 )  # fmt: skip
@@ -141,7 +141,7 @@ def _version(package: str) -> str | None:
 
 
 def _packages() -> Iterator[_Check]:
-    found = {package: _version(package) for package in _REQUIRED}
+    found = {package: _version(package) for package in REQUIRED_PACKAGES}
     missing = [package for package, version in found.items() if version is None]
     if missing:
         yield _Check("packages", "failed", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
@@ -177,7 +177,7 @@ def _cache() -> _Check:
         folder = Path(arrival_loop.stats.cache_path)
     except Exception as error:
         return _Check("kernel cache", "failed", str(error), hint)
-    reason = _why_not_writable(folder)
+    reason = why_not_writable(folder)
     if reason:
         return _Check("kernel cache", "warning", f"{folder}: {reason}; kernels are compiled at every start", hint)
     ready = any(folder.glob("arrival_loop.arrival_loop-*.nbi")) if folder.is_dir() else False
@@ -204,13 +204,13 @@ def _settings(config_file: Path | None) -> tuple[list[_Check], Settings | None]:
 def _log_folder(settings: LoggingSettings) -> _Check:
     file = settings.file or DEFAULT_LOG_FILE
     folder = Path(file).parent
-    reason = _why_not_writable(folder)
+    reason = why_not_writable(folder)
     if reason:
         return _Check("log file", "warning", f"{folder}: {reason}; runs go on without a log", "set LOG_FILE")
     return _Check("log file", "ok", file if settings.file else f"{file}, of serve and pipeline only")
 
 
-def _why_not_writable(folder: Path) -> str | None:
+def why_not_writable(folder: Path) -> str | None:
     """Return why a folder, which may not exist yet, cannot be written; nothing is left behind."""
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())

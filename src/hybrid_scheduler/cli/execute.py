@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..profiling.calibration import Calibration
     from ..runtime.kernel_executor import KernelExecutor
     from ..runtime.scheduler_benchmark import KernelBenchmark
-    from .upload import UploadedRun
+    from .measured_upload import UploadedRun
 
 _BACKENDS = ("local", "ray")
 _SIZES = "64,1024"
@@ -284,7 +284,7 @@ def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -
 def _store(
     benchmark: KernelBenchmark, document: dict[str, Any], settings: Settings, *, began: float
 ) -> UploadedRun:
-    from .upload import measured_run, store
+    from .measured_upload import measured_run, store
 
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else None

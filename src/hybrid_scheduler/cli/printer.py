@@ -27,7 +27,7 @@ from rich.text import Text
 from ..core.canonical_json import pretty_json
 
 #: Seconds until a progress bar appears: one that vanishes at once only flickers.
-_BAR_AFTER_S = 0.5
+BAR_AFTER_S = 0.5
 
 
 class Printer:
@@ -130,7 +130,7 @@ class Printer:
 
         def update(description: str, done: int) -> None:
             bar.update(task, description=description, completed=done)
-            if time.monotonic() - began > _BAR_AFTER_S:
+            if time.monotonic() - began > BAR_AFTER_S:
                 bar.start()
 
         try:

@@ -182,7 +182,7 @@ def _verify(command: CommandContext, path: Path, keep: Path | None, processes: i
     """Check an evidence file, run it again and print whether the logs are equal."""
     from ..compiled.jit_cache import compile_notice
     from ..experiments.exact_replay import replay, unpack_evidence
-    from .recorded_run import show_replay
+    from .replay import show_replay
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = keep or Path(temporary)

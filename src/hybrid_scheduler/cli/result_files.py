@@ -27,7 +27,7 @@ from .inputs import SimulationInputs
 
 _SUMMARY = "summary.json"
 #: Up to this number of tasks over all schedulers the log holds every task, about 400 bytes each.
-_LOGGED_TASKS = 200_000
+LOGGED_TASKS = 200_000
 _OWN_FILES = re.compile(r"summary\.(json|csv)|tasks-.+\.parquet|run\.json|events\.jsonl|trace\.parquet")
 
 
@@ -110,7 +110,7 @@ def _write(folder: Path, comparison: Comparison, document: dict[str, Any]) -> No
     (folder / _SUMMARY).write_text(pretty_json(document), encoding="utf-8")
     _write_summaries(folder / "summary.csv", document["schedulers"])
     for spec, result in comparison.results.items():
-        _write_tasks(folder / f"tasks-{_file_name(spec)}.parquet", result)
+        write_tasks(folder / f"tasks-{_file_name(spec)}.parquet", result)
 
 
 def _write_summaries(path: Path, summaries: dict[str, dict[str, Any]]) -> None:
@@ -122,7 +122,8 @@ def _write_summaries(path: Path, summaries: dict[str, dict[str, Any]]) -> None:
     write_table(path, list(rows[0]), rows)
 
 
-def _write_tasks(path: Path, result: RunResult) -> None:
+def write_tasks(path: Path, result: RunResult) -> None:
+    """Write the outcome of every task as a Parquet file."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -153,7 +154,7 @@ def _write_tasks(path: Path, result: RunResult) -> None:
 def write_record(inputs: SimulationInputs, comparison: Comparison, folder: Path) -> None:
     """Write the record that `replay` repeats; for a long run the log has one digest per scheduler."""
     spec = replace(inputs.spec, schedulers=tuple(comparison.results))
-    if len(comparison.workload) * len(comparison.results) <= _LOGGED_TASKS:
+    if len(comparison.workload) * len(comparison.results) <= LOGGED_TASKS:
         run_record.write_run(
             folder, run_record.SIMULATION, spec, [inputs.seed], run_record.simulation_events(comparison)
         )

@@ -55,7 +55,7 @@ from .noise import Noise
 from .physics_times import PhysicsTimes
 
 #: Numbers per chunk of the compiled loop: tables stay in the processor's cache, and Ctrl-C acts promptly.
-_CHUNK_NUMBERS = 131_072
+CHUNK_NUMBERS = 131_072
 #: Rows per call of a learner's own compiled loop.
 _LEARNER_ROWS = 1024
 #: Number of tasks whose isolated optima define the units of the objective.
@@ -306,7 +306,7 @@ class Cluster:
         model = scheduler.times
         knows_physics = isinstance(model, PhysicsTimes) and model.physics is self.physics and model.noise is None
         width = 2 * (len(self.platform) if model is not None and not knows_physics else len(self.platform.classes))
-        chunk = max(64, _CHUNK_NUMBERS // width)
+        chunk = max(64, CHUNK_NUMBERS // width)
         no_times = np.empty((chunk, 0, 2))
         rule, own = type(scheduler).rule, type(scheduler).own_loop()
         loop = compiled(arrival_loop, LOOP_SIGNATURE) if own is None else compiled(own, OWN_LOOP_SIGNATURE)

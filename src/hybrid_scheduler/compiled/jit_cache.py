@@ -91,7 +91,7 @@ def _digest() -> str:
 
 NOTICE = "compiling kernels, once per machine …"
 #: Seconds of compiling until the notice.
-_NOTICE_AFTER_S = 1.0
+NOTICE_AFTER_S = 1.0
 
 
 class _Stopwatch(Listener):  # type: ignore[misc]
@@ -116,7 +116,7 @@ class _Stopwatch(Listener):  # type: ignore[misc]
             self._spent += time.monotonic() - self._began
 
     def _check(self) -> None:
-        if not self._announced and self._spent + time.monotonic() - self._began > _NOTICE_AFTER_S:
+        if not self._announced and self._spent + time.monotonic() - self._began > NOTICE_AFTER_S:
             self._announced = True
             self._announce(NOTICE)
 

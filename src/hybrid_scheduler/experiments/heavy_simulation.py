@@ -33,7 +33,7 @@ _CHUNK = 100_000
 BOUND_UP_TO = 1_000_000
 _WHOLE_UP_TO = 5_000_000
 #: With fewer tasks starting a process takes longer than it saves.
-_MIN_TASKS_PER_PROCESS = 5000
+MIN_TASKS_PER_PROCESS = 5000
 
 COLUMNS = (
     "scheduler", "tasks", "failed", "clipped", "moved_to_cpu", "makespan", "makespan_over_bound", "throughput",
@@ -242,7 +242,7 @@ def _run_whole(
     processes: int,
 ) -> None:
     """Run each over all tasks at once; several at a time, since each keeps one core busy for long."""
-    workers = min(processes, len(names)) if spec.tasks >= _MIN_TASKS_PER_PROCESS else 1
+    workers = min(processes, len(names)) if spec.tasks >= MIN_TASKS_PER_PROCESS else 1
     done = (len(spec.schedulers) - len(names)) * spec.tasks
     if workers < 2:
         for name in names:

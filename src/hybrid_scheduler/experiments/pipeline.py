@@ -279,7 +279,7 @@ def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
 
 def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
     from ..reports.figure_style import save_png
-    from ..reports.performance_analysis import Performance, draw
+    from ..reports.pipeline_figure import Performance, draw
 
     tasks, metrics = (
         load_workload(context.read(TEST_TASKS)),

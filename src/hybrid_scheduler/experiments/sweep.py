@@ -284,7 +284,7 @@ def read_table(folder: Path) -> Any:
 _RUN_LOCALLY = "run it on this machine with --backend local"
 _ATTEMPTS = 3
 _CONNECT_TIMEOUT_S = 5.0
-_RAY_TIMEOUT_S = 30.0
+RAY_TIMEOUT_S = 30.0
 
 Row = dict[str, Any]
 
@@ -417,7 +417,7 @@ def _check_ray(address: str) -> None:
     """
     command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
     try:
-        alive = subprocess.run(command, timeout=_RAY_TIMEOUT_S, capture_output=True).returncode == 0
+        alive = subprocess.run(command, timeout=RAY_TIMEOUT_S, capture_output=True).returncode == 0
     except subprocess.TimeoutExpired:
         alive = False
     if not alive:

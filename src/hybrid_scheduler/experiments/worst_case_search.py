@@ -30,7 +30,7 @@ _ARRIVALS = ("poisson", "bursty")
 _PLATFORMS = ("workstation", "laptop", "mixed-gpus", "accelerators", "cluster-16")
 _PROFILES = ("h200", "starpu_mirage", "starpu_sirocco")
 #: Loads at which every built-in scenario is tried.
-_ORDINARY_LOADS = (0.1, 0.3, 0.7, 0.95)
+ORDINARY_LOADS = (0.1, 0.3, 0.7, 0.95)
 _SIZES, _MEMORY, _LOADS = (50.0, 20_000.0), (1.0, 8000.0), (0.05, 0.95)
 _OVERHEADS, _NOISE = (1e-5, 0.05), 0.5
 #: Coordinates of the tasks; then those of the machine: which one, launch overhead, noise, and one per kind.
@@ -186,7 +186,7 @@ def _search(
 def ordinary_cases(spec: ExperimentSpec) -> Iterator[tuple[Floats, ExperimentSpec]]:
     """Yield every built-in scenario at several loads, as it is, with the nearest point to vary it from."""
     for scenario in SCENARIOS.values():
-        for load in _ORDINARY_LOADS:
+        for load in ORDINARY_LOADS:
             one = replace(scenario, utilisation=load)
             yield _nearest_point(one), replace(spec, scenario=one, utilisation=None, batch=False)
 

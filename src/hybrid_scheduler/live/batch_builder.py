@@ -36,10 +36,10 @@ from .live_run import LiveChunk
 from .measured_run import MeasuredRun
 
 #: Number of keys that are answered from memory; the database knows the older ones.
-_MAX_KEYS = 10_000
+MAX_KEYS = 10_000
 #: Seconds for which a key stays in memory after it was stored. A request looks for its key in the database, then
 #: sends its command, which takes up to 30 s from another process: the key may have been stored in between.
-_KEEP_STORED_S = 120.0
+KEEP_STORED_S = 120.0
 
 
 @dataclass(slots=True)
@@ -78,8 +78,8 @@ class _SentKeys:
         """Remember a key, and drop the oldest ones that the database has known for long."""
         sent = self._known[key] = _Sent(fingerprint, stored)
         stored.add_done_callback(lambda _: setattr(sent, "stored_at", time.monotonic()))
-        until = time.monotonic() - _KEEP_STORED_S
-        while len(self._known) > _MAX_KEYS and next(iter(self._known.values())).stored_at < until:
+        until = time.monotonic() - KEEP_STORED_S
+        while len(self._known) > MAX_KEYS and next(iter(self._known.values())).stored_at < until:
             self._known.popitem(last=False)
 
     def drop_stored(self, stored_id: Any) -> None:

@@ -48,7 +48,7 @@ from .status import ModelCard
 #: Longer states of a rule are written as bytes.
 _MAX_LIST = 64
 #: Newest decisions whose explanation is kept.
-_MAX_EXPLAINED = 1000
+MAX_EXPLAINED = 1000
 #: Above capacity queues grow without end; outcomes that late are of no use to a model.
 _MAX_PENDING = 100_000
 
@@ -229,7 +229,7 @@ class SchedulerLane:
 
     def _keep_explanation(self, task_id: int, found: Explanation) -> None:
         self._explanations[task_id] = found
-        if len(self._explanations) > _MAX_EXPLAINED:
+        if len(self._explanations) > MAX_EXPLAINED:
             del self._explanations[next(iter(self._explanations))]
 
     def explanation(self, task_id: int) -> dict[str, Any] | None:

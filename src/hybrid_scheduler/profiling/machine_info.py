@@ -26,8 +26,8 @@ THREAD_POOL = "threads"
 
 _MEMINFO = Path("/proc/meminfo")
 _CPUINFO = Path("/proc/cpuinfo")
-_CGROUP = Path("/sys/fs/cgroup")
-_NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
+CGROUP_FOLDER = Path("/sys/fs/cgroup")
+NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def find_gpu(device_type: str = "auto") -> Gpu | None:
     """
     if device_type not in DEVICE_TYPES:
         raise UnknownNameError("device", device_type, DEVICE_TYPES)
-    searches: dict[str, Callable[[], Gpu | str | None]] = {"cuda": _find_cuda, "mps": _find_mps}
+    searches: dict[str, Callable[[], Gpu | str | None]] = {"cuda": find_cuda, "mps": _find_mps}
     for kind in {"auto": ("cuda", "mps"), "cpu": ()}.get(device_type, (device_type,)):
         found = searches[kind]()
         if isinstance(found, Gpu):
@@ -106,7 +106,7 @@ def find_gpu(device_type: str = "auto") -> Gpu | None:
     return None
 
 
-def _find_cuda() -> Gpu | str | None:
+def find_cuda() -> Gpu | str | None:
     """Return the first CUDA device, the reason why it cannot be used, or None if there is none."""
     torch = need_torch()
     with warnings.catch_warnings():
@@ -114,7 +114,7 @@ def _find_cuda() -> Gpu | str | None:
         available = torch.cuda.is_available()
     if not available:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
-        if hidden or not (gpu_count() or (_NVIDIA_GPUS.is_dir() and any(_NVIDIA_GPUS.iterdir()))):
+        if hidden or not (gpu_count() or (NVIDIA_GPUS.is_dir() and any(NVIDIA_GPUS.iterdir()))):
             return None
         if torch.version.cuda is None:
             return "this torch is built without CUDA"
@@ -223,8 +223,8 @@ def _meminfo(name: str) -> int | None:
 
 def _container_memory() -> int | None:
     try:
-        limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
-        return max(0, limit - int((_CGROUP / "memory.current").read_text(encoding="ascii")))
+        limit = int((CGROUP_FOLDER / "memory.max").read_text(encoding="ascii"))
+        return max(0, limit - int((CGROUP_FOLDER / "memory.current").read_text(encoding="ascii")))
     except (OSError, ValueError):  # no container, or one without a limit ("max")
         return None
 

@@ -36,7 +36,7 @@ Progress = Callable[[str, int], None]
 #: Shares of free memory that a kernel may need; the rest is for other programs and for libraries.
 _HOST_SHARE, _GPU_SHARE = 0.8, 0.9
 #: Larger than CPU caches, so that a copy measures memory.
-_COPY_BYTES = 256 * 2**20
+COPY_BYTES = 256 * 2**20
 #: With a smaller budget than these seconds the copy is smaller: the kernels have priority.
 _SHORT_BUDGET = 10.0
 #: Load per core from which a profile gets a note.
@@ -174,7 +174,7 @@ class _ProfilingRun:
         self.points: list[Point] = []
         self.skipped: list[Skipped] = []
         self.cpu_meter = cpu_meter() if profiler.energy else None
-        self.gpu_meter = _meter_of(profiler.gpu) if profiler.energy else None
+        self.gpu_meter = meter_of(profiler.gpu) if profiler.energy else None
         self._reads_energy = False
         #: Last size of each kernel, and seconds of one run of all its variants together.
         self._last: dict[str, tuple[int, float]] = {}
@@ -376,10 +376,10 @@ class _ProfilingRun:
     # ---------------------------------------------------------------- machine
 
     def _bandwidth(self, where: Accelerator) -> float | None:
-        free = (available_memory() if where.kind == "cpu" else where.free_memory()) or _COPY_BYTES * 16
+        free = (available_memory() if where.kind == "cpu" else where.free_memory()) or COPY_BYTES * 16
         budget = self.profiler.budget
         short = budget is not None and budget < _SHORT_BUDGET
-        count = min(_COPY_BYTES // 8 if short else _COPY_BYTES, free // 16)
+        count = min(COPY_BYTES // 8 if short else COPY_BYTES, free // 16)
         try:
             seconds = repeat(where.copy_within(count), self._limits(len(self.work))).median
         except Exception:
@@ -397,7 +397,8 @@ class _ProfilingRun:
             return None
 
 
-def _meter_of(gpu: Gpu | None) -> Meter | None:
+def meter_of(gpu: Gpu | None) -> Meter | None:
+    """Return the energy meter of a CUDA device; there is none for other devices."""
     if gpu is None or gpu.kind != "cuda":
         return None
     uuid = getattr(need_torch().cuda.get_device_properties(0), "uuid", None)

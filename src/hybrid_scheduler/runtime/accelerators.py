@@ -27,7 +27,7 @@ from .task_function import is_tensor
 _STAGED_FROM = 4 * 2**20
 #: Arrays of fewer bytes are copied to a GPU without waiting, and results to ordinary memory.
 _SMALL = 64 * 1024
-_CHUNK = 8 * 2**20
+STAGING_BYTES = 8 * 2**20
 _CHUNKS = 4
 #: Most threads that fill the buffers: a few reach the link's bandwidth, and more would take cores from the program.
 _STAGING_THREADS = 8
@@ -157,7 +157,7 @@ class TorchAccelerator:
         if not self._cuda:
             return
         torch.cuda.set_device(self.where)
-        self._staging = [torch.empty(_CHUNK, dtype=torch.uint8, pin_memory=True) for _ in range(_CHUNKS)]
+        self._staging = [torch.empty(STAGING_BYTES, dtype=torch.uint8, pin_memory=True) for _ in range(_CHUNKS)]
         self._staged = [None] * _CHUNKS
         small = torch.eye(8, device=self.where)
         torch.linalg.cholesky(small @ small)
@@ -196,9 +196,9 @@ class TorchAccelerator:
 
     def _stage(self, source: Any, target: Any) -> None:
         """Copy chunk by chunk: rows of a matrix that is a part of a larger one need not lie side by side."""
-        if source.is_contiguous() or source[0].nbytes > _CHUNK:
+        if source.is_contiguous() or source[0].nbytes > STAGING_BYTES:
             source, target = source.contiguous().view(-1), target.view(-1)
-        step = max(1, _CHUNK // max(1, source[0].nbytes))
+        step = max(1, STAGING_BYTES // max(1, source[0].nbytes))
         for at in range(0, len(source), step):
             slot, self._next = self._next, (self._next + 1) % _CHUNKS
             if self._staged[slot] is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 #: Seconds between two reports, and until the next one after a server did not answer.
-_INTERVAL, _RETRY = 1.0, 5.0
+REPORT_INTERVAL_S, RETRY_AFTER_S = 1.0, 5.0
 #: Seconds for one response: for a report, and for the whole run, which is stored before the response.
 _TIMEOUT, _STORE_TIMEOUT = 2.0, 10.0
 #: Most calls in one report.
@@ -107,7 +107,7 @@ class DashboardStream:
     def _serve(self) -> None:
         pause = 0.0
         while not self._closing.wait(pause):
-            pause = _INTERVAL if self._report(ended=False) else _RETRY
+            pause = REPORT_INTERVAL_S if self._report(ended=False) else RETRY_AFTER_S
         for _ in range(1 + MOST_TASKS // _MOST_REPORTED):
             if not self._report(ended=len(self._pending) <= _MOST_REPORTED):
                 return

@@ -19,9 +19,9 @@ _log = logging.getLogger(__name__)
 _VERSION = 1
 _FORMAT = "hybrid-scheduler run times"
 #: Seconds to wait for another program that is writing.
-_LOCK_TIMEOUT = 5.0
+LOCK_TIMEOUT_S = 5.0
 #: Rows that are kept; those that were measured longest ago go first.
-_MOST_ROWS = 20_000
+MOST_ROWS = 20_000
 #: Largest size in a row: sizes are logarithms.
 _LARGEST_SIZE = 100.0
 #: Files whose problem was reported; one program may have many executors.
@@ -124,7 +124,7 @@ class DurationStore:
             for row in rows:
                 new = StoredRun._make((*row, now))
                 merged[_key(new)] = new
-            kept = sorted(merged.values(), key=lambda row: row.measured_at)[-_MOST_ROWS:]
+            kept = sorted(merged.values(), key=lambda row: row.measured_at)[-MOST_ROWS:]
             _write(self.path, HistoryFile(self.machine, self.description, kept))
 
         try:
@@ -206,7 +206,7 @@ def forget_history(path: Path, functions: set[str] | None = None) -> None:
 
 def _locked(folder: Path, change: Callable[[], None]) -> None:
     """Change a file while no other program changes one; raises TimeoutError if another program does not end."""
-    deadline = time.monotonic() + _LOCK_TIMEOUT
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         with exclusive_lock(folder / ".lock") as mine:
             if mine:

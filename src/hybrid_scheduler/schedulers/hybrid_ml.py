@@ -40,7 +40,11 @@ from ..core import (
     UnknownNameError,
     View,
 )
-from ..learning.duration.compiled_placement import (
+from ..learning.duration.drift import DETECTORS
+from ..learning.duration.duration_files import DurationSnapshot, load_prior, measured_prior
+from ..learning.duration.features import FEATURE_NAMES
+from ..learning.duration.fitting import Pretrained, observed, tasks_as_workload
+from ..learning.duration.forest_placement import (
     EARLIEST,
     FRACTION,
     GREEDY,
@@ -51,12 +55,8 @@ from ..learning.duration.compiled_placement import (
     compiled_choice,
     compiled_greedy_choice,
 )
-from ..learning.duration.drift import DETECTORS
-from ..learning.duration.duration_files import DurationSnapshot, load_prior, measured_prior
-from ..learning.duration.features import FEATURE_NAMES
-from ..learning.duration.fitting import Pretrained, observed, tasks_as_workload
 from ..learning.duration.hierarchical_learner import HierarchicalLearner
-from ..learning.duration.late_learner import LateLearner
+from ..learning.duration.late_binding_learner import LateLearner
 from ..learning.duration.learner_state import MEASURED_FIT, MEASURED_LIMITS
 from ..learning.duration.online_duration_model import (
     LearningEvent,
@@ -76,7 +76,7 @@ _BINDINGS = ("early", "late")
 #: Number of tasks whose predicted durations give the units of the objective.
 _SCALE_TASKS = 1000
 #: Limit on tasks that were placed but not yet observed; the oldest are dropped.
-_MAX_PENDING = 100_000
+MAX_PENDING = 100_000
 _IMPORTANCE_TASKS = 256
 #: Endings of files with a regression: saved ones, and a snapshot before the newest.
 _REGRESSION_SUFFIXES = (".safetensors", ".previous")
@@ -308,7 +308,7 @@ class HybridML(Online):
             chosen = GREEDY
         if self.learn:
             self.decided[task.task_id] = (task, note)
-            if len(self.decided) > _MAX_PENDING:  # failed tasks are never observed
+            if len(self.decided) > MAX_PENDING:  # failed tasks are never observed
                 del self.decided[next(iter(self.decided))]
         return Decision(int(note[chosen]), float(note[chosen + 1]))
 

@@ -177,7 +177,7 @@ class ServerState:
     #: Requests with the same idempotency key run one after the other.
     key_locks: KeyedLocks = field(default_factory=KeyedLocks)
     probes: Probes = field(default_factory=Probes)
-    #: Programs that reported what they run on real devices, by run id; see `routes.programs`.
+    #: Programs that reported what they run on real devices, by run id; see `routes.running_programs`.
     programs: dict[str, Any] = field(default_factory=dict)
 
 

@@ -31,9 +31,9 @@ from .engine_control import NewTask, StartOptions, chosen_machine, machine_field
 
 _T = TypeVar("_T")
 #: A task or run that is not durable after so many seconds is not acknowledged.
-_COMMIT_TIMEOUT_S = 15.0
+COMMIT_TIMEOUT_S = 15.0
 #: A deletion that takes longer goes on after the response.
-_DELETE_TIMEOUT_S = 5.0
+DELETE_TIMEOUT_S = 5.0
 #: Seconds between two looks whether a deletion was accepted.
 _POLL_S = 0.05
 
@@ -210,7 +210,7 @@ def _stored_config(config: LiveConfig, stored: dict[str, Any]) -> LiveConfig | N
 async def _until_durable(future: Future[_T]) -> _T:
     try:
         # Shielded: a client that disconnects must not cancel a write that the journal has accepted.
-        async with asyncio.timeout(_COMMIT_TIMEOUT_S):
+        async with asyncio.timeout(COMMIT_TIMEOUT_S):
             return await asyncio.shield(asyncio.wrap_future(future))
     except TimeoutError:
         raise JournalUnavailable(
@@ -222,8 +222,8 @@ async def _deleted_tasks(deleted: Future[int]) -> int | None:
     """Return the result of a deletion; None if it is going on after a few seconds."""
     response = asyncio.wrap_future(deleted)
     clock = asyncio.get_running_loop().time
-    until = clock() + _COMMIT_TIMEOUT_S
-    done, _ = await asyncio.wait({response}, timeout=_DELETE_TIMEOUT_S)
+    until = clock() + COMMIT_TIMEOUT_S
+    done, _ = await asyncio.wait({response}, timeout=DELETE_TIMEOUT_S)
     while not done and not deleted.running() and clock() < until:
         done, _ = await asyncio.wait({response}, timeout=_POLL_S)
     if done:

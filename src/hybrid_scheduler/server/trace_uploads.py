@@ -155,7 +155,7 @@ def _inspect(file: Path, suffix: str, how: ImportOptions, machine: Machine) -> d
             ]
         if name is None and how.mapping is None:
             return found
-        tasks, report = _read(file, suffix, replace(how, skip_bad=True))
+        tasks, report = read_upload(file, suffix, replace(how, skip_bad=True))
     except InvalidInputError as error:
         place = f"{error.where}: ".replace(file.name, "the file") if error.where else ""
         problem = {"field": error.field, "allowed": f"{place}{error.allowed}", "got": _excerpt(error.got)}
@@ -204,7 +204,7 @@ def _format_of(file: Path, suffix: str) -> str | None:
     return name
 
 
-def _read(file: Path, suffix: str, how: ImportOptions) -> tuple[Workload, ReadReport]:
+def read_upload(file: Path, suffix: str, how: ImportOptions) -> tuple[Workload, ReadReport]:
     """Return the tasks of a file in any known format."""
     try:
         if how.mapping is not None:
@@ -283,7 +283,7 @@ async def store_trace(
 def _import(file: Path, suffix: str, name: str, how: ImportOptions, machine: Machine) -> dict[str, Any]:
     """Store a file of another format as a CSV trace of this program."""
     try:
-        tasks, report = _read(file, suffix, how)
+        tasks, report = read_upload(file, suffix, how)
     except InvalidInputError as error:
         raise _with_public_name(error, file, f"{name}.{suffix}") from None
     if how.load is not None:

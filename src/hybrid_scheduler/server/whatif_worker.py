@@ -104,7 +104,7 @@ _Answer = TypeVar("_Answer")
 _IDLE_S = 120.0
 #: Seconds between two looks at a process that prepares itself, and of compiling for which a request waits: code
 #: that cannot be cached takes less.
-_LOOK_S, _SHORT_COMPILING_S = 0.05, 2.0
+_LOOK_S, SHORT_COMPILING_S = 0.05, 2.0
 #: A slider sends many changes of the same machine: its unchanged figures are computed once.
 _cached_baseline = lru_cache(maxsize=16)(baseline_figures)
 
@@ -294,7 +294,7 @@ class _Preparation:
             now, functions = time.monotonic(), self._compiled()
             if functions is not None:
                 self._compiling_since = self._compiling_since or now
-                if now - self._compiling_since > _SHORT_COMPILING_S:
+                if now - self._compiling_since > SHORT_COMPILING_S:
                     raise WhatIfCompiling(now - self._began, functions)
             await asyncio.sleep(_LOOK_S)
 

@@ -23,11 +23,11 @@ from .database import plain_rows
 from .history_analysis import gantt, hosts_of, ordinal_range, task_range, task_window
 
 #: Most tasks that are looked through for a window.
-_MOST_SCANNED = 6_000
+MOST_SCANNED = 6_000
 #: Buckets of a timeline, their width at first, and the number of timelines that are kept.
 _BUCKETS, _FIRST_WIDTH_S, _MOST_TIMELINES = 16_384, 1 / 64, 24
 #: Rows of one query, and of one request for all its schedulers; a longer run is completed by the next requests.
-_PAGE, _ROWS_PER_REQUEST = 5_000, 20_000
+PAGE_ROWS, _ROWS_PER_REQUEST = 5_000, 20_000
 #: Number of a run's first tasks among whose results the first one is.
 _FIRST_TASKS = 100
 #: Most parts of tasks that are returned one by one.
@@ -176,10 +176,10 @@ async def device_load(
     # Tasks of a long queue arrived long before they ran: looking through all of them again would take too long.
     per_second = (high - low + 1) / max(newest - first, 1e-9)
     reach = {name: float(longest.get(name, 0.0)) for name in names}
-    long = [name for name in names if per_second * (end - start + reach[name]) > _MOST_SCANNED]
+    long = [name for name in names if per_second * (end - start + reach[name]) > MOST_SCANNED]
     chosen = {name: timelines.of(run_id, name, len(devices)) for name in long}
     width = (end - start) / window.columns
-    pages = max(1, _ROWS_PER_REQUEST // _PAGE // max(1, len(chosen)))
+    pages = max(1, _ROWS_PER_REQUEST // PAGE_ROWS // max(1, len(chosen)))
     for name, timeline in chosen.items():
         await _catch_up(connection, run_id, name, devices, hosts, timeline, pages)
     if chosen:
@@ -267,7 +267,7 @@ async def _catch_up(
                 results.c.run_id == run_id,
             )
             .order_by(results.c.id)
-            .limit(_PAGE)
+            .limit(PAGE_ROWS)
         )
         rows = await plain_rows(connection, query)
         if not rows:
@@ -281,10 +281,10 @@ async def _catch_up(
         if any(after[-2] < before[-2] for before, after in pairwise(rows)):
             # A common queue: tasks that started earlier may come in the next page.
             known_to = max(float(row[-1]) for row in rows)
-            if len(rows) == _PAGE:
+            if len(rows) == PAGE_ROWS:
                 known_to = min(float(row[-4]) for row in rows if row[-4] is not None)
         timeline.known_to = max(timeline.known_to, known_to)
-        if len(rows) < _PAGE:
+        if len(rows) < PAGE_ROWS:
             return
 
 

@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 ENGINE_LOCK_ID = int.from_bytes(hashlib.sha256(b"hybrid-scheduler engine").digest()[:8], "big", signed=True)
 
 #: A server that does not answer for this long counts as unavailable.
-_COMMAND_TIMEOUT_S = 10.0
+COMMAND_TIMEOUT_S = 10.0
 #: Seconds that the session of a killed engine may take to end.
-_LOCK_TIMEOUT_S = 3.0
+LOCK_TIMEOUT_S = 3.0
 
 _TRANSIENT_CLASSES = ("08", "28", "40", "53", "57", "58")
 _TRANSIENT_STATES = ("25006", "55P03")
@@ -99,7 +99,7 @@ class PostgresStore:
         connection = await asyncpg.connect(
             **self.address.asyncpg_arguments(),
             timeout=CONNECT_TIMEOUT_S,
-            command_timeout=_COMMAND_TIMEOUT_S,
+            command_timeout=COMMAND_TIMEOUT_S,
             server_settings={
                 "application_name": self._name,
                 "synchronous_commit": "on",
@@ -118,7 +118,7 @@ class PostgresStore:
 
     async def _take_lock(self, connection: asyncpg.Connection) -> None:
         clock = asyncio.get_running_loop().time
-        until = clock() + _LOCK_TIMEOUT_S
+        until = clock() + LOCK_TIMEOUT_S
         while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", ENGINE_LOCK_ID):
             for pid, name in await connection.fetch(_LOCK_HOLDERS, ENGINE_LOCK_ID):
                 if name and self._name.startswith(name):  # the server cuts names at 63 characters

@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 #: below SQLite's limit of 32,766 parameters.
 _INSERT_SIZES = (1024, 128, 16, 1)
 #: Pages of 4 kB in the log after which a checkpoint moves them into the file.
-_CHECKPOINT_PAGES = 4000
+CHECKPOINT_PAGES = 4000
 #: Bytes to which the log is truncated after a complete checkpoint.
-_LOG_LIMIT = 32 * 2**20
+LOG_LIMIT = 32 * 2**20
 #: First version without a fault in WAL mode: two connections that write or checkpoint at once could damage a file.
 _FIRST_SOUND_VERSION = (3, 51, 3)
 
@@ -92,7 +92,7 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._connection_ok = True
         self._log_file = f"{address.path}-wal"
-        self._truncate_at = _LOG_LIMIT
+        self._truncate_at = LOG_LIMIT
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -133,8 +133,8 @@ class SqliteStore:
                 "synchronous = FULL",
                 # A result is stored together with its task; checking each would cost a fifth of the speed.
                 "foreign_keys = OFF",
-                f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
-                f"journal_size_limit = {_LOG_LIMIT}",
+                f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+                f"journal_size_limit = {LOG_LIMIT}",
                 "cache_size = -8192",
                 "temp_store = MEMORY",
             ):
@@ -177,7 +177,7 @@ class SqliteStore:
             if size > self._truncate_at:
                 ((busy, *_),) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 # If a reader did not end in time, the next attempt is not at the next commit already.
-                self._truncate_at = size + _LOG_LIMIT // 4 if busy else _LOG_LIMIT
+                self._truncate_at = size + LOG_LIMIT // 4 if busy else LOG_LIMIT
 
     async def execute(self, statement: str, *parameters: Any) -> int:
         """Run a statement and return the number of affected rows."""

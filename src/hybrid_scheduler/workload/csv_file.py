@@ -47,10 +47,10 @@ from .trace_columns import (
 
 # Rows and bytes converted together: large enough to be fast, small enough to save memory.
 _BLOCK_ROWS = 65_536
-_BLOCK_BYTES = 2**18
+BLOCK_BYTES = 2**18
 _LONGEST_CELL = 16 * 2**20
 #: Largest decompressed size of a .gz file, in bytes.
-_MOST_UNPACKED = 2 * 2**30
+MOST_UNPACKED = 2 * 2**30
 #: Characters of a bad cell in a message.
 _EXCERPT = 100
 #: Bad rows, without a single good one, after which reading stops: the file is not a trace.
@@ -130,9 +130,9 @@ class _BoundedReader(io.RawIOBase):
         self._total += len(data)
         end = data.rfind(b"\n")
         self._line = self._line + len(data) if end < 0 else len(data) - end - 1
-        if self._total > _MOST_UNPACKED or self._line > _LONGEST_CELL:
-            what = "in all" if self._total > _MOST_UNPACKED else "in one line"
-            allowed = f"at most {_MOST_UNPACKED >> 20:,} MiB unpacked, {_LONGEST_CELL >> 20} MiB in a line"
+        if self._total > MOST_UNPACKED or self._line > _LONGEST_CELL:
+            what = "in all" if self._total > MOST_UNPACKED else "in one line"
+            allowed = f"at most {MOST_UNPACKED >> 20:,} MiB unpacked, {_LONGEST_CELL >> 20} MiB in a line"
             raise DecodedTooLarge("file", allowed, f"more {what}", where=self._name)
         buffer[: len(data)] = data
         return len(data)
@@ -229,7 +229,7 @@ class _CsvLines:
 
     def block(self) -> list[bytes]:
         """Return the next lines as bytes."""
-        return self._file.readlines(_BLOCK_BYTES)
+        return self._file.readlines(BLOCK_BYTES)
 
     def __iter__(self) -> Iterator[str]:
         return self

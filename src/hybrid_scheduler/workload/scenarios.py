@@ -244,7 +244,7 @@ def capacity_of(scenario: Scenario, platform: Platform, physics: Physics) -> flo
     >>> 5 < capacity_of(scenario_named("mixed"), workstation(), AnalyticPhysics()) < 50
     True
     """
-    return _capacity(scenario.regime(_CAPACITY_DRAWS, 0.0, kinds_of(physics, platform)), platform, physics)
+    return capacity_of_regime(scenario.regime(_CAPACITY_DRAWS, 0.0, kinds_of(physics, platform)), platform, physics)
 
 
 def kinds_of(physics: Physics, platform: Platform) -> tuple[str, ...]:
@@ -341,7 +341,8 @@ def stretch_arrivals(workload: Workload, load: float, platform: Platform, physic
 
 
 @lru_cache(maxsize=256)
-def _capacity(regime: Regime, platform: Platform, physics: Physics) -> float:
+def capacity_of_regime(regime: Regime, platform: Platform, physics: Physics) -> float:
+    """Return the capacity of a platform for tasks of one regime, computed once per process."""
     return capacity(join_chunks(list(draw_chunks([regime], _CAPACITY_SEED, regime.count))), platform, physics)
 
 

@@ -23,7 +23,7 @@ from .queue_env import QueueEnv
 
 #: Called with (share done, mean reward of the last steps).
 Progress = Callable[[float, float], None]
-_REPORT_EVERY = 500
+REPORT_EVERY = 500
 #: About two minutes on one core.
 DEFAULT_UPDATES = 14_000
 #: For a few thousand steps in one cluster. Future costs propagate one step per copy of the target network, so the
@@ -79,8 +79,8 @@ def pretrain(
         if len(agent.replay) >= agent.settings.batch:
             agent.update(share)
         done = step + 1
-        if done % _REPORT_EVERY == 0:
-            lately = float(rewards[done - _REPORT_EVERY : done].mean())
+        if done % REPORT_EVERY == 0:
+            lately = float(rewards[done - REPORT_EVERY : done].mean())
             if agent.writer is not None:
                 agent.writer.add_scalar("dqn/reward", lately, agent.updates)
             if progress is not None:

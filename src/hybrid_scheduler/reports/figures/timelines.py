@@ -10,7 +10,7 @@ import numpy as np
 from ...engine import Comparison
 from ..figure_data import FigureData
 from ..figure_style import HAIRLINE, INK, QUIET, framed, label_of, legend_below, legend_height, line_style, look_of
-from ..performance_analysis import rolling_mean
+from ..pipeline_figure import rolling_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

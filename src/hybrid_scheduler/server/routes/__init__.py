@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from .. import dashboard_files
-from . import exports, health, history, programs, runs, schedulers, simulation, tasks, whatif
+from . import exports, health, history, running_programs, runs, schedulers, simulation, tasks, whatif
 
 #: In the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
@@ -13,7 +13,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     history.router,
     runs.router,
     history.sweeps_router,
-    programs.router,
+    running_programs.router,
     history.events_router,
     schedulers.router,
     schedulers.models_router,

@@ -43,7 +43,7 @@ sweeps_router = APIRouter(prefix="/api", tags=["sweeps"], route_class=StrictRout
 events_router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
 
 #: Tasks with results that one response holds in memory; more are streamed page by page.
-_MOST_AT_ONCE = 1000
+MOST_AT_ONCE = 1000
 
 
 @router.get(
@@ -64,7 +64,7 @@ async def full_history(
     """Return tasks with the results of every scheduler."""
     if limit == "all":
         return await _stream_history(context, run_id, None)
-    if limit > _MOST_AT_ONCE:
+    if limit > MOST_AT_ONCE:
         return await _stream_history(context, run_id, limit)
     return StrictJSONResponse(await context.repository.history(limit, run_id=run_id))
 
@@ -205,7 +205,7 @@ async def load(
 
 
 #: Most cells of a sweep in one response.
-_MAX_CELLS = 10_000
+MAX_CELLS = 10_000
 
 
 @sweeps_router.get(
@@ -236,14 +236,14 @@ async def sweep(
     """Return parameters and metrics of each finished cell."""
     folder = context.options.sweeps / name
     try:
-        rows = await asyncio.to_thread(read_cells, folder, _MAX_CELLS + 1)
+        rows = await asyncio.to_thread(read_cells, folder, MAX_CELLS + 1)
     except OSError:
         raise not_found("sweep", name) from None
     cells = [
         {key: value for key, value in row.items() if key not in _DIGESTS and isinstance(value, _CELL)}
-        for row in rows[:_MAX_CELLS]
+        for row in rows[:MAX_CELLS]
     ]
-    return StrictJSONResponse({"name": name, "cells": cells, "truncated": len(rows) > _MAX_CELLS})
+    return StrictJSONResponse({"name": name, "cells": cells, "truncated": len(rows) > MAX_CELLS})
 
 
 @router.get(

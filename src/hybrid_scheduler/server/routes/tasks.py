@@ -30,7 +30,7 @@ router = APIRouter(prefix="/api", tags=["tasks"], route_class=StrictRoute)
 results_router = APIRouter(prefix="/api", tags=["results"], route_class=StrictRoute)
 
 #: A task is served without explanations if the engine does not answer within so many seconds.
-_EXPLANATION_TIMEOUT_S = 2.0
+EXPLANATION_TIMEOUT_S = 2.0
 
 
 @router.post(
@@ -74,7 +74,7 @@ async def _stored_response(context: AppContext, task_id: int, *, replay: bool = 
 async def _explanations(context: AppContext, task_id: int) -> dict[str, Any]:
     """Return the explanations of a task; without them while no engine runs or it takes too long to answer."""
     try:
-        async with asyncio.timeout(_EXPLANATION_TIMEOUT_S):
+        async with asyncio.timeout(EXPLANATION_TIMEOUT_S):
             return await context.control.explanations(task_id)
     except (ApiError, HybridSchedulerError, TimeoutError):
         return {}

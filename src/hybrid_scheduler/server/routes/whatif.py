@@ -27,7 +27,7 @@ from .strict_route import StrictRoute
 router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
 
 #: Longest wait for a place in the queue. A client that gets none should hear so soon and try again.
-_QUEUE_TIMEOUT_S = 1.0
+QUEUE_TIMEOUT_S = 1.0
 #: Seconds after which a client should ask a worker again that compiles its code.
 _RETRY_COMPILING_S = 5
 
@@ -92,7 +92,7 @@ async def whatif_slot(context: AppContext) -> AsyncIterator[None]:
     """
     slots = context.state.whatif_slots
     try:
-        await asyncio.wait_for(slots.acquire(), _QUEUE_TIMEOUT_S)
+        await asyncio.wait_for(slots.acquire(), QUEUE_TIMEOUT_S)
     except TimeoutError:
         raise ApiError(503, "other what-if requests are being computed", retry_after=2) from None
     try:

@@ -17,7 +17,7 @@ from ...core import InvalidInputError, UnknownNameError, Workload
 from ..argument_checks import positive_number
 from ..csv_file import open_binary, read_csv
 from ..trace_columns import REQUIRED, RULES, ColumnRule, ReadReport, Rows, delimiter_of, workload_from
-from . import alibaba, azure, gavel, philly, swf, wfformat
+from . import alibaba, azure_llm, gavel, philly, swf, wfformat
 from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, calendar_seconds, number, table_of
 
 __all__ = [
@@ -81,9 +81,9 @@ FORMATS = {
         Format(
             "azure",
             "Azure LLM inference trace",
-            azure.read_azure,
-            azure.MAPPING,
-            _has_columns(azure.COLUMNS),
+            azure_llm.read_azure,
+            azure_llm.MAPPING,
+            _has_columns(azure_llm.COLUMNS),
         ),
         Format(
             "gavel",

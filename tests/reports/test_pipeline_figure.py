@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import InvalidInputError
-from hybrid_scheduler.reports import performance_analysis
+from hybrid_scheduler.reports import pipeline_figure
 from hybrid_scheduler.reports.figure_style import label_of, line_style, look_of, save_png, three_digits
-from hybrid_scheduler.reports.performance_analysis import Performance, draw, rolling_mean
+from hybrid_scheduler.reports.pipeline_figure import Performance, draw, rolling_mean
 from hybrid_scheduler.schedulers import hybrid_ml, rl_agent, schedulers
 
 NAMES = (
@@ -53,7 +53,7 @@ def test_png_has_300_dpi_and_the_same_bytes(tmp_path):
     for name in ("one.png", "two.png"):
         save_png(draw(performance()), tmp_path / name)
     width, height, resolution = dots_and_resolution(tmp_path / "one.png")
-    assert (width, height) == tuple(round(300 * inches) for inches in performance_analysis.SIZE)
+    assert (width, height) == tuple(round(300 * inches) for inches in pipeline_figure.SIZE)
     assert resolution == pytest.approx(300, abs=0.1)
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
 

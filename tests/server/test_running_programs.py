@@ -6,7 +6,7 @@ import pytest
 from test_contract import fits
 
 from hybrid_scheduler.server import schemas
-from hybrid_scheduler.server.routes import programs
+from hybrid_scheduler.server.routes import running_programs
 
 REPORT = schemas.ProgramReport.model_config["json_schema_extra"]["examples"][0]
 RUN, OTHER = "01JCQ4W3E8Z0V6M8T1S9Y5K2RB", "01JCQ4W3E8Z0V6M8T1S9Y5K2RC"
@@ -52,7 +52,7 @@ async def test_newest_program_is_current_and_others_can_be_named(client):
 
 
 async def test_old_programs_and_calls_are_dropped(client, monkeypatch):
-    monkeypatch.setattr(programs, "MOST_TASKS", 4)
+    monkeypatch.setattr(running_programs, "MOST_TASKS", 4)
     for last in "0123456789":
         await client.post("/api/programs", json=_report(range(6), run_id=RUN[:-1] + last))
     listed = (await client.get("/api/programs?after=1")).json()

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from measured_examples import measured_run
 
-from hybrid_scheduler.cli import upload
+from hybrid_scheduler.cli import measured_upload
 from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.core import HybridSchedulerError
 from hybrid_scheduler.live import EngineBusy
@@ -52,14 +52,14 @@ def settings(server, tmp_path, monkeypatch):
         raise EngineBusy("another process writes")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(upload, "_directly", busy)
-    monkeypatch.setattr(upload, "_RETRY_AFTER_S", 0.0)
+    monkeypatch.setattr(measured_upload, "store_directly", busy)
+    monkeypatch.setattr(measured_upload, "RETRY_AFTER_S", 0.0)
     return load_settings(overrides={"server.port": server.server_port})
 
 
 def test_retry_keeps_the_run_id(server, settings):
     server.answers = [503, 503, 201]
-    stored = upload.store(measured_run(6), settings)
+    stored = measured_upload.store(measured_run(6), settings)
     names = [body["run_id"] for body in server.sent]
     assert names == [stored.run_id] * 3
     assert stored.by_server
@@ -67,8 +67,8 @@ def test_retry_keeps_the_run_id(server, settings):
 
 def test_upload_fails_after_the_timeout(server, settings, monkeypatch):
     server.answers = [503]
-    monkeypatch.setattr(upload, "_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(upload, "_RESPONSE_TIMEOUT_S", 10.0)
+    monkeypatch.setattr(measured_upload, "TIMEOUT_S", 0.0)
+    monkeypatch.setattr(measured_upload, "RESPONSE_TIMEOUT_S", 10.0)
     with pytest.raises(HybridSchedulerError, match="did not accept the run: the database is unavailable"):
-        upload.store(measured_run(6), settings)
+        measured_upload.store(measured_run(6), settings)
     assert len(server.sent) == 1

@@ -18,7 +18,7 @@ from hybrid_scheduler import (
 )
 from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
-from hybrid_scheduler.learning.duration.late_learner import LateLearner
+from hybrid_scheduler.learning.duration.late_binding_learner import LateLearner
 from hybrid_scheduler.learning.duration.learner_state import FEATURES, Limits
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies.learning_cases import hard_cases

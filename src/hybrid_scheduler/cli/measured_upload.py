@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ..live import MeasuredRun
 
 #: Seconds until an upload that neither database nor server accepts fails, and between two attempts.
-_TIMEOUT_S, _RETRY_AFTER_S = 60.0, 2.0
+TIMEOUT_S, RETRY_AFTER_S = 60.0, 2.0
 #: Seconds for one response.
-_RESPONSE_TIMEOUT_S = 60.0
+RESPONSE_TIMEOUT_S = 60.0
 #: Status of a server whose database is unavailable.
 _UNAVAILABLE = 503
 #: A database that was unavailable may still store the run later, so the message cannot say that nothing was stored.
@@ -63,13 +63,14 @@ def store(run: MeasuredRun, settings: Settings) -> UploadedRun:
     # The id is chosen here, so that a run that is sent twice is stored once.
     run = replace(run, run_id=UlidGenerator(time.time, os.urandom)())
     try:
-        run_id, by_server = _directly(run, settings), False
+        run_id, by_server = store_directly(run, settings), False
     except EngineBusy:
         run_id, by_server = _through_server(run, settings), True
     return UploadedRun(run_id, f"{_address(settings.server, 'localhost')}/run/{run_id}", by_server)
 
 
-def _directly(run: MeasuredRun, settings: Settings) -> str:
+def store_directly(run: MeasuredRun, settings: Settings) -> str:
+    """Store a measured run in the database of the settings, and return its id."""
     from ..core import HybridSchedulerError
     from ..live import JournalUnavailable, batch_of
     from ..storage import SqlJournal
@@ -81,7 +82,7 @@ def _directly(run: MeasuredRun, settings: Settings) -> str:
         batch = batch_of(run, run.run_id, counters, now=time.time())
         assert batch.stored is not None
         journal.append(batch)
-        batch.stored.result(_TIMEOUT_S)
+        batch.stored.result(TIMEOUT_S)
     except (TimeoutError, JournalUnavailable):
         raise HybridSchedulerError(f"{journal.address}: did not store the run in time", hint=_HINT) from None
     finally:
@@ -104,15 +105,15 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
     body = json.dumps(measured_to_json(run), allow_nan=False, separators=(",", ":")).encode()
     opener = build_opener(ProxyHandler({}))  # the server is on this machine: no proxy
-    until = time.monotonic() + _TIMEOUT_S
+    until = time.monotonic() + TIMEOUT_S
     while True:
         try:
-            with opener.open(Request(url, body, headers), timeout=_RESPONSE_TIMEOUT_S) as response:
+            with opener.open(Request(url, body, headers), timeout=RESPONSE_TIMEOUT_S) as response:
                 return str(json.load(response)["run_id"])
         except HTTPError as error:
             if error.code == _UNAVAILABLE and time.monotonic() < until:
                 error.close()
-                time.sleep(_RETRY_AFTER_S)
+                time.sleep(RETRY_AFTER_S)
                 continue
             raise HybridSchedulerError(
                 f"{url} did not accept the run: {_server_message(error)}", hint=_HINT
