@@ -187,17 +187,22 @@ def test_lock_admits_one_process(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="the shell scripts are for systems with bash")
 def test_shell_scripts_skip_a_broken_python(tmp_path: Path) -> None:
-    def find(**pythons: str) -> subprocess.CompletedProcess[str]:
-        folder = tmp_path / str(len(pythons))
+    def find(wanted: str = "", **pythons: str) -> subprocess.CompletedProcess[str]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
         for name, body in pythons.items():
             (folder / name.replace("_", ".")).write_text(f"#!/bin/sh\n{body}\n")
             (folder / name.replace("_", ".")).chmod(0o755)
         command = [str(shutil.which("bash")), "-c", f'source "{SCRIPTS}/find_python.sh" && echo "$PYTHON"']
-        return subprocess.run(command, env={"PATH": str(folder)}, capture_output=True, text=True)
+        variables = {"PATH": str(folder), **({"PYTHON": wanted} if wanted else {})}
+        return subprocess.run(command, env=variables, capture_output=True, text=True)
 
-    found = find(python3_13="exit 127", python3=f'exec "{sys.executable}" "$@"')
-    assert found.stdout == "python3\n"
+    works = f'exec "{sys.executable}" "$@"'
+    assert find(python3_13="exit 127", python3=works).stdout == "python3\n"
+    assert find(wanted="mine", python3=works, mine=works).stdout == "mine\n"
+    other = find(wanted="mine", python3=works, mine="exit 1")
+    assert other.stdout == "python3\n"
+    assert "PYTHON=mine" in other.stderr
     none = find(python3="exit 1")
     assert none.returncode == 1
     assert "hint:" in none.stderr
