@@ -39,7 +39,7 @@ export function PerformanceRace() {
       { key: metric.key, label: metric.long, numeric: true },
       { key: "ci95_half_width", label: "± 95 %", numeric: true },
       { key: "ratio_to_floor", label: "÷ bound", numeric: true },
-      { key: "ratio_to_oracle", label: "÷ per-task best", numeric: true },
+      { key: "ratio_to_oracle", label: "÷ oracle", numeric: true },
       { key: "tasks", label: "tasks", numeric: true },
     ],
     rows: standings.map((s) => [
