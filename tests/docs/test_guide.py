@@ -136,10 +136,13 @@ def test_programs_named_in_the_text_exist(page):
     for module in re.findall(r"python -m (hybrid_scheduler[\w.]*)", text_of(page)):
         path = ROOT / "src" / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
-    for script in re.findall(
-        r"(?:python3?|\.venv/bin/python) ((?:scripts|examples|benchmarks)/[\w/]+\.py)", text_of(page)
-    ):
+    for script in re.findall(r"python3? ((?:scripts|examples|benchmarks)/[\w/]+\.py)", text_of(page)):
         assert (ROOT / script).is_file(), script
+
+
+@pytest.mark.parametrize("page", WRITTEN, **ids)
+def test_commands_are_written_for_an_activated_environment(page):
+    assert re.findall(r"\.venv/bin/(?!activate)\S+", text_of(page)) == []
 
 
 @pytest.mark.parametrize(

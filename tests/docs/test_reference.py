@@ -5,7 +5,7 @@ from guide_reference.tools import table
 
 
 def test_reference_is_current():
-    assert make_reference.stale() == [], "run .venv/bin/python scripts/make_reference.py"
+    assert make_reference.stale() == [], "run python scripts/make_reference.py"
 
 
 def test_bars_in_table_cells_are_escaped():
