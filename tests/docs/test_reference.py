@@ -4,7 +4,7 @@ import make_reference
 from guide_reference.tools import table
 
 
-def test_reference_is_current():
+def test_reference_pages_are_current():
     assert make_reference.stale() == [], "run python scripts/make_reference.py"
 
 
