@@ -11,7 +11,7 @@ import pytest
 import hybrid_scheduler
 
 PUBLIC = [name for name in hybrid_scheduler.__all__ if name != "__version__"]
-#: Names that the specification promises.
+#: Names of the published descriptions, which stay.
 PROMISED = {
     "ContinuousSimulation",
     "Decision",
