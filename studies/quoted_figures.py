@@ -45,7 +45,8 @@ def documents() -> list[Path]:
     guide = ROOT / "docs" / "guide"
     pages = sorted((guide / "schedulers").glob("*.md"))
     single = [
-        *(ROOT / "README.md", ROOT / "METHODOLOGY.md", ROOT / "docs" / "index.md", ROOT / "docs" / "learning.md"),
+        *(ROOT / "README.md", ROOT / "METHODOLOGY.md", ROOT / "docs" / "index.md"),
+        *(ROOT / "docs" / "learning.md", ROOT / "docs" / "learning-studies.md"),
         *(guide / "faq.md", guide / "concepts" / "default-run.md", guide / "concepts" / "objective.md"),
     ]
     return [*single, *(page for page in pages if page.stem != "index")]

@@ -338,7 +338,7 @@ def _tail() -> str:
     return """## Other results
 
 - [Distribution shift](docs/results/learning/shift.json): `hybrid-scheduler shift`, 20 seeds; also in
-  [the learned schedulers](docs/learning.md).
+  [studies of the learned schedulers](docs/learning-studies.md).
 - [Learned schedulers by case](docs/results/learning/quality.txt): `python -m studies.learned_quality`.
 - [Prices against earliest finish](docs/results/prices.txt): `python -m studies.price_study`.
 - [Time against energy](docs/results/pareto.txt): `python -m studies.time_energy_pareto`.

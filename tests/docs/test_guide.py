@@ -23,6 +23,7 @@ WRITTEN = [page for page in PAGES if page.parent.name != "reference"] + [
     ROOT / "README.md",
     DOCS / "index.md",
     DOCS / "learning.md",
+    DOCS / "learning-studies.md",
     DOCS / "release-checklist.md",
 ]
 #: Python files of the repository.
