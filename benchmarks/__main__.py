@@ -1,8 +1,8 @@
 """Speed of the simulation, as ratios measured in one run, since machines differ and are shared.
 
-    .venv/bin/python benchmarks                 everything, about two minutes
-    .venv/bin/python benchmarks --quick         smaller sizes, about twenty seconds
-    .venv/bin/python benchmarks --json          one JSON document
+    python benchmarks                 everything, about two minutes
+    python benchmarks --quick         smaller sizes, about twenty seconds
+    python benchmarks --json          one JSON document
 
 Result: docs/results/benchmarks.txt. CPU seconds of this process, best of several repetitions. Nothing here asserts
 a time; compare the ratios.

@@ -1,8 +1,8 @@
 """Tasks per second that the live engine makes, and that can be stored.
 
-    .venv/bin/python benchmarks/engine_bench.py                  without storage, then into SQLite; half a minute
-    .venv/bin/python benchmarks/engine_bench.py --seconds 3 --schedulers hybrid_ml,oracle
-    .venv/bin/python benchmarks/engine_bench.py --folder /dev/shm     another disk
+    python benchmarks/engine_bench.py                  without storage, then into SQLite; half a minute
+    python benchmarks/engine_bench.py --seconds 3 --schedulers hybrid_ml,oracle
+    python benchmarks/engine_bench.py --folder /dev/shm     another disk
 
 Per wall second, and per CPU second because the machine may be shared. Nothing here asserts a time. Rows are
 results, one per task and scheduler; tasks, labels and events come on top.

@@ -1,8 +1,8 @@
 """Speed of storing history, as ratios to the bare drivers measured in one run.
 
-    .venv/bin/python benchmarks/storage_bench.py             SQLite, and PostgreSQL where one can be started
-    .venv/bin/python benchmarks/storage_bench.py --quick     fewer rows
-    .venv/bin/python benchmarks/storage_bench.py --json      one JSON document
+    python benchmarks/storage_bench.py             SQLite, and PostgreSQL where one can be started
+    python benchmarks/storage_bench.py --quick     fewer rows
+    python benchmarks/storage_bench.py --json      one JSON document
 
 The peer stores the same rows into the same tables, with the same indexes: `executemany` in one transaction for
 SQLite, `copy_records_to_table` of asyncpg for PostgreSQL. Its rows are made beforehand; ours are made of columns,

@@ -1,6 +1,6 @@
 """Comparison of four schedulers on the same tasks, from low to high load.
 
-.venv/bin/python examples/first_comparison.py
+python examples/first_comparison.py
 """
 
 from __future__ import annotations

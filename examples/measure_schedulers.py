@@ -1,7 +1,7 @@
 """Measurements of every scheduler on the same tasks: the numbers on the guide's scheduler pages.
 
-    OMP_NUM_THREADS=1 .venv/bin/python examples/measure_schedulers.py --out docs/guide/schedulers/measured.json
-    .venv/bin/python examples/measure_schedulers.py --seeds 2 --tasks 200         a quick run
+    OMP_NUM_THREADS=1 python examples/measure_schedulers.py --out docs/guide/schedulers/measured.json
+    python examples/measure_schedulers.py --seeds 2 --tasks 200         a quick run
 
 Seeds start at 3000: training, tuning and development used seeds below that. Every scheduler of a seed sees the
 same tasks, so ratios to `earliest_finish` are taken seed by seed; ± is the 95 % interval of their mean.

@@ -1,4 +1,4 @@
-"""A scheduler in ten lines, for `--plugin`: intense tasks go to the GPU that is free first, others to the CPU."""
+"""A small scheduler for `--plugin`: intense tasks go to the GPU that is free first, others to the CPU."""
 
 from hybrid_scheduler import Decision, Online, register
 

@@ -1,6 +1,6 @@
 """Own scheduler in one class, checked and compared: the code of the tutorial `docs/guide/start/own-scheduler.md`.
 
-.venv/bin/python examples/own_scheduler.py
+python examples/own_scheduler.py
 """
 
 from __future__ import annotations

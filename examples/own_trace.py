@@ -1,6 +1,6 @@
 """Own trace: written as CSV, read back, compared, and printed as a Gantt chart in text.
 
-.venv/bin/python examples/own_trace.py
+python examples/own_trace.py
 """
 
 from __future__ import annotations

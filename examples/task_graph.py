@@ -1,6 +1,6 @@
 """Task graph of a tiled Cholesky factorisation, with list schedulers and online ones.
 
-.venv/bin/python examples/task_graph.py
+python examples/task_graph.py
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def _install(root: Path, venv: Path, python: Path, name: str, lock: IO[str]) -> 
     files = [root / name, *(root / other for other in CONTAINED.get(name, ()))]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
     pins = len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
-    what = "Node (60 MB)" if name == NODE else f"{pins} pinned packages (first run: a minute or two)"
+    what = "Node (60 MB)" if name == NODE else f"{pins} pinned packages (first run: two or three minutes)"
     _say(f"installing {what}")
     # -I: what PYTHONPATH or the current folder holds must not shadow what is installed.
     # --no-compile: Python compiles what is imported, which is a small part of what these packages hold.

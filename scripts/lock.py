@@ -1,7 +1,7 @@
 """Write the locks, which pin every package with its hashes, from pyproject.toml.
 
-    .venv/bin/python scripts/lock.py              keep the present pins, change what pyproject.toml asks for
-    .venv/bin/python scripts/lock.py --upgrade    move every pin to the newest release
+    python scripts/lock.py              keep the present pins, change what pyproject.toml asks for
+    python scripts/lock.py --upgrade    move every pin to the newest release
 
 Other arguments go to `uv pip compile` as they are (`--upgrade-package numpy`).
 

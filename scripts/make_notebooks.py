@@ -1,7 +1,7 @@
 """Execute the notebooks in place and take their pictures: run it with the Python of .venv.
 
-    .venv/bin/python scripts/make_notebooks.py                     all of them
-    .venv/bin/python scripts/make_notebooks.py reading-a-gantt     some, by name
+    python scripts/make_notebooks.py                     all of them
+    python scripts/make_notebooks.py reading-a-gantt     some, by name
 
 Each runs top to bottom in an empty folder, in a kernel of this very Python: no installed kernel is looked for. What
 would differ from run to run for no reason (times, versions) is left out, so that a second run changes little. The

@@ -1,8 +1,8 @@
 """Take the pictures of the dashboard in docs/images/dashboard: each view in both themes and several widths, a film.
 
-    .venv/bin/python scripts/make_screenshots.py                       starts a server of its own for some minutes
-    .venv/bin/python scripts/make_screenshots.py --url http://127.0.0.1:8000    one that has two runs or more
-    .venv/bin/python scripts/make_screenshots.py --only compare film
+    python scripts/make_screenshots.py                       starts a server of its own for some minutes
+    python scripts/make_screenshots.py --url http://127.0.0.1:8000    one that has two runs or more
+    python scripts/make_screenshots.py --only compare film
 
 Needs chromium (Debian's package, or CHROMIUM names one) and the built dashboard.
 """

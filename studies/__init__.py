@@ -1,1 +1,1 @@
-"""Studies behind the published numbers; each runs as `python -m studies.NAME`."""
+"""Studies behind the reported numbers; each runs as `python -m studies.NAME`."""

@@ -3,12 +3,12 @@
     python -m studies.kernel_learning --seeds 60              a minute or two on one core
     python -m studies.kernel_learning --policies --out FILE   schedulers as executors have them, and other forms
 
-Result: quoted in docs/results/h200/README.md and docs/learning.md. One run on a real machine says little: the order
-of the kernels and the disturbances vary. So the machine is simulated from its profile, with disturbances as seen on
-it: times vary, now and then milliseconds are added, some kernels take twice as long at times, and a GPU's first run
-of a size pays for plans. Each kernel runs alone. Only executed parts are learned from; after 200 kernels, 200 at
-other sizes are scored. With --split kernels may be divided; each part then pays for its start, and the devices slow
-each other down.
+Result: quoted in docs/results/h200/README.md and docs/learning-studies.md. One run on a real machine says little:
+the order of the kernels and the disturbances vary. So the machine is simulated from its profile, with
+disturbances as seen on it: times vary, now and then milliseconds are added, some kernels take twice as long at
+times, and a GPU's first run of a size pays for plans. Each kernel runs alone. Only executed parts are learned
+from; after 200 kernels, 200 at other sizes are scored. With --split kernels may be divided; each part then pays
+for its start, and the devices slow each other down.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ seeds from {first} on with its 95 % interval. 1 cannot be exceeded. Ratios are g
 seeds. The last column says which durations a policy knows.
 
 ```bash
-.venv/bin/python -m studies.leaderboard
+python -m studies.leaderboard
 ```
 
 {table}

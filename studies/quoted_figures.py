@@ -44,7 +44,11 @@ def documents() -> list[Path]:
     """Return the documents whose figures need a source."""
     guide = ROOT / "docs" / "guide"
     pages = sorted((guide / "schedulers").glob("*.md"))
-    single = [ROOT / "README.md", ROOT / "METHODOLOGY.md", ROOT / "docs" / "learning.md", guide / "faq.md"]
+    single = [
+        *(ROOT / "README.md", ROOT / "METHODOLOGY.md", ROOT / "docs" / "index.md"),
+        *(ROOT / "docs" / "learning.md", ROOT / "docs" / "learning-studies.md"),
+        *(guide / "faq.md", guide / "concepts" / "default-run.md", guide / "concepts" / "objective.md"),
+    ]
     return [*single, *(page for page in pages if page.stem != "index")]
 
 

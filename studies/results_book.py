@@ -208,7 +208,7 @@ def goal_lines(reached: Sequence[Goal]) -> Iterator[str]:
     far, near = _parted(beyond, lambda goal: goal.stretch)
     yield (
         f"Of {len(must)} numbers that must hold, {len(held)} do. Of {len(beyond)} stretch goals, {len(far)} hold. "
-        "They cover all figures of the specification: scheduling, speed, storage, stream and hardware."
+        "They cover scheduling, speed, storage, stream and hardware."
     )
     for words, ones in (("Must, not reached", missed), ("Stretch, not reached", near)):
         if ones:
@@ -248,11 +248,11 @@ def claim_lines(tested: Sequence[Claim]) -> Iterator[str]:
     yield "## Published claims, tested as published"
     yield ""
     yield (
-        "Every number that the older documents publish, in its published meaning: whose speed, against whom, on "
-        "which tasks, in which metric. Where a document leaves one of these open, each reading is a row. A claim "
-        "holds if the 95 % interval lies within the claimed range, and fails if it lies outside. The intervals are "
-        "not corrected for their number. Claims about a forest's error and R², warm-up, `energy_weight` and "
-        "concentration on one device are from the first 5 seeds."
+        "Every number of the earlier descriptions of this project, in its published meaning: whose speed, against "
+        "whom, on which tasks, in which metric. Where a description leaves one of these open, each reading is a "
+        "row. A claim holds if the 95 % interval lies within the claimed range, and fails if it lies outside. The "
+        "intervals are not corrected for their number. Claims about a forest's error and R², warm-up, "
+        "`energy_weight` and concentration on one device are from the first 5 seeds."
     )
     yield ""
     yield from table_lines(
@@ -338,7 +338,7 @@ def _tail() -> str:
     return """## Other results
 
 - [Distribution shift](docs/results/learning/shift.json): `hybrid-scheduler shift`, 20 seeds; also in
-  [the learned schedulers](docs/learning.md).
+  [studies of the learned schedulers](docs/learning-studies.md).
 - [Learned schedulers by case](docs/results/learning/quality.txt): `python -m studies.learned_quality`.
 - [Prices against earliest finish](docs/results/prices.txt): `python -m studies.price_study`.
 - [Time against energy](docs/results/pareto.txt): `python -m studies.time_energy_pareto`.

@@ -1,6 +1,6 @@
 """The virtual cluster in plain Python, written for clarity: what the fast kernels are compared with.
 
-It shares no code with the package's loops or rules; only the formulas of the specification.
+It shares no code with the package's loops or rules; only the published formulas.
 """
 
 from __future__ import annotations

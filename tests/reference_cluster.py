@@ -1,4 +1,4 @@
-"""Simulated cluster in plain Python, written from the specification: any platform, noise, memory policy, graph.
+"""Simulated cluster in plain Python, written from the published descriptions: any platform, noise, memory policy.
 
 It shares no code with the package. It reads platforms and workloads as data and simulates one task at a time.
 """

@@ -11,7 +11,7 @@ import pytest
 import hybrid_scheduler
 
 PUBLIC = [name for name in hybrid_scheduler.__all__ if name != "__version__"]
-#: Names that the specification promises.
+#: Names of the published descriptions, which stay.
 PROMISED = {
     "ContinuousSimulation",
     "Decision",
@@ -71,7 +71,7 @@ def test_forty_public_names_have_an_example():
 
 
 @pytest.mark.parametrize("name", with_examples())
-def test_example_runs(name):
+def test_example_of_every_public_name_runs(name):
     if name in NEEDS and find_spec(NEEDS[name]) is None:
         pytest.skip(f"needs {NEEDS[name]}")
     thing = getattr(hybrid_scheduler, name)

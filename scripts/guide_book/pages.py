@@ -31,7 +31,7 @@ class Page:
 
 
 def pages() -> list[Page]:
-    """The pages in the order of the site's navigation."""
+    """The pages in the order of the site's navigation, without links to other sites."""
     import yaml
 
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
@@ -41,7 +41,8 @@ def pages() -> list[Page]:
             if isinstance(value, str):
                 found.append(Page(DOCS / value, "Welcome"))
             else:
-                found += [Page(DOCS / path, name) for item in value for path in item.values()]
+                paths = [path for item in value for path in item.values()]
+                found += [Page(DOCS / path, name) for path in paths if not path.startswith("https://")]
     return [page for page in found if page.key != "index.md"]
 
 

@@ -46,9 +46,9 @@ def cli_page() -> str:
         for name, command in commands.items()
     ]
     parts = [
-        NOTE + "# Command line\n\n`hybrid-scheduler` is in `.venv/bin` after the first run of "
-        "`./run_live_dashboard.sh`, and on the "
-        "path after `pip install`. Results go to stdout, talk to stderr; `--json` prints one document.\n",
+        NOTE + "# Command line\n\n`hybrid-scheduler` is in `.venv/bin` after the set-up, and on the path after "
+        "`source .venv/bin/activate` or `pip install`. Results go to stdout, messages to stderr; `--json` prints "
+        "one document.\n",
         table(("command", "purpose"), rows),
         "## The program\n\n```text\n" + _help(typer.main.get_command(app), "hybrid-scheduler") + "\n```\n",
     ]

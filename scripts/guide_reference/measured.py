@@ -37,7 +37,8 @@ def schedulers_page() -> str:
             "when a device is idle, *static* ones plan the whole run beforehand. "
             "[Knowledge](../concepts/knowledge.md) explains the third column.\n",
             table(("name", "protocol", "knows", "published", "rule"), rows),
-            "*Published* marks the six schedulers of the original comparison; the others are references.\n",
+            "*Published* marks the six schedulers that the "
+            "[earlier descriptions of this project](../methodology.md) compare. The others were added here.\n",
             _overview(),
             _method(),
         ]
@@ -91,8 +92,8 @@ def _method() -> str:
         f"Seeds {found['first_seed']} to {last}, {found['tasks']:,} tasks each "
         f"({found['cases']['batch']['tasks']:,} in the batch), "
         "± is the 95 % interval over seeds; packaged models, learning on. Made by\n\n"
-        "```sh\nOMP_NUM_THREADS=1 .venv/bin/python examples/measure_schedulers.py --seeds "
-        f"{found['seeds']} --out docs/guide/schedulers/measured.json\n.venv/bin/python "
+        "```sh\nOMP_NUM_THREADS=1 python examples/measure_schedulers.py --seeds "
+        f"{found['seeds']} --out docs/guide/schedulers/measured.json\npython "
         "scripts/make_reference.py\n```\n"
     )
 

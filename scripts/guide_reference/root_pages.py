@@ -12,7 +12,8 @@ _LINK = re.compile(r"\]\(([^)#\s]+)")
 
 
 def root_page(name: str) -> str:
-    return _LINK.sub(lambda found: f"]({_moved(found[1])}", (ROOT / name).read_text(encoding="utf-8"))
+    note = f"<!-- Written by scripts/make_reference.py: change {name}, not this page. -->\n\n"
+    return note + _LINK.sub(lambda found: f"]({_moved(found[1])}", (ROOT / name).read_text(encoding="utf-8"))
 
 
 def _moved(link: str) -> str:

@@ -37,7 +37,7 @@ def test_lines_fit_the_terminal(run: Run, terminal: Callable[[int], None]) -> No
     assert max(map(len, run("doctor").stdout.splitlines())) <= 80
 
 
-def test_bad_settings_fail(run: Run) -> None:
+def test_bad_settings_fail_the_doctor(run: Run) -> None:
     Path("config.yaml").write_text("simulation: {sede: 1, tasks: 0}", encoding="utf-8")
     result = run("doctor")
     assert result.exit_code == 1
@@ -47,7 +47,7 @@ def test_bad_settings_fail(run: Run) -> None:
     assert result.stdout.endswith("not ready: settings\n")
 
 
-def test_missing_package_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_fails_the_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "REQUIRED_PACKAGES", ("numpy", "no-such-package"))
     result = run("doctor")
     assert result.exit_code == 1

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_functions_are_listed(run: Run, folder: Path) -> None:
+def test_measured_functions_are_listed(run: Run, folder: Path) -> None:
     lines = run("models", "--folder", str(folder)).stdout.splitlines()
     assert lines[0].split() == ["function", "code", "devices", "sizes", "runs", "last", "measured"]
     assert lines[1].split() == ["work.count", "cccccc", "cpu", "1", "1,234", "2023-11-14", "22:13"]
@@ -51,7 +51,7 @@ def test_list_fits_the_terminal(run: Run, folder: Path, terminal: Callable[[int]
         assert max(map(len, run(*command, "--folder", str(folder)).stdout.splitlines())) <= 60
 
 
-def test_list_as_json(run: Run, folder: Path) -> None:
+def test_list_of_functions_is_printed_as_json(run: Run, folder: Path) -> None:
     document = json.loads(run("models", "--json", "--folder", str(folder)).stdout)
     assert document["folder"] == str(folder)
     assert [one["function"] for one in document["functions"]] == ["work.count", "work.step", "work.step"]
@@ -104,21 +104,21 @@ def test_missing_measurement_is_estimated_and_marked(run: Run, folder: Path) -> 
     assert call["devices"]["H200"] == {"runs": 2, "seconds": pytest.approx(3e-2)}
 
 
-def test_function_as_json(run: Run, folder: Path) -> None:
+def test_one_function_is_printed_as_json(run: Run, folder: Path) -> None:
     document = json.loads(run("models", "show", "step", "--json", "--folder", str(folder)).stdout)
     assert [one["fastest"] for one in document["calls"]] == ["cpu", "cpu", "H200"]
     (crossover,) = document["crossovers"]
     assert (crossover["before"], crossover["after"], crossover["signature"]) == ("cpu", "H200", MATRIX)
 
 
-def test_plot_is_drawn(run: Run, folder: Path) -> None:
+def test_plot_of_a_function_is_written(run: Run, folder: Path) -> None:
     for name in ("step", "count"):
         result = run("models", "show", name, "--plot", f"{name}.png", "--folder", str(folder))
         assert result.exit_code == 0, result.output
         assert Path(f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_function_is_cleared(run: Run, folder: Path) -> None:
+def test_run_times_of_a_function_are_cleared(run: Run, folder: Path) -> None:
     result = run("models", "clear", "step", "--yes", "--folder", str(folder))
     assert result.stdout == f"deleted the run times of 2 functions in {folder}\n"
     document = json.loads(run("models", "--json", "--folder", str(folder)).stdout)

@@ -40,7 +40,7 @@ def test_simulate_queues_behind_what_is_there():
     assert second.accelerator_start == pytest.approx(0.2)
 
 
-def test_get_utilization():
+def test_utilization_is_the_busy_share_of_each_device():
     cluster = VirtualMultiGPU(num_gpus=2)
     assert cluster.get_utilization()["average_utilization"] == 0.0
     cluster.simulate(A, Decision(1, 1.0))
@@ -52,7 +52,7 @@ def test_get_utilization():
     assert report["average_utilization"] == pytest.approx(1.4 / 3)
 
 
-def test_evaluate_baseline_schedulers():
+def test_baseline_evaluation_has_times_of_every_scheduler():
     report = VirtualMultiGPU().evaluate_baseline_schedulers(list(small_workload()))
     assert {"round_robin", "random", "greedy", "oracle"} <= set(report)
     for row in report.values():

@@ -12,7 +12,7 @@ from hybrid_scheduler import AnalyticPhysics, Cluster, create, workstation
 
 @pytest.mark.parametrize("name", reference.RULES)
 @given(workload=workloads(), gpus=st.integers(1, 5), launch=st.sampled_from([0.0, 0.05]))
-def test_kernel_equals_reference(name, workload, gpus, launch):
+def test_cluster_equals_the_plain_python_reference(name, workload, gpus, launch):
     machine = reference.Machine(gpus, launch=launch)
     expected = reference.run(list(workload), machine, reference.RULES[name]())
     out = Cluster(workstation(gpus), AnalyticPhysics(launch_overhead=launch)).run(workload, create(name)).outcomes

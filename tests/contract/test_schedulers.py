@@ -9,7 +9,7 @@ from hybrid_scheduler.testing import check_scheduler
 
 
 @pytest.mark.parametrize("name", sorted(schedulers()))
-def test_contract(name):
+def test_every_scheduler_passes_the_contract(name):
     check_scheduler(lambda: create(name))
 
 
@@ -23,7 +23,7 @@ def test_contract(name):
         "hybrid_ml(durations=forest)",
     ],
 )
-def test_contract_of_variants(spec):
+def test_every_variant_passes_the_contract(spec):
     check_scheduler(lambda: create(spec))
 
 
@@ -67,6 +67,6 @@ class Vandal(Online):
         (Vandal, "read-only"),
     ],
 )
-def test_contract_catches(broken, complaint):
+def test_broken_scheduler_fails_the_contract_with_a_reason(broken, complaint):
     with pytest.raises((AssertionError, ValueError), match=complaint):
         check_scheduler(broken)

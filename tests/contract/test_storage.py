@@ -320,7 +320,7 @@ async def test_counts_agree_with_the_rows(address, journal, repository):
 # ------------------------------------------------------------------------------------------ figures
 
 
-async def test_comparison_equals_numpy(journal, repository):
+async def test_stored_comparison_equals_that_of_numpy(journal, repository):
     engine = Engine()
     batches = stored(journal, *engine.batches(4, 50))
     for limit in (1, 70, 200, 10**6):
@@ -370,7 +370,7 @@ async def test_trends_are_means_of_buckets_of_the_run(journal, repository, monke
     assert len((await repository.trends(RUN, 1000))["buckets"]) == 100
 
 
-async def test_learning_is_told_by_version_and_kind(journal, repository):
+async def test_learning_is_stored_by_version_and_kind(journal, repository):
     batches = list(Engine().batches(2, 20))
     for number, batch in enumerate(batches):
         own = batch.results["greedy"]

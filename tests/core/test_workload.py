@@ -65,13 +65,13 @@ def columns(n=3, **changes):
         ({"kind": ["a", "b"]}, "kind: must be one value per task (3)"),
     ],
 )
-def test_bad_columns(changes, message):
+def test_bad_columns_are_refused_with_a_reason(changes, message):
     with pytest.raises(InvalidInputError) as error:
         Workload(**columns(**changes))
     assert message in str(error.value)
 
 
-def test_empty_workload():
+def test_empty_workload_is_refused():
     with pytest.raises(InvalidInputError, match="workload: must be at least one task, got 'no tasks'"):
         Workload.from_tasks([])
 
@@ -117,7 +117,7 @@ def test_topological_order_puts_parents_first():
         ((cpu("a", 0), cpu("b", 1), Device("g", node=0)), "device.node: must be listed node by node, got 0"),
     ],
 )
-def test_bad_platforms(devices, message):
+def test_bad_platforms_are_refused_with_a_reason(devices, message):
     with pytest.raises(InvalidInputError) as error:
         Platform("bad", devices)
     assert message in str(error.value)
@@ -139,6 +139,6 @@ def test_nearest_name_is_suggested():
         ({"latency": 0}, "objective: must be at least one weight above 0"),
     ],
 )
-def test_bad_objectives(weights, message):
+def test_bad_objectives_are_refused(weights, message):
     with pytest.raises(InvalidInputError, match=message):
         Objective(**weights)

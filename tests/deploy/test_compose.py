@@ -36,7 +36,7 @@ def test_every_variable_is_in_the_example():
     assert variables((ROOT / "compose.yaml").read_text(encoding="utf-8")) <= named
 
 
-def test_what_is_named_is_declared(project):
+def test_compose_declares_every_named_volume_and_network(project):
     services = project["services"]
     for name, service in services.items():
         assert set(service["networks"]) <= set(project["networks"]), name

@@ -29,7 +29,7 @@ def image() -> Stage:
     return stages_of(DOCKERFILE)[-1]
 
 
-def test_linted():
+def test_hadolint_reports_nothing():
     linter = shutil.which("hadolint", path=str(BIN)) or shutil.which("hadolint")
     if linter is None:
         assert not os.environ.get("CI"), "hadolint is not installed"
@@ -87,7 +87,7 @@ def test_everything_that_is_written_lies_in_the_volume(image):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # on a busy machine with nothing compiled yet
-def test_step_by_step(tmp_path):
+def test_image_steps_give_a_healthy_server(tmp_path):
     """From the sources to a running server that is healthy, and not healthy once it is gone."""
     try:
         ensure_dashboard()

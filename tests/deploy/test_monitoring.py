@@ -83,7 +83,7 @@ def test_no_metric_is_forgotten(exported):
     assert families == {name.removesuffix("_total") for name in shown}
 
 
-def test_panels_are_complete():
+def test_every_panel_has_description_unit_and_source():
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(numbers) == len(set(numbers))
     assert len({panel["title"] for panel in PANELS}) == len(PANELS)
@@ -113,7 +113,7 @@ def test_alerts_say_what_to_do():
         assert rule["annotations"]["description"]
 
 
-def test_files_find_each_other():
+def test_monitoring_files_reference_existing_targets():
     settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))
     assert [(PROMETHEUS / name).is_file() for name in settings["rule_files"]] == [True]
     services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
@@ -133,7 +133,7 @@ def test_files_find_each_other():
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_promtool_agrees(tmp_path):
+def test_promtool_accepts_settings_alerts_and_panels(tmp_path):
     (tmp_path / "token").write_text("secret")
     text = (PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8")
     (tmp_path / "prometheus.yml").write_text(text.replace("/run/secrets/api_token", str(tmp_path / "token")))

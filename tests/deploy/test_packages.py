@@ -110,7 +110,7 @@ def test_every_file_is_recorded(packages):
         assert [row[0] for row in record] == archive.namelist()
 
 
-def test_one_version_everywhere(packages):
+def test_wheel_and_changelog_have_the_same_version(packages):
     with zipfile.ZipFile(packages / f"{NAME}-py3-none-any.whl") as archive:
         metadata = archive.read(f"{NAME}.dist-info/METADATA").decode()
     assert re.search(r"^Version: (.*)$", metadata, re.MULTILINE)[1] == __version__

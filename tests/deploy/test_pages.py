@@ -133,9 +133,9 @@ def test_settings_of_the_pages_are_settings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     proxy = dict(line.split("=", 1) for line in block(DEPLOY, "TRUSTED_PROXIES").split())
     assert load_settings(environ=proxy).server.allowed_hosts == ("scheduler.example.org",)
-    for text in re.findall(r"^```yaml\n(.*?)^```", TEAM.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
-        (tmp_path / "page.yaml").write_text(text)
-        assert load_settings(tmp_path / "page.yaml", environ={}).server.trusted_proxies == ("10.0.0.5",)
+    (text,) = re.findall(r"^```yaml\n(.*?)^```", DEPLOY.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "page.yaml").write_text(text)
+    assert load_settings(tmp_path / "page.yaml", environ={}).server.trusted_proxies == ("10.0.0.5",)
 
 
 @pytest.mark.slow

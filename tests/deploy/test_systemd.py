@@ -23,7 +23,7 @@ def service() -> dict[str, list[str]]:
     return found
 
 
-def test_it_may_do_little(service):
+def test_service_is_sandboxed(service):
     for name in (
         "NoNewPrivileges", "DynamicUser", "ProtectHome", "PrivateTmp", "PrivateDevices", "ProtectKernelTunables",
         "ProtectControlGroups", "RestrictNamespaces", "RestrictSUIDSGID", "LockPersonality",
@@ -37,13 +37,13 @@ def test_it_may_do_little(service):
     assert "MemoryDenyWriteExecute" not in service  # kernels are compiled while the program runs
 
 
-def test_it_comes_back_and_is_given_time_to_end(service):
+def test_service_restarts_after_a_failure_and_has_time_to_stop(service):
     assert service["Restart"] == ["on-failure"]
     assert int(service["TimeoutStopSec"][0]) > 10
 
 
 @needs_systemd
-def test_systemd_understands_it(tmp_path):
+def test_unit_file_passes_systemd_analyze(tmp_path):
     unit = tmp_path / UNIT.name
     text = UNIT.read_text(encoding="utf-8")
     unit.write_text(re.sub(r"^ExecStart=\S+", f'ExecStart="{sys.executable}"', text, flags=re.MULTILINE))
@@ -57,7 +57,7 @@ def test_systemd_understands_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_its_command_runs(service, tmp_path):
+def test_command_of_the_service_starts_a_server(service, tmp_path):
     places = {"%S": tmp_path / "state", "%L": tmp_path / "logs", "%C": tmp_path / "cache"}
 
     def filled(text: str) -> str:

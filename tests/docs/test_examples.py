@@ -24,7 +24,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("example", sorted(p.name for p in EXAMPLES.glob("*.py") if p.name not in (LONG, *PLUGINS)))
-def test_example_runs(example, capsys, monkeypatch):
+def test_example_runs_and_prints_lines(example, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [example])
     runpy.run_path(str(EXAMPLES / example), run_name="__main__")
     assert len(capsys.readouterr().out.splitlines()) >= 3

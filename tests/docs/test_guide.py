@@ -23,6 +23,7 @@ WRITTEN = [page for page in PAGES if page.parent.name != "reference"] + [
     ROOT / "README.md",
     DOCS / "index.md",
     DOCS / "learning.md",
+    DOCS / "learning-studies.md",
     DOCS / "release-checklist.md",
 ]
 #: Python files of the repository.
@@ -70,7 +71,9 @@ def test_every_page_is_in_the_navigation_once():
     ]
     assert len(listed) == len(set(listed))
     assert {page.relative_to(DOCS).as_posix() for page in PAGES} <= set(listed)
-    assert [path for path in listed if not (DOCS / path).is_file()] == []
+    own = "https://github.com/hybrid-ml-scheduler/hybrid-ml-scheduler/blob/main/"
+    files = [ROOT / path.removeprefix(own) if path.startswith(own) else DOCS / path for path in listed]
+    assert [path for path in files if not path.is_file()] == []
 
 
 # ------------------------------------------------------------------------------------------ named things exist
@@ -134,10 +137,13 @@ def test_programs_named_in_the_text_exist(page):
     for module in re.findall(r"python -m (hybrid_scheduler[\w.]*)", text_of(page)):
         path = ROOT / "src" / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
-    for script in re.findall(
-        r"(?:python3?|\.venv/bin/python) ((?:scripts|examples|benchmarks)/[\w/]+\.py)", text_of(page)
-    ):
+    for script in re.findall(r"python3? ((?:scripts|examples|benchmarks)/[\w/]+\.py)", text_of(page)):
         assert (ROOT / script).is_file(), script
+
+
+@pytest.mark.parametrize("page", WRITTEN, **ids)
+def test_commands_are_written_for_an_activated_environment(page):
+    assert re.findall(r"\.venv/bin/(?!activate)\S+", text_of(page)) == []
 
 
 @pytest.mark.parametrize(

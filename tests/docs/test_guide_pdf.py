@@ -28,7 +28,7 @@ def test_same_pages_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_whole_guide_builds(tmp_path: Path) -> None:
+def test_whole_guide_builds_as_pdf(tmp_path: Path) -> None:
     assert book.make(tmp_path / "guide.pdf") > 100
 
 

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "tests" / "faults")]
 from process import served  # noqa: E402
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROGRAM = ".venv/bin/hybrid-scheduler"
+PROGRAM = "hybrid-scheduler"
 
 
 def block(kind: str, after: str) -> str:

@@ -4,8 +4,8 @@ import make_reference
 from guide_reference.tools import table
 
 
-def test_reference_is_current():
-    assert make_reference.stale() == [], "run .venv/bin/python scripts/make_reference.py"
+def test_reference_pages_are_current():
+    assert make_reference.stale() == [], "run python scripts/make_reference.py"
 
 
 def test_bars_in_table_cells_are_escaped():

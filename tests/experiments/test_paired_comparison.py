@@ -86,7 +86,7 @@ def test_bad_arguments_are_refused():
         make_spec(("greedy", "greedy"))
 
 
-def test_spec_survives_json():
+def test_experiment_spec_survives_json():
     import json
     from dataclasses import replace
 
@@ -137,7 +137,7 @@ def test_graph_varies_by_its_draw_by_noise_or_by_a_random_scheduler():
         assert len(compare_seeds(spec, range(3), processes=1).runs) == 3
 
 
-def test_graph_survives_json():
+def test_spec_of_a_graph_survives_json():
     spec = ExperimentSpec.for_graph("fork-join(stages=2)", ("heft",))
     again = ExperimentSpec.from_json(spec.as_json())
     assert again == spec

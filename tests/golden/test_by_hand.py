@@ -36,7 +36,7 @@ def assert_schedule(spec, expected, **options):
         assert got == pytest.approx(tuple(map(float, want)), abs=1e-12), f"task {'ABCD'[row]}"
 
 
-def test_round_robin():
+def test_round_robin_matches_a_schedule_computed_by_hand():
     # Even ids half on the next GPU, odd ids on the CPU. CPU: A 0-0.25, B 0.25-0.75, C 0.75-2.75, D 2.75-3.75.
     assert_schedule(
         "round_robin",
@@ -44,7 +44,7 @@ def test_round_robin():
     )
 
 
-def test_round_robin_variants():
+def test_round_robin_variants_match_schedules_computed_by_hand():
     # gpu-cpu: even ids whole on a GPU. CPU: B 0-0.5, D 1-2.
     assert_schedule(
         "round_robin(variant=gpu-cpu)",
@@ -64,28 +64,28 @@ def test_round_robin_takes_turns_between_nodes_too():
     assert [device for device, *_ in got] == [1, 0, 3, 2, 1, 0]
 
 
-def test_greedy():
+def test_greedy_matches_a_schedule_computed_by_hand():
     # Fraction = intensity. CPU: A 0.25, B 0.5, C 2.5, then D whole (intensity 0) until 3.5.
     assert_schedule(
         "greedy", [(GPU0, 0.5, 0, 0.25), (GPU1, 0.5, 0, 0.5), (GPU0, 0.5, 0.1, 2.5), (CPU, 0, 2.5, 3.5)]
     )
 
 
-def test_cpu_only():
+def test_cpu_only_matches_a_schedule_computed_by_hand():
     assert_schedule("cpu_only", [(CPU, 0, 0, 0.5), (CPU, 0, 0.5, 1), (CPU, 0, 1, 5), (CPU, 0, 5, 6)])
 
 
-def test_gpu_only():
+def test_gpu_only_matches_a_schedule_computed_by_hand():
     # C waits for the GPU that is free first (both at 0.2, so the first); D takes the other.
     assert_schedule("gpu_only", [(GPU0, 1, 0, 0.2), (GPU1, 1, 0, 0.2), (GPU0, 1, 0.2, 1.8), (GPU1, 1, 1, 2.1)])
 
 
-def test_min_completion():
+def test_min_completion_matches_a_schedule_computed_by_hand():
     # D: the CPU ends it at 2.0, an idle GPU only at 2.1.
     assert_schedule("min_completion", [(GPU0, 1, 0, 0.2), (GPU1, 1, 0, 0.2), (GPU0, 1, 0.2, 1.8), (CPU, 0, 1, 2)])
 
 
-def test_shortest_first():
+def test_shortest_first_matches_a_schedule_computed_by_hand():
     # At 0 the GPUs take A and B; C would end later on the CPU (4.0) than by waiting for a GPU (1.8), so it waits.
     # At 1 GPU 1 is idle, but D ends earlier on the CPU.
     assert_schedule("shortest_first", [(GPU0, 1, 0, 0.2), (GPU1, 1, 0, 0.2), (GPU0, 1, 0.2, 1.8), (CPU, 0, 1, 2)])
@@ -119,11 +119,11 @@ EARLIEST = [
 
 
 @pytest.mark.parametrize("spec", ["earliest_finish", "oracle", "two_level"])
-def test_earliest_finish(spec):
+def test_earliest_finish_matches_a_schedule_computed_by_hand(spec):
     assert_schedule(spec, EARLIEST)
 
 
-def test_oracle_on_a_grid():
+def test_oracle_on_a_grid_matches_a_schedule_computed_by_hand():
     # Eleven points. A: CPU part (1-f)/2, GPU part f/5: 0.7 gives 0.15 and 0.14, 0.8 gives 0.10 and 0.16.
     # B on the idle GPU 1: CPU free at 0.15; 0.9 ends at 0.20 on the CPU, 1.0 at 0.20 on the GPU: the tie keeps the
     # share found first, 0.9.
@@ -148,7 +148,7 @@ def test_two_level_takes_nodes_in_turn():
     )
 
 
-def test_price_index():
+def test_price_index_matches_a_schedule_computed_by_hand():
     # Coefficients: price 4 on a CPU second, 4 * r* on a GPU second, a fee of one typical time for splitting.
     # All ratios are 0.5/0.2 = 2.5 = r*, so a GPU second costs 10.
     # A: typical time 1/7. CPU 0.5 + 4*0.5 = 2.5; GPU 0.2 + 10*0.2 = 2.2; split (1 + 4 + 10)/7 + 1/7 = 16/7 = 2.29.
@@ -167,7 +167,7 @@ def test_price_index():
     assert out.finish.tolist() == pytest.approx([0.2, 0.2, 9 / 7])
 
 
-def test_fluid_plan():
+def test_fluid_plan_reaches_the_lower_bound():
     # Seven tasks of CPU 0.5 s and GPU 0.2 s on one of each: rates 2 + 5, so the bound is exactly one second,
     # and five on the GPU and two on the CPU reach it.
     tasks = tuple(Task(i, 2500, 0.5, 0) for i in range(7))
@@ -219,7 +219,7 @@ def test_energy_and_cost_of_a_split_task():
     assert bill.cost[0] == pytest.approx(1.5e-5 + 12.5 / 3.6e6 * 0.15)
 
 
-def test_metrics_follow_the_definitions_of_the_specification():
+def test_metrics_follow_their_definitions():
     # gpu_only on one GPU: A 0-0.2, C 0.2-1.8. C's latency 1.8, time 1.6, wait 0.2.
     out = Cluster(workstation(1)).run(Workload.from_tasks((A, C)), create("gpu_only")).outcomes
     assert (out.latency[1], out.time[1], out.wait[1]) == pytest.approx((1.8, 1.6, 0.2))

@@ -22,7 +22,7 @@ def makespan(name, workload, seconds, platform):
         ("peft", PEFT_EDGES, PEFT_SECONDS, 122),
     ],
 )
-def test_published_makespans(name, edges, seconds, published):
+def test_planners_reach_the_published_makespans(name, edges, seconds, published):
     assert makespan(name, published_graph(edges), seconds, THREE) == published
 
 
@@ -33,7 +33,7 @@ def test_critical_path_counts_transfers(edges, seconds, bound):
     assert makespan_bound(workload, THREE, TablePhysics(seconds, workload.task_id)) == bound
 
 
-def test_published_upward_ranks():
+def test_upward_ranks_equal_the_published_ones():
     from hybrid_scheduler.cluster import PhysicsTimes
     from hybrid_scheduler.schedulers.list_scheduling import GraphCosts
 

@@ -128,7 +128,7 @@ def test_no_device_is_flooded_while_another_is_idle():
     assert seconds.max() - seconds.min() <= result.outcomes.accelerator_time.max()
 
 
-def test_it_is_work_conserving():
+def test_learner_is_work_conserving():
     """No task waits for a device while every device is idle: an idle machine starts it at once."""
     work = mixed(400, 0.05)
     outcomes = Cluster().run(work, create(SPEC)).outcomes
@@ -257,7 +257,7 @@ def test_a_part_that_runs_longer_than_predicted_counts_before_it_ends():
     assert expected[1] > 10.0 * expected[0]
 
 
-def test_runs_repeat_exactly():
+def test_runs_with_the_same_seed_repeat_exactly():
     runs = [Cluster().run(with_kinds(mixed(400, 0.9), 3), create(SPEC)).outcomes for _ in range(2)]
     np.testing.assert_array_equal(runs[0].latency, runs[1].latency)
 
@@ -414,7 +414,7 @@ def test_a_forgotten_task_no_longer_blocks_trials():
     assert (scheduler.hierarchical_.placement.pending == 0).all()
 
 
-def test_its_state_says_whether_it_has_learned():
+def test_state_of_the_learner_says_whether_it_has_learned():
     scheduler = create(SPEC)
     Cluster().start_scheduler(scheduler, small_workload(5))
     assert (scheduler.state, scheduler.versions, scheduler.feature_importance()) == ("warming", [], None)

@@ -86,7 +86,7 @@ def test_guard_does_not_act_where_predictions_are_right():
 
 
 @pytest.mark.parametrize("model", ["default", "None"])
-def test_it_comes_close_to_late_binding_that_knows_durations(model):
+def test_learner_comes_close_to_late_binding_that_knows_durations(model):
     workload = generate(scenario_named("mixed"), 2000, seed=2003, utilisation=0.9)
     known, learned, early = (
         Cluster().run(workload, create(spec)).outcomes.latency.mean()
@@ -153,7 +153,7 @@ def test_before_the_first_outcome_every_idle_device_gets_one_task():
     assert sorted(outcomes.device[first].tolist()) == [0, 1, 2, 3, 4]
 
 
-def test_it_runs_graphs_objectives_and_indivisible_tasks():
+def test_learner_runs_graphs_objectives_and_indivisible_tasks():
     scheduler = create("hybrid_ml(binding=late)")
     workload = generate(scenario_named("mixed"), 200, seed=3, utilisation=0.7)
     thrifty = Cluster().run(workload, scheduler, objective=Objective(0.2, 0.8))
@@ -166,7 +166,7 @@ def test_it_runs_graphs_objectives_and_indivisible_tasks():
     assert (outcomes.start[1:] >= outcomes.finish[:-1] - 1e-12).all()
 
 
-def test_it_is_a_central_scheduler_with_versions_and_events():
+def test_learner_is_a_central_scheduler_with_versions_and_events():
     scheduler = create("hybrid_ml(binding=late,boost=0.5)")
     assert isinstance(scheduler, Central)
     assert scheduler.learns

@@ -20,7 +20,7 @@ def test_mean_and_interval_do_not_depend_on_the_cuts():
     assert pieces.half_width == pytest.approx(whole.half_width)
 
 
-def test_interval_by_hand():
+def test_running_interval_equals_one_computed_by_hand():
     mean = RunningMean()
     assert (mean.mean, mean.half_width) == (None, None)
     values = np.random.default_rng(1).normal(size=16 * 9 + 5)
@@ -54,7 +54,7 @@ def test_full_batches_are_merged_in_pairs():
     assert len(mean.state()["sums"]) < 64
 
 
-def test_coverage_under_correlation():
+def test_interval_of_a_correlated_stream_covers_the_mean():
     """The 95 % interval of an autocorrelated stream holds the truth about as often as it says."""
     draw = np.random.default_rng(3)
     hits = 0

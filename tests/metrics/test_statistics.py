@@ -42,7 +42,7 @@ def test_t_interval_by_hand():
         ([1.0, 1.0, 1.0, -1.0], 10 / 16),  # ties: four equal ranks, at most one against: 5 of 16, twice
     ],
 )
-def test_wilcoxon_by_hand(differences, p):
+def test_wilcoxon_equals_values_computed_by_hand(differences, p):
     assert s.wilcoxon(np.array(differences)) == pytest.approx(p)
 
 
@@ -65,7 +65,7 @@ def test_wilcoxon_agrees_with_scipy():
         assert s.wilcoxon(values) == pytest.approx(stats.wilcoxon(values, correction=n > 60).pvalue, rel=1e-9)
 
 
-def test_holm_by_hand():
+def test_holm_equals_values_computed_by_hand():
     # 0.01 * 4, 0.02 * 3, 0.03 * 2, 0.9, and never below the one before
     assert s.holm([0.02, 0.9, 0.01, 0.03]) == pytest.approx([0.06, 0.9, 0.04, 0.06])
     assert s.holm([0.5, 0.4]) == pytest.approx([0.8, 0.8])
@@ -91,7 +91,7 @@ def test_batch_means_by_hand():
         s.batch_means(values, batches=3)
 
 
-def test_fewest_seeds():
+def test_fewest_seeds_allow_a_significant_result():
     assert s.fewest_seeds(1) == 6  # 2 / 2^6 = 0.031, 2 / 2^5 = 0.063
     assert s.fewest_seeds(15) == 10
     for pairs in (1, 5, 15, 36):
@@ -110,7 +110,7 @@ def test_one_seed_has_no_interval():
         s.compare_pairs({"a": one, "b": one}, rng())
 
 
-def test_what_cannot_be_paired_is_refused():
+def test_values_that_cannot_be_paired_are_refused():
     with pytest.raises(InvalidInputError, match="paired"):
         s.paired_differences(np.zeros(3), np.zeros(2))
     with pytest.raises(InvalidInputError, match="finite"):
@@ -142,14 +142,14 @@ def test_neither_ranks_nor_means_decide_alone():
 
 
 @pytest.mark.parametrize("n", [5, 10, 20])
-def test_t_intervals_cover(n):
+def test_t_intervals_cover_the_mean_as_often_as_stated(n):
     draws = rng(n).normal(3.0, 2.0, (TRIALS, n))
     covered = np.mean([not s.t_interval(row).excludes(3.0) for row in draws])
     assert covered == pytest.approx(0.95, abs=SLACK)
 
 
 @pytest.mark.parametrize(("name", "least"), [("normal", 0.92), ("skewed", 0.88)])
-def test_bootstrap_intervals_cover(name, least):
+def test_bootstrap_intervals_cover_the_mean_as_often_as_stated(name, least):
     """With 20 seeds a bootstrap is a little narrow by nature, more so with a skewed spread; that is stated."""
     draws = rng(7).normal(1.0, 1.0, (1500, 20)) if name == "normal" else rng(8).exponential(1.0, (1500, 20))
     choose = rng(9)

@@ -10,14 +10,14 @@ from hybrid_scheduler.metrics import Spread, jain_index, win_rates
 TASKS = Workload.from_tasks([Task(0, 2500, 0.5, 0), Task(1, 2500, 0.5, 0)])
 
 
-def test_jain_index():
+def test_jain_index_is_1_for_equal_loads():
     assert jain_index(np.array([2.0, 2.0, 2.0])) == pytest.approx(1.0)
     assert jain_index(np.array([6.0, 0.0, 0.0])) == pytest.approx(1 / 3)
     assert jain_index(np.array([1.0, 3.0])) == pytest.approx(16 / 20)
     assert jain_index(np.zeros(4)) == 1.0
 
 
-def test_spread():
+def test_spread_has_mean_quantiles_and_maximum():
     spread = Spread.of(np.arange(101.0))
     assert (spread.mean, spread.p50, spread.p95, spread.p99, spread.max) == (50, 50, 95, 99, 100)
 

@@ -64,7 +64,7 @@ def test_only_contestant_is_explained_against_the_per_task_best() -> None:
     assert found.why[0].sentence == "Greedy loses: it lets tasks wait 5.00 s instead of 20.0 ms."
 
 
-def test_without_a_completed_task_nobody_leads() -> None:
+def test_verdict_without_completed_tasks_has_no_leader() -> None:
     found = judge([replace(LEADER, mean_latency=None)])
     assert (found.leader, found.sentence) == (None, "No task was completed.")
 

@@ -79,7 +79,7 @@ def test_serial_physics_has_the_same_parts():
         ({"launch_overhead": -1}, "physics.launch_overhead: must be finite and >= 0 s, got -1"),
     ],
 )
-def test_bad_constants(arguments, message):
+def test_bad_constants_are_refused(arguments, message):
     with pytest.raises(InvalidInputError, match=message.replace("(", r"\(")):
         AnalyticPhysics(**arguments)
 
@@ -104,7 +104,7 @@ def test_table_physics_by_task_id():
         ),
     ],
 )
-def test_bad_tables(make, message):
+def test_bad_tables_are_refused(make, message):
     if message is None:
         make()
     else:

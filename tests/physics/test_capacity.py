@@ -52,7 +52,7 @@ def test_fluid_tasks_never_exceed_reality(workload, platform, law):
     assert tasks.servers.sum() == len(platform)
 
 
-def test_capacity_by_hand():
+def test_capacity_equals_values_computed_by_hand():
     # CPU 0.5 s, GPU 0.2 s, one of each: rates 2 + 5 tasks per second.
     workload = Workload.from_tasks([Task(i, 2500, 0.5, 0) for i in range(10)])
     assert capacity(workload, workstation(1), AnalyticPhysics()) == pytest.approx(7.0)

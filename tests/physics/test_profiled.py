@@ -90,7 +90,7 @@ def test_pickles_and_goes_through_json() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"curves": [{"kind": "x"}]}, {"curves": 3}, {"curves": []}])
-def test_bad_documents(document: dict[str, object]) -> None:
+def test_bad_documents_are_refused(document: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
         ProfiledPhysics.from_dict(document)
 
@@ -99,18 +99,18 @@ def test_bad_documents(document: dict[str, object]) -> None:
     "values",
     [((), ()), ((1.0,), (1.0, 2.0)), ((2.0, 1.0), (1.0, 2.0)), ((1.0, 2.0), (0.0, 1.0)), ((1.0,), (float("nan"),))],
 )
-def test_bad_curves(values: tuple[tuple[float, ...], tuple[float, ...]]) -> None:
+def test_bad_curves_are_refused(values: tuple[tuple[float, ...], tuple[float, ...]]) -> None:
     with pytest.raises(InvalidInputError):
         Curve("x", "cpu", *values)
 
 
-def test_twice_the_same_curve() -> None:
+def test_duplicate_curve_is_refused() -> None:
     curve = Curve("x", "cpu", (1.0,), (1.0,))
     with pytest.raises(InvalidInputError, match="one for each kind"):
         ProfiledPhysics((curve, curve))
 
 
-def test_a_cluster_runs_on_it() -> None:
+def test_cluster_runs_on_profiled_physics() -> None:
     workload = _workload(*[("sort", 256.0 * (1 + i % 7)) for i in range(40)])
     result = Cluster(MACHINE, PHYSICS).run(workload, create("earliest_finish"))
     assert result.outcomes.completed.all()

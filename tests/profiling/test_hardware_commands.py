@@ -44,7 +44,7 @@ def test_calibrate_prints_a_table(program: Any, capsys: pytest.CaptureFixture[st
     assert "kernels within 15%" in out
 
 
-def test_calibrate_as_json(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calibration_is_printed_as_json(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert program("calibrate", "starpu_sirocco", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert set(document) >= {"machine", "median_error_by_kind", "held_out", "physics"}

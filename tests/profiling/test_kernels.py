@@ -41,7 +41,7 @@ REFERENCES = {
 
 @EVERY
 @pytest.mark.parametrize("size", [16, 48])
-def test_results_equal_numpy(kernel: Kernel, size: int) -> None:
+def test_kernel_results_equal_those_of_numpy(kernel: Kernel, size: int) -> None:
     inputs = inputs_of(kernel, size)
     untouched = [tensor.clone() for tensor in inputs]
     (result,) = kernel.run(inputs)
@@ -68,7 +68,7 @@ def test_same_seed_same_data(kernel: Kernel) -> None:
 
 
 @EVERY
-def test_smallest_size_runs(kernel: Kernel) -> None:
+def test_every_kernel_runs_at_its_smallest_size(kernel: Kernel) -> None:
     kernel.check(kernel.smallest)
     (result,) = kernel.run(inputs_of(kernel, kernel.smallest))
     assert torch.isfinite(result).all()

@@ -60,7 +60,7 @@ def test_unknown_device_is_an_error() -> None:
     assert caught.value.hint == "did you mean 'cuda'?"
 
 
-def test_cuda_is_found(bare: pytest.MonkeyPatch) -> None:
+def test_cuda_gpu_is_found_with_its_name(bare: pytest.MonkeyPatch) -> None:
     with_cuda(bare)
     for asked in ("auto", "cuda"):
         gpu = find_gpu(asked)

@@ -56,12 +56,12 @@ def test_spread_is_a_standard_deviation() -> None:
     assert timing.uncertainty == pytest.approx(math.sqrt(math.pi / 2) * 0.5 / math.sqrt(20_000) / 10, rel=0.03)
 
 
-def test_stops_when_precise() -> None:
+def test_timing_stops_when_it_is_precise() -> None:
     timing, clock = timing_of(repeat(0.01), seconds=100.0, warmup_seconds=0.0)
     assert (timing.n, clock.count) == (10, 12)
 
 
-def test_goes_on_while_imprecise_until_the_time_is_up() -> None:
+def test_imprecise_timing_continues_until_the_time_is_up() -> None:
     timing, clock = timing_of(cycle([0.01, 0.02, 0.03]), seconds=2.0, precision=1e-6)
     assert timing.n == pytest.approx(100, abs=2)
     assert clock.now < 2.2

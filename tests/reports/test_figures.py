@@ -74,7 +74,7 @@ def test_texts_do_not_overlap_and_axes_have_labels(name, data):
             assert axes.get_xlabel()
 
 
-def test_intervals_are_drawn(data):
+def test_figures_draw_intervals(data):
     axes = figures.draw("makespan", data).axes[0]
     lines = [line for line in axes.get_lines() if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
     assert len(lines) == len(NAMES)

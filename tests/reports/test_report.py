@@ -40,7 +40,7 @@ def test_html_is_self_contained(report):
     assert text.count("<section") == text.count("</section>") == len(report.sections)
 
 
-def test_text_is_escaped():
+def test_text_of_a_report_is_escaped():
     hostile = ReportContent(
         "<b>&", ["<x>"], "<script>", [Section("a<b", [TextBlock("<i>"), TableBlock(["<h>"], [["<td>"]])])]
     )

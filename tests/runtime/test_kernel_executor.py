@@ -332,7 +332,7 @@ def test_record_has_decision_and_measurements(make: Callable[..., KernelExecutor
     assert run.records[0].predicted is None  # nothing was known yet
 
 
-def test_scheduler_sees_backlogs(make: Callable[..., KernelExecutor]) -> None:
+def test_scheduler_sees_the_backlogs_of_devices(make: Callable[..., KernelExecutor]) -> None:
     seen: list[float] = []
 
     class Watching(Online):
@@ -398,7 +398,7 @@ def test_schedulers_that_know_durations_need_a_calibration(make: Callable[..., K
     assert _last(run).predicted is not None
 
 
-def test_oracle_is_refused(make: Callable[..., KernelExecutor]) -> None:
+def test_oracle_is_refused_on_real_devices(make: Callable[..., KernelExecutor]) -> None:
     with pytest.raises(InvalidInputError, match="before a task has run"):
         make("oracle", calibration=calibrate(profile_named("cpu_only")))
 

@@ -214,7 +214,7 @@ def test_the_second_start_measures_nothing_on_the_cpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"cancel_futures": True}, {"wait": False}])
-def test_closing_otherwise_ends(options: dict[str, bool]) -> None:
+def test_shutdown_with_options_ends_during_measurements(options: dict[str, bool]) -> None:
     counted = _Counted()
     executor = _executor()
     _learn(executor, counted.function, "fake", 1e-3)

@@ -244,7 +244,7 @@ def test_a_larger_call_is_tried_where_small_ones_were_slower(fake: FakeAccelerat
         assert "has not been measured here yet" in executor.explain(large)
 
 
-def test_threads_that_ask_while_tasks_end_are_all_told(executor: hs.HybridExecutor) -> None:
+def test_waiting_threads_are_notified_when_tasks_end(executor: hs.HybridExecutor) -> None:
     futures = [executor.submit(add, SOME, i) for i in range(_MOST_STARTED)]
     told: list[int] = []
 

@@ -57,7 +57,7 @@ def _learn(executor: hs.HybridExecutor, function: TaskFunction, *args: Any) -> N
 # ------------------------------------------------------------------------------------------ results
 
 
-def test_futures_are_arguments(executor: hs.HybridExecutor) -> None:
+def test_futures_as_arguments_are_replaced_by_their_results(executor: hs.HybridExecutor) -> None:
     x, w = np.full((8, 8), 0.1), np.eye(8)
     value: Any = x
     for _ in range(5):
@@ -95,7 +95,7 @@ def test_results_may_be_containers_and_numbers(executor: hs.HybridExecutor) -> N
     assert executor.submit(hs.auto(lambda x: x.sum()), np.arange(4)).result() == 6
 
 
-def test_map_and_run(executor: hs.HybridExecutor) -> None:
+def test_map_and_run_return_results_in_order(executor: hs.HybridExecutor) -> None:
     assert list(executor.map(hs.auto(lambda x: x + 1), range(5))) == [1, 2, 3, 4, 5]
     assert hs.run(add, 1, 2) == 3
 
@@ -450,7 +450,7 @@ def test_a_scheduler_sees_where_the_data_of_a_call_is(fake: FakeAccelerator) -> 
     assert (on_host.free_at < on_host.ready_at)[1]
 
 
-def test_a_scheduler_hears_what_became_of_every_call(fake: FakeAccelerator) -> None:
+def test_scheduler_observes_the_outcome_of_every_call(fake: FakeAccelerator) -> None:
     heard: list[tuple[str, int]] = []
 
     class Recording(Online):

@@ -26,12 +26,12 @@ def workload(tasks=400, load=0.7, seed=3):
 
 
 @pytest.mark.parametrize("options", [{}, {"feedback": "oracle"}, {"target": "fraction"}, {"prices": False}])
-def test_contract(options):
+def test_forest_variants_pass_the_contract(options):
     check_scheduler(lambda: HybridML(model=None, durations="forest", **options))
 
 
 @pytest.mark.parametrize("options", [{}, {"model": None}, {"prices": False}, {"guard": False}, {"learn": False}])
-def test_contract_of_the_regression(options):
+def test_regression_variants_pass_the_contract(options):
     check_scheduler(lambda: HybridML(**options))
 
 
@@ -56,7 +56,7 @@ def test_without_prices_latency_only_is_earliest_finish(model):
     assert own.latency.mean() < 1.01 * reference.latency.mean()
 
 
-def test_it_acts_as_greedy_until_it_has_learned():
+def test_untrained_forest_acts_as_greedy():
     work = workload(300, load=0.1)
     scheduler = HybridML(model=None, durations="forest", feedback="oracle")
     outcomes = Cluster().run(work, scheduler).outcomes
@@ -104,7 +104,7 @@ def test_same_seed_same_decisions_other_objects(model):
     assert np.array_equal(first.device, second.device)
 
 
-def test_it_falls_back_to_greedy_while_it_is_worse_and_recovers():
+def test_guard_falls_back_to_greedy_while_learning_is_worse_and_recovers():
     work = workload(1500, load=0.1)
     scheduler = HybridML(model=None, drift="cusum", durations="forest", feedback="oracle")
     cluster = Cluster()

@@ -43,7 +43,7 @@ def test_files_of_the_environment_are_run(file: Path, monkeypatch: pytest.Monkey
         unregister("last_gpu")
 
 
-def test_files_add_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_plugin_file_is_appended(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(registry.PLUGIN_VARIABLE, raising=False)
     registry.add_plugin_file(file)
     registry.add_plugin_file(file)
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         registry.run_plugin_files()
 
 
-def test_a_comparison_in_several_processes_knows_it(file: Path) -> None:
+def test_comparison_in_several_processes_knows_a_plugin(file: Path) -> None:
     """Given after the command; the processes that do the work inherit it."""
     words = [sys.executable, "-m", "hybrid_scheduler", "compare", "--plugin", str(file)]
     words += ["--schedulers", "greedy,last_gpu", "--seeds", "3", "--tasks", "60", "--processes", "2", "--json"]

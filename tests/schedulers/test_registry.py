@@ -108,7 +108,7 @@ def test_two_schedulers_cannot_share_a_name(mine):
         ("round_robin(variant=halb)", "variant: must be one of gpu-cpu, half, published", "did you mean 'half'?"),
     ],
 )
-def test_bad_specs(spec, message, hint):
+def test_bad_scheduler_specs_are_refused_with_a_reason(spec, message, hint):
     with pytest.raises(InvalidInputError) as error:
         create(spec)
     assert message in str(error.value)

@@ -42,11 +42,11 @@ def assert_same(a, b):
     [{}, {"replay": "bandit"}, {"durations": "forest"}, {"state": "task", "actions": "placement"}],
     ids=["default", "bandit", "forest", "published"],
 )
-def test_contract(options):
+def test_agent_variants_pass_the_contract(options):
     check_scheduler(lambda: RLAgent(model=None, **options))
 
 
-def test_it_is_registered_as_published():
+def test_agent_is_registered_as_published():
     from hybrid_scheduler.schedulers import schedulers
 
     info = schedulers()["rl_agent"]
@@ -195,7 +195,7 @@ def test_bad_parameters_are_refused(options, error):
 
 @pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
 @pytest.mark.parametrize("objective", [Objective(0.5, 0.5), Objective(0.5, 0.0, 0.5), Objective(0.2, 0.7, 0.1)])
-def test_it_learns_under_every_objective_with_latency(objective, replay):
+def test_agent_learns_under_every_objective_with_latency(objective, replay):
     agent = RLAgent(replay=replay)
     Cluster().run(mixed(700), agent, objective=objective)
     assert agent.agent_.updates > 0

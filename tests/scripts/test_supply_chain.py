@@ -47,7 +47,7 @@ def test_index_without_data_is_no_verdict(findings, report):
         findings(report)
 
 
-def test_vulnerabilities_are_named():
+def test_known_vulnerabilities_are_named():
     package = {"name": "a", "version": "1.0", "vulns": [{"id": "CVE-1"}]}
     assert audit.python_findings({"dependencies": [package, {"name": "b", "vulns": []}]}) == ["a 1.0: CVE-1"]
     found = {"a": {"name": "a", "severity": "low"}, "b": {"name": "b", "severity": "critical"}}

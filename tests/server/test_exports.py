@@ -18,7 +18,7 @@ TODAY = datetime.now(UTC).date().isoformat()
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+2", "@SUM(A1)", "\tx", "\rx", "=cmd|'/C calc'!A0"])
-def test_formulas_become_text(cell):
+def test_formulas_in_exported_cells_become_text(cell):
     assert escape_formula(cell) == "'" + cell
 
 
@@ -27,7 +27,7 @@ def test_other_cells_are_unchanged(cell):
     assert escape_formula(cell) is cell
 
 
-async def test_tasks_csv(client, context):
+async def test_exported_tasks_have_all_columns_and_escaped_formulas(client, context):
     context.repository.add(NewTask(5.0, 0.1, 1.0, external_id='=HYPERLINK("http://evil")'))
     answer = await client.get("/api/export/tasks.csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
@@ -47,7 +47,7 @@ async def test_results_csv_keeps_negative_numbers(client):
     assert {row["regret"] for row in rows} == {"-0.001"}
 
 
-async def test_parquet_equals_csv(client):
+async def test_exported_parquet_equals_the_csv(client):
     table = pq.read_table(io.BytesIO((await client.get("/api/export/results.parquet")).content)).to_pylist()
     rows = list(csv.DictReader(io.StringIO((await client.get("/api/export/results.csv")).text)))
     assert len(table) == len(rows) == 60

@@ -110,7 +110,7 @@ async def test_error_names_the_invalid_field(client, context, body, field):
     assert context.control.orders == []
 
 
-async def test_nan_is_refused(client):
+async def test_nan_in_a_measured_run_is_refused(client):
     text = '{"created_at": NaN}'
     answer = await client.post("/api/runs", content=text, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422

@@ -92,7 +92,7 @@ async def test_every_bad_setting_is_named_with_what_is_allowed(client, body, fie
     assert problem["allowed"].startswith(allowed)
 
 
-async def test_preview_tells_load_limits_and_shape(client):
+async def test_preview_has_load_limits_and_shape(client):
     body = {"platform_yaml": LAB, "schedulers": [{"name": "greedy"}, {"name": "oracle"}]}
     answer = await client.post("/api/simulation/preview", json=body)
     found = RunPreview.model_validate_json(answer.content)
@@ -326,7 +326,7 @@ def test_machine_noise_and_goal_are_named():
     assert command.endswith("--platform workstation --memory-policy to_cpu")
 
 
-def test_slowdown_is_named():
+def test_slowdown_of_a_new_run_is_named():
     (command,) = replayed(replace(HOME, slowdown=Slowdown.from_dict({**SLOW, "every": 60.0})))["commands"]
     assert command.endswith("--platform workstation --slowdown device=gpu_1,factor=3,start=10,until=20,every=60")
 

@@ -96,7 +96,7 @@ async def test_events_while_the_hello_is_made_come_after_it(tmp_path):
 
 
 @pytest.mark.parametrize(("origin", "allowed"), ORIGINS)
-async def test_origin(tmp_path, origin, allowed):
+async def test_socket_from_a_foreign_origin_is_refused(tmp_path, origin, allowed):
     context = fake_context(tmp_path, allowed_origins=("http://dash.lab",))
     with serving(context) as live:
         mine = None if origin is None else origin.replace("localhost:8000", f"127.0.0.1:{live.port}")

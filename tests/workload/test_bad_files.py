@@ -155,12 +155,12 @@ def test_of_very_many_bad_rows_the_first_thousand_are_listed(trace):
 # -------------------------------------------------------------------- the file as a whole
 
 
-def test_an_empty_file(trace):
+def test_empty_file_is_refused_with_a_reason(trace):
     assert message_of(trace("")) == "trace.csv: file: must be a CSV table with a header, got 'an empty file'"
 
 
 @pytest.mark.parametrize("content", [HEADER, HEADER + "\n", HEADER + "\r\n\r\n"])
-def test_a_header_without_rows(trace, content):
+def test_header_without_rows_is_refused_with_a_reason(trace, content):
     assert message_of(trace(content)) == "trace.csv: file: must be a table with at least one task, got 'no rows'"
 
 
@@ -177,7 +177,7 @@ def test_a_misspelt_column_suggests_the_right_name(trace):
     assert error.value.hint == "rename 'memory_requird' to 'memory_required'?"
 
 
-def test_a_column_twice(trace):
+def test_duplicate_column_is_refused_with_a_reason(trace):
     message = message_of(trace(f"{HEADER},size\n1,2,0.5,4,5,6\n"))
     assert message == "trace.csv, line 1: header: must be a row of different names, got \"'size' twice\""
 
@@ -436,7 +436,7 @@ def test_parquet_of_other_number_types_is_read(tmp_path):
     assert report.ignored_columns == ("colour",)
 
 
-def test_parquet_without_rows(tmp_path):
+def test_parquet_without_rows_is_refused(tmp_path):
     types = {"task_id": pa.int64()} | dict.fromkeys(HEADER.split(",")[1:], pa.float64())
     path = tmp_path / "trace.parquet"
     pq.write_table(pa.table({name: pa.array([], kind) for name, kind in types.items()}), path)

@@ -19,7 +19,7 @@ def sample(law, seed=3):
     return law.sample(column_stream(seed, 1), COUNT)
 
 
-def test_uniform_moments():
+def test_uniform_draws_have_the_expected_range_and_mean():
     values = sample(Uniform(100.0, 5000.0))
     assert values.min() >= 100.0
     assert values.max() <= 5000.0
@@ -58,7 +58,7 @@ def test_bounded_pareto_mean_and_tail():
     assert np.mean(values > 2000.0) == pytest.approx(above, rel=0.05)
 
 
-def test_exponential_moments():
+def test_exponential_draws_have_the_expected_moments():
     gaps = exponential(column_stream(3, 4), COUNT)
     assert gaps.min() >= 0
     assert gaps.mean() == pytest.approx(1.0, rel=0.01)

@@ -94,7 +94,7 @@ def test_change_of_scenario_starts_now():
     assert rate == pytest.approx(20_000 / again.next_arrival, rel=0.05)
 
 
-def test_two_scenarios_alternate():
+def test_source_of_two_scenarios_alternates_between_them():
     memory = take(source("shift"), 3000)[:, 2]
     for first in range(0, 3000, 500):
         part = memory[first : first + 500]

@@ -134,7 +134,7 @@ def test_variants_by_replace_are_hashable_and_used():
 @pytest.mark.parametrize(
     ("name", "expected"), [("mixed", 14.20), ("default", 66.88), ("transfer", 11.56), ("small", 54.78)]
 )
-def test_golden_capacities(name, expected):
+def test_capacities_of_scenarios_equal_independent_estimates(name, expected):
     # The middle between independent estimates; 200,000 draws leave about 0.2 % of chance in each.
     assert mu(scenario_named(name)) == pytest.approx(expected, rel=0.005)
 

@@ -38,12 +38,12 @@ def test_every_graph_is_listed_in_an_order_it_can_run_in(name):
     assert all(position[p] < position[row] for row in range(len(graph)) for p in graph.parents(row))
 
 
-def test_chain():
+def test_chain_depends_on_the_task_before():
     assert parents_of(chain(4, 0)) == [[], [0], [1], [2]]
     assert not chain(1, 0).has_dependencies
 
 
-def test_fork_join():
+def test_fork_join_alternates_forks_and_joins():
     assert parents_of(fork_join(2, 3, 0)) == [[], [0], [0], [0], [1, 2, 3], [4], [4], [4], [5, 6, 7]]
     assert len(fork_join(7, 11, 0)) == 7 * 12 + 1
 

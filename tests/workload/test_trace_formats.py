@@ -38,7 +38,7 @@ def test_every_format_is_recognised_and_says_how_it_maps(name: str, file: str) -
     assert workload.arrival_time[0] == 0
 
 
-def test_swf_by_hand() -> None:
+def test_swf_trace_equals_values_computed_by_hand() -> None:
     workload, report = import_trace(TRACES / "jobs.swf")
     assert (report.rows_read, report.rows_kept) == (4, 4)
     assert workload.external_id == ("1", "2", "3", "4")
@@ -68,7 +68,7 @@ def test_job_that_never_ran_is_refused_with_its_field(tmp_path: Path) -> None:
     assert import_trace(path, skip_bad=True)[1].totals["processor seconds"] == 460
 
 
-def test_alibaba_by_hand() -> None:
+def test_alibaba_trace_equals_values_computed_by_hand() -> None:
     workload, report = import_trace(TRACES / "alibaba_pods.csv", skip_bad=True)
     assert report.rows_read == 100
     assert {bad.field for bad in report.rejected} == {"scheduled_time"}
@@ -91,7 +91,7 @@ def test_alibaba_pods_with_several_gpus_are_counted_and_keep_their_work(tmp_path
     assert "850 device seconds in the file and in the trace, 150 s of run time" in report.notes[0]
 
 
-def test_azure_by_hand() -> None:
+def test_azure_trace_equals_values_computed_by_hand() -> None:
     workload, _ = import_trace(TRACES / "azure_llm.csv")
     assert len(workload) == 100
     assert workload.size[:2].tolist() == [4818, 3188]
@@ -100,7 +100,7 @@ def test_azure_by_hand() -> None:
     assert workload.arrival_time[1] == pytest.approx(0.052, abs=1e-6)
 
 
-def test_gavel_by_hand() -> None:
+def test_gavel_trace_equals_values_computed_by_hand() -> None:
     workload, _ = import_trace(TRACES / "gavel_small.trace")
     assert len(workload) == 20
     assert workload[0].kind == "Transformer"
@@ -257,13 +257,13 @@ def test_numbers_that_would_overflow_are_refused(tmp_path: Path) -> None:
         ({"scale": float("nan")}, "scale: must be finite and > 0, got nan"),
     ],
 )
-def test_wrong_options(options: dict, message: str) -> None:
+def test_wrong_import_options_are_refused(options: dict, message: str) -> None:
     with pytest.raises(InvalidInputError) as error:
         import_trace(TRACES / "jobs.swf", **options)
     assert message in str(error.value)
 
 
-def test_files_of_no_known_format(tmp_path: Path) -> None:
+def test_files_of_no_known_format_are_refused(tmp_path: Path) -> None:
     unknown = tmp_path / "x.txt"
     unknown.write_text("hello\nworld\n")
     with pytest.raises(InvalidInputError, match="looks like none of them"):

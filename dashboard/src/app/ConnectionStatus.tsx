@@ -53,7 +53,7 @@ function useStatusText(): StatusText {
       return {
         icon: mark(CirclePause, "text-accent"),
         word: "Paused",
-        detail: `seq ${count(seq)}`,
+        detail: `event ${count(seq)}`,
         tone: "border-accent/50",
       };
     case "held":
@@ -72,7 +72,7 @@ function useStatusText(): StatusText {
   return {
     icon: <span className={classNames("size-2 rounded-full", stopped ? "bg-muted" : "bg-ok")} />,
     word: stopped ? "Connected" : "Live",
-    detail: stopped ? "engine stopped" : `seq ${count(seq)}`,
+    detail: stopped ? "engine stopped" : `event ${count(seq)}`,
     tone: "border-control/60",
   };
 }

@@ -6,18 +6,18 @@ import { endTour, useTour } from "./tourStore";
 
 const STEPS: readonly { title: string; text: string; target: string }[] = [
   {
-    title: "Who leads, and why",
-    text: "Every scheduler gets the same tasks on its own cluster. The headline names the leader, its distance to the floor that no scheduler can beat, and why the others lose.",
+    title: "Leader and causes",
+    text: "Every scheduler gets the same tasks on its own cluster. The headline names the one with the lowest mean latency. It gives the distance to the lower bound, which no scheduler can beat, and says why the others are slower.",
     target: "[data-testid=headline]",
   },
   {
     title: "The race",
-    text: "Bars start at the floor, on a logarithmic scale. Names at the top of the page are the legend: click one to hide it, double click to isolate it.",
+    text: "Bars start at the lower bound, on a logarithmic scale: shorter is better. Names at the top of the page are the legend: click one to hide it, double click to isolate it.",
     target: "#race",
   },
   {
     title: "The devices",
-    text: "Each minute of the default run has a rush of 6 s at 90 % of capacity: simple schedulers fall behind and catch up in the calm. Then all GPUs are three times slower for 15 s, in amber; triangles show when the learners notice.",
+    text: "The default run repeats every minute. For 6 s tasks arrive at 90 % of capacity, and simple schedulers fall behind. Later all GPUs are three times slower for 15 s. Amber marks that time, and triangles mark when a learning scheduler notices it.",
     target: "#gantt",
   },
   {

@@ -3,10 +3,12 @@ import { useRef, useState } from "react";
 import { Button } from "../components/ui/Button";
 import { Dialog } from "../components/ui/Dialog";
 import { download } from "../lib/downloadFile";
-import { exportLayouts, importLayouts, resetView, show, useLayout } from "../store/layoutStore";
+import { exportLayouts, importLayouts, resetView, show, titleOf, useLayout } from "../store/layoutStore";
 import { toggleTheme, useTheme, useUi } from "../store/uiStore";
 import SpeedPicker from "./SpeedPicker";
 import { restartTour } from "./tourStore";
+
+const GUIDE = "https://github.com/hybrid-ml-scheduler/hybrid-ml-scheduler/blob/main/docs/guide/widgets.md";
 
 const KEYS: readonly [string, string][] = [
   ["Space", "Freeze this view; updates are buffered"],
@@ -84,7 +86,7 @@ function LayoutTools() {
         />
         {hidden.map((id) => (
           <Button key={id} variant="quiet" onClick={() => show(view, id)}>
-            Bring back {id}
+            Restore {titleOf(id)}
           </Button>
         ))}
       </div>
@@ -129,8 +131,11 @@ export default function Help({ onClose }: { onClose: () => void }) {
           >
             Take the tour
           </Button>
-          <a className="text-accent underline" href="/docs">
-            API documentation
+          <a className="text-accent underline" href={GUIDE} target="_blank" rel="noreferrer">
+            Guide to every widget
+          </a>
+          <a className="text-accent underline" href="/api/openapi.json" target="_blank" rel="noreferrer">
+            API description (OpenAPI)
           </a>
         </div>
       </div>

@@ -127,7 +127,7 @@ function stateOf(query: { data?: Diff; error: unknown; refetch: () => unknown })
     return {
       kind: "empty",
       title: "No common task",
-      hint: "Compared are the newest tasks of each run, and these have none in common.",
+      hint: "The newest tasks of the two runs do not overlap.",
     };
   return queryState(query as Parameters<typeof queryState>[0], "Could not compare the schedules", "lines");
 }

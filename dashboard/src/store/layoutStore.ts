@@ -64,6 +64,17 @@ export function setPlaces(view: string, width: Width, places: readonly Place[]):
   change(view, (layout) => ({ ...layout, places: { ...layout.places, [width]: kept } }));
 }
 
+/** Titles of the widgets that have been on the page, by id. */
+const titles = new Map<string, string>();
+
+export function nameWidgets(widgets: readonly { id: string; title: string }[]): void {
+  for (const { id, title } of widgets) titles.set(id, title);
+}
+
+export function titleOf(widget: string): string {
+  return titles.get(widget) ?? widget;
+}
+
 export function hide(view: string, widget: string): void {
   change(view, (layout) => ({ ...layout, hidden: [...new Set([...layout.hidden, widget])] }));
 }

@@ -2,7 +2,7 @@ import { type ReactNode, useEffect, useMemo } from "react";
 import ReactGridLayout, { type Layout, moveElement, verticalCompactor } from "react-grid-layout";
 import { useElementSize } from "../../hooks/useElementSize";
 import { useMediaQuery } from "../../hooks/useMediaQuery";
-import { hide, setMoving, setPlaces, useLayout } from "../../store/layoutStore";
+import { hide, nameWidgets, setMoving, setPlaces, useLayout } from "../../store/layoutStore";
 import { COLUMNS, merge, type Place, type Width, withoutHidden } from "../../store/widgetLayout";
 import { announce } from "../ui/announce";
 import { WidgetContext } from "./widgetContext";
@@ -61,6 +61,7 @@ export function WidgetGrid({ view, widgets }: { view: string; widgets: readonly 
   const width = useWidth();
   const [container, size] = useElementSize<HTMLDivElement>();
   const saved = useLayout(view);
+  useEffect(() => nameWidgets(widgets), [widgets]);
   const visible = useMemo(() => widgets.filter((widget) => !saved?.hidden.includes(widget.id)), [widgets, saved]);
   const layout = useMemo(() => {
     const all = merge(saved?.places[width] ?? [], defaults(widgets, width));

@@ -26,7 +26,7 @@ export function useIntervals(metric: Metric, standings: readonly Standing[]): In
     }
     if (metric.paired) {
       for (const { style, half } of standings) if (half !== null) halves.set(style.name, half);
-      return { halves, note: "Whiskers: 95 % interval by batch means, paired with the per-task best." };
+      return { halves, note: "Whiskers: 95 % interval by batch means, paired with the oracle." };
     }
     const tasks = stream.tasks.list();
     let pairs = 0;
@@ -47,7 +47,7 @@ export function useIntervals(metric: Metric, standings: readonly Standing[]): In
     }
     const note =
       pairs >= ENOUGH
-        ? `Whiskers: 95 % CI, paired with the per-task best; sampled spread of the newest ${pairs.toLocaleString("en")} pairs.`
+        ? `Whiskers: 95 % CI, paired with the oracle; sampled spread of the newest ${pairs.toLocaleString("en")} pairs.`
         : "";
     return { halves, note };
   }, [metric, standings, stream]);

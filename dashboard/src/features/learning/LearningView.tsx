@@ -77,7 +77,7 @@ function Header({ curve, run, style }: { curve: LearningCurve; run: RunDetail; s
           value={percent(found.uncertainty)}
           sub={`${percent(found.coverage)} of durations inside the 95 % interval`}
         />
-        <Figure label="Regret now" value={time(found.regret)} sub="against the per-task best, per task" />
+        <Figure label="Regret now" value={time(found.regret)} sub="against the oracle, per task" />
         <Figure
           label="Predictions"
           value={count(found.predictions)}

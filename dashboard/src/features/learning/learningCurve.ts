@@ -9,7 +9,7 @@ export type CurveKey = "error" | "reward" | "regret" | "loss";
 export const CURVES: readonly [Curve, ...Curve[]] = [
   { value: "error", label: "error", long: "typical error of predicted durations", kind: "share" },
   { value: "reward", label: "reward", long: "mean reward: minus the latency of a task", kind: "time" },
-  { value: "regret", label: "regret", long: "mean regret against the per-task best", kind: "time" },
+  { value: "regret", label: "regret", long: "mean regret against the oracle", kind: "time" },
   { value: "loss", label: "loss", long: "mean loss of the network's updates", kind: "plain" },
 ];
 

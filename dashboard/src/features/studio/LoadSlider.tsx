@@ -77,7 +77,7 @@ export function LoadSlider({ load, onChange, preview, error }: LoadSliderProps) 
       ) : (
         <p className="text-12 text-faint">
           {limits.length
-            ? "Glyphs stand where schedulers that ignore the queues saturate."
+            ? "Symbols mark the load at which schedulers that ignore queues saturate."
             : "Others follow the queues up to capacity."}
         </p>
       )}

@@ -79,10 +79,10 @@ function EarlierRuns({ onPick }: { onPick: (id: string) => void }) {
 
 const SLOWDOWN_FIELDS: readonly { key: keyof SlowdownForm; label: string }[] = [
   { key: "device", label: "Device or kind" },
-  { key: "factor", label: "Times as long" },
+  { key: "factor", label: "Slowdown factor" },
   { key: "start", label: "From, s" },
   { key: "until", label: "Until, s" },
-  { key: "every", label: "Again every, s" },
+  { key: "every", label: "Repeat every, s" },
 ];
 
 /** Switch and fields for a time in which tasks take longer on a device. */

@@ -42,7 +42,7 @@ export function OverlayCurves() {
               title: "No curve",
               hint:
                 onlySweeps && state.x !== "load"
-                  ? "A sweep has no course over tasks or time. Choose load as the axis."
+                  ? "A sweep has no values over tasks or time. Choose load as the axis."
                   : "No chosen run has values of this scheduler and metric, or the filters exclude them.",
             };
   return (

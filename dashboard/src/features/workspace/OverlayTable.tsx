@@ -66,7 +66,7 @@ export function OverlayTable() {
             : { kind: "empty", title: "Nothing chosen", hint: "Choose runs or sweeps in the list." }
       }
       table={() => data}
-      note="Of a sweep: the mean over the cells that pass the filters. ±: 95 % interval of the run. Click a run to open it."
+      note="Sweeps show the mean over the cells that pass the filters. ±: 95 % interval of the run. Click a run to open it."
     >
       <ScrollRegion label="Chosen runs and sweeps" className="h-full">
         <Table
