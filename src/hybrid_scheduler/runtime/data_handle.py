@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 #: Memory space of the CPU; accelerator number i has space i + 1.
 HOST = 0
+#: Bytes per second of a link, until copies have been measured.
+ASSUMED_BANDWIDTH = 8e9
+#: Seconds that it takes to start a copy.
+COPY_START_SECONDS = 20e-6
 _serials = itertools.count()
 #: What is known by memory space where there is nothing to know: most arrays need no dictionaries of their own.
 _NOTHING: Mapping[int, Any] = MappingProxyType({})

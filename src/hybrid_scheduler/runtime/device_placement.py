@@ -1,10 +1,9 @@
 """Choice of a device for a call: the one where it is expected to end first, transfers included.
 
-The expected end on a device is its queue, plus the transfer of arrays that are not there, plus the learned run
-time, plus what is known to follow: tasks that wait for this result, and a copy back if the program usually asks for
-one. What the executor itself takes for a call is measured, and part of the expected end, too. An array that many
-calls use is worth a transfer that one call is not. So every call that would have been faster with the array in
-place lowers what the transfer counts for.
+The expected end on a device is the sum of its queue, the transfer of arrays that are not there, the learned run
+time, the measured overhead of the executor, and what is known to follow: tasks that wait for this result, and a
+copy back if the program usually asks for one. An array that many calls use is worth a transfer that one call is
+not. So every call that would have been faster with the array in place lowers the cost of the transfer.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .data_handle import HOST
+from .data_handle import ASSUMED_BANDWIDTH, COPY_START_SECONDS, HOST
 from .function_durations import NEAR, DurationEstimate, FunctionDurations, MeasuredOverhead
 from .task_function import CallSizes
 
@@ -27,32 +26,37 @@ if TYPE_CHECKING:
 
 #: Device class of the CPU with one thread, and with all cores.
 ONE_CORE, ALL_CORES = "cpu", "cpu (all cores)"
-#: A device is not tried where its transfers alone, or a careful guess, take this many times as long as the best.
-_HOPELESS = 4.0
-#: Measurements of a function on the CPU, beside its runs on an accelerator, may be expected to take a share of its
-#: seconds so far, and half a millisecond.
-_SHADOW_SHARE, _SHADOW_SECONDS = 0.1, 5e-4
-#: Expected seconds of a measurement on the CPU that waits for the end of the executor.
-_LATE_SHADOW = 0.02
-#: How many times as long as on a GPU a call is expected to take on a CPU that has not run it.
-_SLOW_CPU = 10.0
-#: Cases whose choice is kept, the calls for which one that is too short to choose is kept, and others are.
-_MOST_KEPT, _FIXED_USES, _USES = 1_000, 1_000, 64
-#: Of calls whose choice is kept, the first few are measured, one in so many after them, and all that take so many
-#: seconds.
-_MEASURED_FIRST, _MEASURED_EVERY, _MEASURED_FROM = 4, 8, 1e-3
-#: How far (in ln) the learned run time may be from the expected one before a kept choice is dropped.
+#: A device is not tried if its transfers, or a cautious estimate, take more than this multiple of the best time.
+_MAX_SLOWDOWN = 4.0
+#: Measurements of a function on the CPU beside its runs on an accelerator: allowed share of its seconds so far.
+_SHADOW_SHARE = 0.1
+#: Seconds that such measurements may take in addition.
+_SHADOW_SECONDS = 5e-4
+#: Largest expected seconds of a measurement on the CPU that waits for the end of the executor.
+_LATE_SHADOW_SECONDS = 0.02
+#: Assumed ratio of CPU to GPU run time for a function that the CPU has not run.
+_ASSUMED_CPU_SLOWDOWN = 10.0
+#: Decisions that are cached per function.
+_MOST_KEPT = 1_000
+#: Calls that reuse a decision if deciding takes longer than it could gain.
+_REUSES_IF_SHORT = 1_000
+#: Calls that reuse any other decision.
+_REUSES = 64
+#: Calls with a cached decision that are measured: the first ones, then one in so many, and all that take longer
+#: than this many seconds.
+_MEASURED_FIRST = 4
+_MEASURED_EVERY = 8
+_MEASURED_FROM_SECONDS = 1e-3
+#: Largest difference (in ln) of learned and expected run time before a cached decision is dropped.
 _MOST_MOVED = 1.0
-#: Seconds that overheads are taken for until they have been measured: of choosing, of a call that the submitting
-#: thread runs or starts, and of handing a call to a core and its result back.
-_CHOOSING, _IN_PLACE, _HAND_OVER = 30e-6, 30e-6, 200e-6
-#: Most bytes that are copied to main memory for a measurement on the CPU.
+#: Seconds assumed until they are measured: to decide, to run or start a call in the submitting thread, and to hand
+#: a call to a core and its result back.
+_DECIDING_SECONDS = 30e-6
+_IN_PLACE_SECONDS = 30e-6
+_HAND_OVER_SECONDS = 200e-6
+#: Largest number of bytes that are copied to main memory for a measurement on the CPU.
 _MOST_FETCHED = 1 << 20
-#: Bytes per second of a link, until copies have been measured.
-_BANDWIDTH = 8e9
-#: Seconds that starting a copy takes.
-_COPY_START = 20e-6
-#: Successors that are looked at to see where a chain of calls should run.
+#: Successors that are considered to find where a chain of calls should run.
 _LOOK_AHEAD = 16
 
 
@@ -126,7 +130,8 @@ class KeptChoice:
 
     def measures(self, choice: Choice) -> bool:
         """Return whether the call that uses it now is measured; of many short calls a few are enough."""
-        return self.used <= _MEASURED_FIRST or self.used % _MEASURED_EVERY == 0 or choice.predicted > _MEASURED_FROM
+        sampled = self.used <= _MEASURED_FIRST or self.used % _MEASURED_EVERY == 0
+        return sampled or choice.predicted > _MEASURED_FROM_SECONDS
 
 
 @dataclass(slots=True)
@@ -211,15 +216,15 @@ class DevicePlacement:
         self._cores, self._accelerators, self.durations = cores, accelerators, durations
         self.facts: dict[str, FunctionFacts] = {}
         #: Bytes per second to each accelerator, as measured; copies back are taken to be as fast.
-        self.bandwidth = [_BANDWIDTH] * len(accelerators)
+        self.bandwidth = [ASSUMED_BANDWIDTH] * len(accelerators)
         #: Expected seconds of the calls that wait for a core or run on one.
         self.cpu_backlog = 0.0
         #: What the executor takes to choose, for a call that the submitting thread runs on the CPU, for one that is
         #: handed to a core, and, by memory space, for one that the submitting thread starts on an accelerator.
         #: Accelerators of one class share it, so that none of them is preferred.
-        self.choosing, self.in_place = MeasuredOverhead(_CHOOSING), MeasuredOverhead(_IN_PLACE)
-        self.hand_over = MeasuredOverhead(_HAND_OVER)
-        by_class = {one.device_class: MeasuredOverhead(_IN_PLACE) for one in accelerators}
+        self.choosing, self.in_place = MeasuredOverhead(_DECIDING_SECONDS), MeasuredOverhead(_IN_PLACE_SECONDS)
+        self.hand_over = MeasuredOverhead(_HAND_OVER_SECONDS)
+        by_class = {one.device_class: MeasuredOverhead(_IN_PLACE_SECONDS) for one in accelerators}
         self.starting = [self.in_place, *(by_class[one.device_class] for one in accelerators)]
         #: Whether a call is being measured on the CPU.
         self.measuring = False
@@ -272,14 +277,14 @@ class DevicePlacement:
             if known is None:
                 return _CPU_ONLY
             choice = _CPU_ONLY._replace(predicted=known.seconds)
-            self._keep(call, [(0.0, HOST, choice)], _USES)
+            self._keep(call, [(0.0, HOST, choice)], _REUSES)
             return choice
         began = time.perf_counter()
         choice = self.consider(call)
         options, uses = self._options(call, choice)
         self.choosing.note(time.perf_counter() - began)
         if uses:
-            if uses == _FIXED_USES:
+            if uses == _REUSES_IF_SHORT:
                 text = f"choosing takes {self.choosing.seconds * 1e6:.0f} µs, longer than it could gain"
                 choice = choice._replace(reason=f"{text}: the better fixed device")
                 options = [(0.0, choice.space, choice)]
@@ -312,7 +317,7 @@ class DevicePlacement:
         on_cpu, *others = choice.candidates
         if choice.space == HOST:
             if choice.predicted < min(one.overhead for one in others):
-                return [(0.0, HOST, choice)], _FIXED_USES
+                return [(0.0, HOST, choice)], _REUSES_IF_SHORT
             # A call that would be faster elsewhere with its arrays in place must be counted every time.
             # A device that was not measured for such a call may be tried once its arrays are worth the transfer.
             if any(one.end - one.transfer < on_cpu.end or not one.known for one in others):
@@ -324,7 +329,7 @@ class DevicePlacement:
             measured = self._on_cpu(call) is not None if space == HOST else one.known
             if measured or space == choice.space:
                 options.append((one.end - one.wait, space, choice._replace(space=space, predicted=one.run)))
-        return sorted(options, key=lambda one: one[0]), _USES
+        return sorted(options, key=lambda one: one[0]), _REUSES
 
     def renew(self, call: TaskFuture) -> None:
         """Bring a kept choice up to date with what was learned from a call; drop it if that is far from it."""
@@ -445,11 +450,11 @@ class DevicePlacement:
             if space in handle.copies:
                 continue
             if space == HOST:
-                seconds += _COPY_START + handle.nbytes / self.bandwidth[handle.source - 1]
+                seconds += COPY_START_SECONDS + handle.nbytes / self.bandwidth[handle.source - 1]
             else:
-                cost = _COPY_START + handle.nbytes / self.bandwidth[space - 1]
+                cost = COPY_START_SECONDS + handle.nbytes / self.bandwidth[space - 1]
                 if HOST not in handle.copies:  # from one accelerator to another by way of main memory
-                    cost += _COPY_START + handle.nbytes / self.bandwidth[handle.source - 1]
+                    cost += COPY_START_SECONDS + handle.nbytes / self.bandwidth[handle.source - 1]
                 seconds += max(0.0, cost - handle.saved.get(space, 0.0))
         return seconds
 
@@ -461,10 +466,10 @@ class DevicePlacement:
         transfers: dict[int, float],
     ) -> tuple[Candidate, ...]:
         measured = [one.seconds for one in estimates.values() if one is not None]
-        guess = max(measured, default=0.0) * (_SLOW_CPU if estimates[HOST] is None else 1.0)
+        guess = max(measured, default=0.0) * (_ASSUMED_CPU_SLOWDOWN if estimates[HOST] is None else 1.0)
         certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
         ahead = self._ahead(call, list(estimates))
-        moved = call.sizes.nbytes / _BANDWIDTH
+        moved = call.sizes.nbytes / ASSUMED_BANDWIDTH
         cheapest = min(ahead.values())
         found = []
         for space, estimate in estimates.items():
@@ -480,7 +485,7 @@ class DevicePlacement:
                 name, overhead = self._accelerators[space - 1].name, self.starting[space].seconds
                 if not call.waiting():
                     share = facts.fetched / facts.made
-                    after += share * (_COPY_START + facts.result_bytes / self.bandwidth[space - 1])
+                    after += share * (COPY_START_SECONDS + facts.result_bytes / self.bandwidth[space - 1])
             found.append(Candidate(name, wait, transfers[space], run, after, near, overhead))
         return tuple(found)
 
@@ -549,12 +554,12 @@ class DevicePlacement:
         if self._class(space) in facts.trials:
             return False
         if estimate is None or not estimate.warm:
-            return transfer < _HOPELESS * best
+            return transfer < _MAX_SLOWDOWN * best
         # Small calls take as long there as larger ones, so that they say little about how long this one takes.
         return (
             estimate.distance > NEAR
             and transfer + estimate.least < best
-            and transfer + estimate.seconds < _HOPELESS * best
+            and transfer + estimate.seconds < _MAX_SLOWDOWN * best
         )
 
     def _worth_a_shadow(
@@ -573,15 +578,15 @@ class DevicePlacement:
         ):
             return Shadow.NONE
         fetched = sum(one.nbytes for one in call.handles if HOST not in one.copies)
-        if fetched > _MOST_FETCHED or transfer > _HOPELESS * best:
+        if fetched > _MOST_FETCHED or transfer > _MAX_SLOWDOWN * best:
             return Shadow.NONE
         if estimate is not None and transfer + estimate.least >= best:
             return Shadow.NONE
-        expected = _SLOW_CPU * best if estimate is None else estimate.most
+        expected = _ASSUMED_CPU_SLOWDOWN * best if estimate is None else estimate.most
         allowed = _SHADOW_SECONDS + _SHADOW_SHARE * facts.seconds - facts.shadow_seconds
         if expected <= allowed and not self.measuring and self._cores.has_free_core:
             return Shadow.NOW
-        return Shadow.LATE if expected <= _LATE_SHADOW else Shadow.NONE
+        return Shadow.LATE if expected <= _LATE_SHADOW_SECONDS else Shadow.NONE
 
     def worth_a_late_shadow(self, key: str, sizes: CallSizes) -> bool:
         """Return whether a call should still be measured on the CPU, now that nothing else runs."""
@@ -592,5 +597,5 @@ class DevicePlacement:
         best = min(one.seconds for one in known)
         estimate = self._estimate_on_cpu(key, sizes, ONE_CORE, ALL_CORES)
         if estimate is None:
-            return _SLOW_CPU * best <= _LATE_SHADOW
-        return estimate.distance > NEAR and estimate.least < best and estimate.most <= _LATE_SHADOW
+            return _ASSUMED_CPU_SLOWDOWN * best <= _LATE_SHADOW_SECONDS
+        return estimate.distance > NEAR and estimate.least < best and estimate.most <= _LATE_SHADOW_SECONDS

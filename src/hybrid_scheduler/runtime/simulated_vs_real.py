@@ -26,6 +26,7 @@ from ..physics import TablePhysics
 from ..profiling.calibration import Calibration
 from ..profiling.machine_info import THREAD_POOL
 from .contention_profile import ContentionCalibration, ContentionSurvey, QueuedPart, finish_times
+from .data_handle import COPY_START_SECONDS
 from .executor_scheduler import executor_scheduler
 from .kernel_executor import KernelExecutor
 from .kernel_stream import as_workload
@@ -234,9 +235,6 @@ def compile_rules(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None
 
 # ------------------------------------------------------------------------------------------ twin of a program
 
-#: Seconds that starting a copy takes, as the placement assumes.
-_COPY_START = 20e-6
-
 
 class TwinRow(NamedTuple):
     """One call, measured and simulated; points in time are seconds since the first submission.
@@ -328,7 +326,7 @@ def twin_of(
     seconds = np.array([typical[one.function, one.device, one.nbytes] for one in records])
     for row, (one, nbytes) in enumerate(zip(records, _program_bytes(records, rows), strict=True)):
         if nbytes:
-            seconds[row] += _COPY_START + nbytes / bandwidth[accelerators.index(one.device)]
+            seconds[row] += COPY_START_SECONDS + nbytes / bandwidth[accelerators.index(one.device)]
     others = [Device(f"core_{i}", THREAD_POOL, memory=np.inf) for i in range(1, cores)]
     others += [Device(name, "gpu", memory=np.inf) for name in accelerators]
     platform = Platform("twin", (cpu(), *others))
@@ -408,4 +406,4 @@ def _links(cores: int, bandwidth: Sequence[float]) -> tuple[Floats, Floats]:
     per_megabyte, per_copy = one_way[:, None] + one_way[None, :], copies[:, None] + copies[None, :]
     np.fill_diagonal(per_megabyte, 0.0)
     np.fill_diagonal(per_copy, 0.0)
-    return per_megabyte, _COPY_START * per_copy
+    return per_megabyte, COPY_START_SECONDS * per_copy
