@@ -39,10 +39,10 @@ from hybrid_scheduler.runtime.contention_profile import ContentionCalibration, c
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
-    Choices,
     Meters,
+    ReferenceTimes,
     StreamExecution,
-    measure_choices,
+    measure_reference_times,
     prepare,
     ratios,
     run_stream,
@@ -230,7 +230,7 @@ class Study:
         load.
         """
         self._compile()
-        measured: list[Choices] = []
+        measured: list[ReferenceTimes] = []
         runs: dict[str, list[StreamExecution]] = {name: [] for name, _, _ in EXECUTED}
         began = time.perf_counter()
         for turn in range(1 if self.tiny else REPEATS):
@@ -239,7 +239,7 @@ class Study:
                 break
             self.say(f"round {turn + 1}")
             self.executor.split = False
-            measured.append(measure_choices(self.executor, self.evaluation, repeats=1))
+            measured.append(measure_reference_times(self.executor, self.evaluation, repeats=1))
             for name, spec, split in EXECUTED:
                 runs[name].append(self._once(spec, split, turn))
         self._reference(measured)
@@ -270,19 +270,19 @@ class Study:
         learning = self._stream(0, self.seed + turn) if self.executor.policy.learns else ()
         return run_stream(self.executor, self.evaluation, learning=learning, name=spec)
 
-    def _reference(self, measured: list[Choices]) -> None:
+    def _reference(self, measured: list[ReferenceTimes]) -> None:
         """Set the reference: every kernel on every device, medians of all rounds."""
         devices = measured[0].devices
-        self.choices = Choices(devices, np.nanmedian([one.seconds for one in measured], axis=0))
+        self.reference = ReferenceTimes(devices, np.nanmedian([one.seconds for one in measured], axis=0))
         rows = [
             {"kind": call.kind, "size": call.size, **dict(zip(devices, row, strict=True))}
-            for call, row in zip(self.evaluation, self.choices.seconds.tolist(), strict=True)
+            for call, row in zip(self.evaluation, self.reference.seconds.tolist(), strict=True)
         ]
         self.write("choices.json", {"source": "measured", "devices": devices, "tasks": rows})
-        best = self.choices.best
+        best = self.reference.best
         document: dict[str, Any] = {"best_total_seconds": float(best.sum())}
         for device in devices:
-            always = self.choices.always(device)
+            always = self.reference.always(device)
             document[f"always_{device}"] = {
                 "total_seconds": float(always.sum()),
                 "ratio": float(always.sum() / best.sum()),
@@ -292,12 +292,12 @@ class Study:
         self.summary["yardstick"] = document
 
     def _judged(self, execution: StreamExecution) -> dict[str, Any]:
-        document = execution.as_dict(self.choices)
+        document = execution.as_dict(self.reference)
         document["by_kind"] = {}
         for kind in self.kinds:
             rows = [i for i, record in enumerate(execution.records) if record.kind == kind]
             part = replace(execution, records=[execution.records[i] for i in rows])
-            some = Choices(self.choices.devices, self.choices.seconds[rows])
+            some = ReferenceTimes(self.reference.devices, self.reference.seconds[rows])
             document["by_kind"][kind] = ratios(part, some)
         return document
 

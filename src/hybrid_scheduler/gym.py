@@ -174,7 +174,7 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
     Tasks wait as under `late_binding`, which also says where a chosen task runs and how it is split. It starts if
     it can start now; else it keeps its planned place, and the agent chooses among the others while a device is
     idle. Candidates are the first waiting tasks in the order of ``late_binding(deferred=0)``, so that action 0 at
-    every step is that scheduler. Choices without an alternative are made by the environment.
+    every step is that scheduler. Decisions without an alternative are made by the environment.
 
     Observation: for each candidate its age, its priced work, its seconds on a CPU and on an accelerator, whether it
     fits into an accelerator's memory and whether it can be split; then the length and the work of the queue, and

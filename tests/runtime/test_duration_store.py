@@ -49,8 +49,8 @@ def _program(folder: Path, *, calls: int, speedup: float) -> tuple[FakeAccelerat
             future = executor.submit(product, SQUARE, SQUARE)
             future.result()
             executor.graph.wait_learned()
-            assert future.choice is not None
-            reasons.append(future.choice.reason)
+            assert future.decision is not None
+            reasons.append(future.decision.reason)
     return fake, reasons
 
 

@@ -1,4 +1,4 @@
-"""Choices that are kept for the next calls of the same case, and the share of such calls that is measured."""
+"""Decisions that are cached for the next calls of the same case, and the share of such calls that is measured."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Streams of real kernels, the best measured choices, and simulations of the same streams."""
+"""Streams of real kernels, reference times, and simulations of the same streams."""
 
 import json
 import math
@@ -25,9 +25,9 @@ from hybrid_scheduler.runtime.device_discovery import DevicePool
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream import KernelInputs, as_workload, make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
-    Choices,
+    ReferenceTimes,
     StreamExecution,
-    measure_choices,
+    measure_reference_times,
     ratios,
     run_stream,
     share_energy,
@@ -107,21 +107,21 @@ def _record(
 
 
 def test_ratios_equal_those_computed_by_hand() -> None:
-    choices = Choices(("cpu", "gpu_0"), np.array([[1.0, 2.0], [9.0, 3.0], [4.0, math.nan], [5.0, 5.0]]))
-    assert choices.best.tolist() == [1.0, 3.0, 4.0, 5.0]
-    assert choices.always("gpu_0").tolist() == [2.0, 3.0, 4.0, 5.0]
+    reference = ReferenceTimes(("cpu", "gpu_0"), np.array([[1.0, 2.0], [9.0, 3.0], [4.0, math.nan], [5.0, 5.0]]))
+    assert reference.best.tolist() == [1.0, 3.0, 4.0, 5.0]
+    assert reference.always("gpu_0").tolist() == [2.0, 3.0, 4.0, 5.0]
     records = [
         _record(0, "gpu_0", 2.2, 1.0),
         _record(1, "gpu_0", 3.0, 1.0),
         _record(2, "cpu", 4.0, status="failed"),
         _record(3, "gpu_0", 2.5, 0.5),
     ]
-    found = ratios(StreamExecution("x", "sequential", records, 1.0, 0.0, 0.0), choices)
+    found = ratios(StreamExecution("x", "sequential", records, 1.0, 0.0, 0.0), reference)
     assert found["ratio"] == pytest.approx((2.2 + 3.0 + 2.5) / 9.0)
     assert found["choice_ratio"] == pytest.approx((2.0 + 3.0 + 2.5) / 9.0)
     assert found["ratio_geometric"] == pytest.approx((2.2 * 1.0 * 0.5) ** (1 / 3))
     nothing = ratios(
-        StreamExecution("x", "sequential", [records[2]], 1.0, 0.0, 0.0), Choices(("cpu",), np.ones((1, 1)))
+        StreamExecution("x", "sequential", [records[2]], 1.0, 0.0, 0.0), ReferenceTimes(("cpu",), np.ones((1, 1)))
     )
     assert nothing["ratio"] is None
 
@@ -136,18 +136,18 @@ def test_energy_is_shared_by_seconds_on_the_accelerator() -> None:
 
 
 def test_choices_measure_every_kernel_on_every_device(executor: KernelExecutor) -> None:
-    choices = measure_choices(executor, [*CALLS, CALLS[0]], repeats=2)
-    assert choices.devices == ("cpu_wide", "cpu_narrow")
-    assert choices.seconds.shape == (7, 2)
-    assert (choices.seconds > 0).all()
-    assert choices.seconds[0].tolist() == choices.seconds[-1].tolist()
+    reference = measure_reference_times(executor, [*CALLS, CALLS[0]], repeats=2)
+    assert reference.devices == ("cpu_wide", "cpu_narrow")
+    assert reference.seconds.shape == (7, 2)
+    assert (reference.seconds > 0).all()
+    assert reference.seconds[0].tolist() == reference.seconds[-1].tolist()
     assert not executor.records
 
 
 def test_kernel_that_runs_nowhere_is_named(executor: KernelExecutor) -> None:
     broken = KernelCall("sort", 17, inputs=("no tensor",))
     with pytest.raises(HybridSchedulerError, match=r"sort of size 17 failed on every device: \w+Error"):
-        measure_choices(executor, [CALLS[0], broken], repeats=1)
+        measure_reference_times(executor, [CALLS[0], broken], repeats=1)
     given = calibrate_executor(executor, CALLS, repeats=1)
     with pytest.raises(HybridSchedulerError, match="every task under gpu_only failed"):
         compare_real(executor, [broken], ["gpu_only"], given=given, rounds=1)

@@ -42,15 +42,13 @@ _MOST_KEPT = 1_000
 _REUSES_IF_SHORT = 1_000
 #: Calls that reuse any other decision.
 _REUSES = 64
-#: Calls with a cached decision that are measured: the first ones, then one in so many, and all that take longer
-#: than this many seconds.
+#: Calls with a cached decision that are measured: the first ones, one in so many, and all above so many seconds.
 _MEASURED_FIRST = 4
 _MEASURED_EVERY = 8
 _MEASURED_FROM_SECONDS = 1e-3
 #: Largest difference (in ln) of learned and expected run time before a cached decision is dropped.
 _MOST_MOVED = 1.0
-#: Seconds assumed until they are measured: to decide, to run or start a call in the submitting thread, and to hand
-#: a call to a core and its result back.
+#: Seconds assumed until measured: to decide, to start a call in the submitting thread, to hand it to a core.
 _DECIDING_SECONDS = 30e-6
 _IN_PLACE_SECONDS = 30e-6
 _HAND_OVER_SECONDS = 200e-6
@@ -97,8 +95,8 @@ class Candidate(NamedTuple):
         return self.wait + self.transfer + self.overhead + self.run + self.ahead
 
 
-class Choice(NamedTuple):
-    """A decision: memory space of the device, expected seconds of the run, why, and what was considered."""
+class PlacementDecision(NamedTuple):
+    """Device of a call: its memory space, the expected seconds of the run, the reason, and all candidates."""
 
     space: int
     predicted: float
@@ -106,12 +104,13 @@ class Choice(NamedTuple):
     candidates: tuple[Candidate, ...]
 
 
-_CPU_ONLY = Choice(HOST, 0.0, "there is no other device", ())
+_Options = list[tuple[float, int, PlacementDecision]]
+_CPU_ONLY = PlacementDecision(HOST, 0.0, "there is no other device", ())
 
 
 @dataclass(slots=True)
-class KeptChoice:
-    """Choice for the next calls with arguments of about the same sizes and arrays in the same places.
+class CachedDecision:
+    """Decision for the next calls with arguments of about the same sizes and arrays in the same places.
 
     Attributes
     ----------
@@ -120,18 +119,18 @@ class KeptChoice:
     options : list
         Devices with what a call takes there apart from the queue, in seconds; the shortest first.
     uses : int
-        For how many further calls it is kept.
+        Number of further calls that may use it.
     """
 
     sizes: CallSizes
-    options: list[tuple[float, int, Choice]]
+    options: _Options
     uses: int
     used: int = 0
 
-    def measures(self, choice: Choice) -> bool:
+    def measures(self, decision: PlacementDecision) -> bool:
         """Return whether the call that uses it now is measured; of many short calls a few are enough."""
         sampled = self.used <= _MEASURED_FIRST or self.used % _MEASURED_EVERY == 0
-        return sampled or choice.predicted > _MEASURED_FROM_SECONDS
+        return sampled or decision.predicted > _MEASURED_FROM_SECONDS
 
 
 @dataclass(slots=True)
@@ -153,7 +152,7 @@ class FunctionFacts:
     seconds : float
         Measured seconds of all its runs.
     kept : dict
-        By the case of a call, which is what its arguments say: the choice that is kept for the next such calls.
+        Cached decisions for the next calls, by what the arguments of a call say (its case).
     shadows : bool
         Whether calls that run on an accelerator may be measured on the CPU as well.
     shadow_seconds : float
@@ -169,7 +168,7 @@ class FunctionFacts:
     unusable: dict[str, str] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    kept: dict[tuple[object, ...], KeptChoice] = field(default_factory=dict)
+    kept: dict[tuple[object, ...], CachedDecision] = field(default_factory=dict)
     shadows: bool = True
     shadow_seconds: float = 0.0
     forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
@@ -236,8 +235,8 @@ class DevicePlacement:
             found = self.facts[key] = FunctionFacts()
         return found
 
-    def repeated(self, kept: KeptChoice, handles: Sequence[DataHandle]) -> Choice | None:
-        """Return the kept choice of a device by the present queues; None if it must be considered again."""
+    def repeated(self, kept: CachedDecision, handles: Sequence[DataHandle]) -> PlacementDecision | None:
+        """Return the cached decision for a device by the present queues; None if it must be considered again."""
         if kept.uses <= 0:
             return None
         kept.uses -= 1
@@ -245,12 +244,12 @@ class DevicePlacement:
         options = kept.options
         best, _, chosen = options[0]
         best += self._queue(chosen.space, handles, options[1][0] - best if len(options) > 1 else math.inf)
-        for seconds, space, choice in options[1:]:
+        for seconds, space, decision in options[1:]:
             if seconds >= best:
                 break
             end = seconds + self._queue(space, handles, best - seconds)
             if end < best:
-                best, chosen = end, choice
+                best, chosen = end, decision
         return chosen if best < math.inf else None
 
     def _queue(self, space: int, handles: Sequence[DataHandle], limit: float = 0.0) -> float:
@@ -270,86 +269,86 @@ class DevicePlacement:
                 seconds = max(seconds, self._accelerators[made - 1].time_to(event))
         return seconds
 
-    def choose(self, call: TaskFuture) -> Choice:
+    def choose(self, call: TaskFuture) -> PlacementDecision:
         """Return the decision for a call whose inputs are known, and keep it for further such calls."""
         if not self._accelerators:
             known = self._on_cpu(call)
             if known is None:
                 return _CPU_ONLY
-            choice = _CPU_ONLY._replace(predicted=known.seconds)
-            self._keep(call, [(0.0, HOST, choice)], _REUSES)
-            return choice
+            decision = _CPU_ONLY._replace(predicted=known.seconds)
+            self._keep(call, [(0.0, HOST, decision)], _REUSES)
+            return decision
         began = time.perf_counter()
-        choice = self.consider(call)
-        options, uses = self._options(call, choice)
+        decision = self.consider(call)
+        options, uses = self._options(call, decision)
         self.choosing.note(time.perf_counter() - began)
         if uses:
             if uses == _REUSES_IF_SHORT:
                 text = f"choosing takes {self.choosing.seconds * 1e6:.0f} µs, longer than it could gain"
-                choice = choice._replace(reason=f"{text}: the better fixed device")
-                options = [(0.0, choice.space, choice)]
+                decision = decision._replace(reason=f"{text}: the better fixed device")
+                options = [(0.0, decision.space, decision)]
             self._keep(call, options, uses)
-        return choice
+        return decision
 
-    def pinned(self, call: TaskFuture) -> Choice:
-        """Return the choice of the device that the program named for a call."""
+    def pinned(self, call: TaskFuture) -> PlacementDecision:
+        """Return the decision for the device that the program named for a call."""
         space = call.pinned or HOST
         known = self._on_cpu(call) if space == HOST else self._on_accelerator(call, space)
-        return Choice(space, known.seconds if known else 0.0, "the program chose it", ())
+        return PlacementDecision(space, known.seconds if known else 0.0, "the program chose it", ())
 
-    def _keep(self, call: TaskFuture, options: list[tuple[float, int, Choice]], uses: int) -> None:
+    def _keep(self, call: TaskFuture, options: _Options, uses: int) -> None:
         if call.case is None:
             return
         kept = self.facts_of(call.key or call.function.key).kept
         if len(kept) >= _MOST_KEPT:
             kept.clear()
         before = kept.get(call.case)
-        kept[call.case] = KeptChoice(call.sizes, options, uses, before.used if before is not None else 0)
+        kept[call.case] = CachedDecision(call.sizes, options, uses, before.used if before is not None else 0)
 
-    def _options(self, call: TaskFuture, choice: Choice) -> tuple[list[tuple[float, int, Choice]], int]:
+    def _options(self, call: TaskFuture, decision: PlacementDecision) -> tuple[_Options, int]:
         """Return the devices between which queues decide for further such calls, and for how many of them."""
-        if call.trial is not None or call.shadow is Shadow.NOW or not choice.candidates:
+        if call.trial is not None or call.shadow is Shadow.NOW or not decision.candidates:
             return [], 0
-        known = self._on_cpu(call) if choice.space == HOST else self._on_accelerator(call, choice.space)
+        known = self._on_cpu(call) if decision.space == HOST else self._on_accelerator(call, decision.space)
         if known is None or not known.warm:
             return [], 0
         spaces = {"cpu": HOST} | {one.name: space for space, one in enumerate(self._accelerators, 1)}
-        on_cpu, *others = choice.candidates
-        if choice.space == HOST:
-            if choice.predicted < min(one.overhead for one in others):
-                return [(0.0, HOST, choice)], _REUSES_IF_SHORT
+        on_cpu, *others = decision.candidates
+        if decision.space == HOST:
+            if decision.predicted < min(one.overhead for one in others):
+                return [(0.0, HOST, decision)], _REUSES_IF_SHORT
             # A call that would be faster elsewhere with its arrays in place must be counted every time.
             # A device that was not measured for such a call may be tried once its arrays are worth the transfer.
             if any(one.end - one.transfer < on_cpu.end or not one.known for one in others):
                 return [], 0
         options = []
-        for one in choice.candidates:
+        for one in decision.candidates:
             space = spaces[one.device]
             # No queue sends a call to a CPU that has never run it.
             measured = self._on_cpu(call) is not None if space == HOST else one.known
-            if measured or space == choice.space:
-                options.append((one.end - one.wait, space, choice._replace(space=space, predicted=one.run)))
+            if measured or space == decision.space:
+                options.append((one.end - one.wait, space, decision._replace(space=space, predicted=one.run)))
         return sorted(options, key=lambda one: one[0]), _REUSES
 
     def renew(self, call: TaskFuture) -> None:
-        """Bring a kept choice up to date with what was learned from a call; drop it if that is far from it."""
+        """Update a cached decision with what was learned from a call; drop it if the two are far apart."""
         facts = self.facts_of(call.function.key)
         kept = facts.kept.get(call.case) if call.case is not None else None
         known = self.durations.estimate(call.function.key, call.device_class, call.sizes)
         if kept is None or known is None or call.case is None:
             return
         options = []
-        for end, space, choice in kept.options:
-            assumed = choice.predicted
+        for end, space, decision in kept.options:
+            assumed = decision.predicted
             if space == call.space:
                 if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MOST_MOVED:
                     facts.kept.pop(call.case, None)
                     return
-                end, choice = end + known.seconds - assumed, choice._replace(predicted=known.seconds)
-            options.append((end, space, choice))
+                end, decision = end + known.seconds - assumed, decision._replace(predicted=known.seconds)
+            options.append((end, space, decision))
         kept.options = sorted(options, key=lambda one: one[0])
 
-    def consider(self, call: TaskFuture) -> Choice:
+    def consider(self, call: TaskFuture) -> PlacementDecision:
         """Return the decision from the present queues and transfers."""
         function = call.function
         facts = self.facts_of(function.key)
@@ -367,7 +366,7 @@ class DevicePlacement:
         if not usable:
             known = estimates[HOST]
             reason = next(iter(facts.unusable.values()), "only the CPU can run it")
-            return Choice(HOST, known.seconds if known else 0.0, reason, ())
+            return PlacementDecision(HOST, known.seconds if known else 0.0, reason, ())
         transfers = {space: self._transfer(call, space) for space in estimates}
         candidates = self._candidates(call, facts, estimates, transfers)
         warm = {space: one for space, one in estimates.items() if one is not None and one.warm}
@@ -389,7 +388,7 @@ class DevicePlacement:
             self._credit(call, estimates, candidates)
         else:
             call.shadow = self._worth_a_shadow(call, facts, estimates[HOST], transfers[HOST], best)
-        return Choice(space, candidates[chosen].run, "it is expected to end first here", candidates)
+        return PlacementDecision(space, candidates[chosen].run, "it is expected to end first here", candidates)
 
     def is_short(self, seconds: float) -> bool:
         """Return whether a call of so many seconds on the CPU runs in the thread that submits it.
@@ -537,15 +536,16 @@ class DevicePlacement:
         space: int,
         estimates: dict[int, DurationEstimate | None],
         candidates: tuple[Candidate, ...],
-    ) -> Choice:
-        """Return the choice of an accelerator that has not been measured for such a call."""
+    ) -> PlacementDecision:
+        """Return the decision for an accelerator that has not been measured for such a call."""
         device_class, known = self._class(space), estimates[space]
         if estimates[HOST] is None and facts.shadows and call.function.repeatable:
             call.shadow = Shadow.LATE
         if device_class not in facts.trials:
             call.trial = device_class
             facts.trials.add(device_class)
-        return Choice(space, known.seconds if known else 0.0, "it has not been measured here yet", candidates)
+        seconds = known.seconds if known else 0.0
+        return PlacementDecision(space, seconds, "it has not been measured here yet", candidates)
 
     def _worth_a_trial(
         self, facts: FunctionFacts, space: int, estimate: DurationEstimate | None, transfer: float, best: float

@@ -373,12 +373,12 @@ def _explanation(future: TaskFuture) -> str:
     name = getattr(future.function, "name", None) or getattr(future.function, "__qualname__", repr(future.function))
     if future.key is None:
         return f"{name}: a plain function, so it runs on a core of the CPU; @auto or @task lets it use a GPU"
-    if future.choice is None:
+    if future.decision is None:
         return f"{name}: waits for its inputs"
-    choice = future.choice
-    where = "cpu" if choice.space == 0 else future.graph.states[choice.space - 1].name
-    lines = [f"{name}: on {where}, because {choice.reason}"]
-    for one in choice.candidates:
+    decision = future.decision
+    where = "cpu" if decision.space == 0 else future.graph.states[decision.space - 1].name
+    lines = [f"{name}: on {where}, because {decision.reason}"]
+    for one in decision.candidates:
         parts = (
             f"queue {_time(one.wait)}, transfer {_time(one.transfer)}, run {_time(one.run)},"
             f" overhead {_time(one.overhead)}"

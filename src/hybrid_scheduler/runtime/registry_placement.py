@@ -13,7 +13,7 @@ from ..core import Device, Knowledge, Links, Online, Outcome, Platform, Setting,
 from ..physics import Tariff, dollars_per_second
 from .cpu_cores import CpuCores
 from .data_handle import HOST
-from .device_placement import AcceleratorState, Choice, DevicePlacement, Shadow
+from .device_placement import AcceleratorState, DevicePlacement, PlacementDecision, Shadow
 from .function_durations import FunctionDurations
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class RegistryPlacement(DevicePlacement):
             )
         )
 
-    def choose(self, call: TaskFuture) -> Choice:
+    def choose(self, call: TaskFuture) -> PlacementDecision:
         """Return the scheduler's decision; queues and transfers are those of this moment."""
         plain = self.consider(call) if self._accelerators else super().choose(call)
         if not plain.candidates or (call.trial is not None and self._scheduler.knows is Knowledge.TOLD):
@@ -120,7 +120,7 @@ class RegistryPlacement(DevicePlacement):
             chosen, one = HOST, plain.candidates[HOST]
         if chosen == HOST or self._scheduler.knows is not Knowledge.TOLD:
             call.shadow = Shadow.NONE
-        return Choice(chosen, one.run, "the scheduler chose it", plain.candidates)
+        return PlacementDecision(chosen, one.run, "the scheduler chose it", plain.candidates)
 
     def observe(self, call: TaskFuture) -> None:
         """Let the scheduler learn from a finished call."""

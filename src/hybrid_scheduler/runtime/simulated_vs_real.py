@@ -140,7 +140,7 @@ def compare_real(
     Parameters
     ----------
     executor, calls, progress
-        As for `kernel_stream_execution.measure_choices`.
+        As for `kernel_stream_execution.measure_reference_times`.
     specs : sequence of str
         Schedulers.
     sample : sequence of KernelCall, optional

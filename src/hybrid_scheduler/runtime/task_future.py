@@ -16,7 +16,7 @@ from .device_placement import Shadow
 from .task_function import MOVABLE_KINDS, CallSizes, check_argument, flattened, is_array, is_tensor, replaced
 
 if TYPE_CHECKING:
-    from .device_placement import Choice
+    from .device_placement import PlacementDecision
     from .task_graph import TaskGraph
 
 
@@ -72,7 +72,7 @@ class TaskFuture(Future[Any]):
     #: What its arguments say, as far as it matters for the choice of a device; None if that is not known.
     case: tuple[object, ...] | None = None
     memory = 0.0
-    choice: Choice | None = None
+    decision: PlacementDecision | None = None
     #: Device class that this call measures for the first time.
     trial: str | None = None
     space = 0

@@ -16,7 +16,15 @@ from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
 from .cpu_cores import CpuCores
 from .data_handle import HOST, DataDirectory
-from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, Choice, DevicePlacement, KeptChoice, Shadow
+from .device_placement import (
+    ALL_CORES,
+    ONE_CORE,
+    AcceleratorState,
+    CachedDecision,
+    DevicePlacement,
+    PlacementDecision,
+    Shadow,
+)
 from .function_durations import FunctionDurations
 from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial, TimeoutWatch
 from .task_function import CallSizes, TaskFunction, flattened
@@ -156,10 +164,10 @@ class TaskGraph:
         for one in others:
             one.counted = True
 
-    def _sized(self, node: TaskFuture) -> KeptChoice | None:
-        """Return the choice that is kept for such calls, or find the sizes of the call."""
+    def _sized(self, node: TaskFuture) -> CachedDecision | None:
+        """Return the cached decision for such calls, or find the sizes of the call."""
         if node.case is not None:
-            if node.dependents:  # what follows matters for the choice as well
+            if node.dependents:  # what follows matters for the decision as well
                 node.case = None
             else:
                 kept = self.placement.facts_of(node.function.key).kept.get(node.case)
@@ -228,34 +236,34 @@ class TaskGraph:
             return
         self._place(node, kept, here=here)
 
-    def _place(self, node: TaskFuture, kept: KeptChoice | None = None, *, here: bool = False) -> None:
+    def _place(self, node: TaskFuture, kept: CachedDecision | None = None, *, here: bool = False) -> None:
         """Choose a device for a call and put it into its queue."""
         pinned = node.pinned is not None
-        choice = self.placement.repeated(kept, node.handles) if kept is not None and not pinned else None
-        if kept is not None and choice is not None:
-            node.measured = kept.measures(choice)
-            self._start(node, choice, here=here)
+        decision = self.placement.repeated(kept, node.handles) if kept is not None and not pinned else None
+        if kept is not None and decision is not None:
+            node.measured = kept.measures(decision)
+            self._start(node, decision, here=here)
             return
         try:
             # A call that is started in this thread is measured before many more can be submitted.
             waits = not pinned and self.placement.must_wait(node) and not (here and self._all_free())
             if waits and self._park(node):
                 return
-            choice = self.placement.pinned(node) if pinned else self.placement.choose(node)
+            decision = self.placement.pinned(node) if pinned else self.placement.choose(node)
         except BaseException as error:
             self.fail(node, error)
             return
         if node.shadow is not Shadow.NONE:
             self._start_shadow(node)
-        self._start(node, choice, here=here)
+        self._start(node, decision, here=here)
 
-    def _start(self, node: TaskFuture, choice: Choice, *, here: bool) -> None:
+    def _start(self, node: TaskFuture, decision: PlacementDecision, *, here: bool) -> None:
         """Run or start a call where it was placed, or put it into a queue; with `here` it was just submitted."""
         placement = self.placement
-        node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
+        node.decision, node.space, node.predicted = decision, decision.space, decision.predicted
         fixed = node.timeout is not None or node.function.threads is not None
-        if choice.space == HOST:
-            if here and placement.is_short(choice.predicted) and not fixed:
+        if decision.space == HOST:
+            if here and placement.is_short(decision.predicted) and not fixed:
                 self.runner.run(node, self.cores.cores)
                 if node.measured:
                     placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
@@ -265,10 +273,10 @@ class TaskGraph:
                     node.handed_at = self.clock()
                 self._put_on_cores(node)
         else:
-            worker = self.workers[choice.space - 1]
+            worker = self.workers[decision.space - 1]
             if here and node.timeout is None and worker.start_here(node):
                 if node.measured:
-                    placement.starting[choice.space].note(self.clock() - node.submitted - node.in_function)
+                    placement.starting[decision.space].note(self.clock() - node.submitted - node.in_function)
             else:
                 node.prepare_sharing()
                 node.rank = node.rank or (self._expected(node) if node.depends else 0.0)
@@ -426,8 +434,8 @@ class TaskGraph:
             facts.unusable[device_class] = f"the GPU could not run it ({reason})"
             _log.warning("%s runs on the CPU from now on: %s", node.function.name, reason)
         self.end_trial(node)
-        assert node.choice is not None
-        node.choice = node.choice._replace(space=HOST, reason=f"the GPU could not run it ({reason})")
+        assert node.decision is not None
+        node.decision = node.decision._replace(space=HOST, reason=f"the GPU could not run it ({reason})")
         node.space = HOST
         self._put_on_cores(node)
 
