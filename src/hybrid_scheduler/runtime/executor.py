@@ -56,7 +56,7 @@ class HybridExecutor(Executor):
     cores : int, optional
         CPU cores to use; all usable ones if left out.
     history : bool or path, optional
-        Whether run times are kept on disk for the next start of the program; or the folder for them.
+        Whether learned run times are kept on disk for the next start of the program; or the folder for them.
     accelerators : sequence of AcceleratorBackend, optional
         Accelerators to use instead of those found.
     dashboard : str, optional
@@ -339,7 +339,7 @@ class HybridExecutor(Executor):
             self.save_history()
 
     def save_history(self) -> None:
-        """Write what was learned to disk now."""
+        """Write the learned run times to disk now."""
         _save(self.graph, self._store)
 
 

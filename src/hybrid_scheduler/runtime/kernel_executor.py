@@ -27,8 +27,8 @@ from .accelerators import AcceleratorBackend, DeviceLostError, backend_for, is_o
 from .device_discovery import DevicePool, as_platform, chosen, find_pools
 from .executor import HybridExecutor
 from .executor_scheduler import executor_scheduler
+from .kernel_durations import KernelDurations, device_class_and_seconds
 from .kernel_stream import KernelInputs
-from .measured_runtimes import RuntimeHistory, device_class_and_seconds
 from .submission import (
     CANCELLED,
     DONE,
@@ -119,13 +119,13 @@ class KernelExecutor(Executor):
         self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
         self._training = BackgroundRetraining(ThreadTrainingWorker(_TRAINING_SHARE))
-        self._history = RuntimeHistory()
+        self._durations = KernelDurations()
         #: The task that was decided last, and its seconds by class of device as the scheduler predicts them.
         self._latest: tuple[int, Floats | None] = (-1, None)
         self.policy = self._start_policy(scheduler)
         self._names = [pool.name for pool in self.pools]
         self._ids = itertools.count()
-        self._lock = threading.RLock()  # guards the policy, the history and the queue of outcomes
+        self._lock = threading.RLock()  # guards the policy, the durations and the queue of outcomes
         self.outcomes: deque[tuple[Task, Outcome | None]] = deque()
         self.inputs = KernelInputs()
         #: The tasks that have ended, in the order of their ends; of very many, the newest.
@@ -380,7 +380,7 @@ class KernelExecutor(Executor):
             whole, fixed = self._calibrated_times.row(task)[column].tolist()
             return float(fixed + share * whole)
         with self._lock:
-            estimate = self._history.estimate(task.kind, column, task.size)
+            estimate = self._durations.estimate(task.kind, column, task.size)
             decided, by_class = self._latest
         if estimate is None:  # no such kernel has run there: as the scheduler predicts
             estimate = float(by_class[column]) if by_class is not None and decided == task.task_id else 0.0
@@ -448,7 +448,7 @@ class KernelExecutor(Executor):
                     continue
                 whole = device_class_and_seconds(outcome, self.platform)
                 if whole is not None:
-                    self._history.record(task.kind, whole[0], task.size, whole[1])
+                    self._durations.record(task.kind, whole[0], task.size, whole[1])
                 self.policy.observe(outcome)
                 self._training.step(self.policy, outcome.task_id)
             self.learning_seconds += time.perf_counter() - began
