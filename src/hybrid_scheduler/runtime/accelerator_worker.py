@@ -86,8 +86,8 @@ class AcceleratorWorker:
         self.replaced = 0
         #: Wakes the second thread; whether it waits for a task to be started; whether it ends after the last one.
         self._wake, self._resting, self._closing = threading.Event(), False, False
-        #: Whether a thread waits for a task that the second thread is to end.
-        self._hurried = False
+        #: Whether a thread waits for a task that the second thread is to complete.
+        self._completion_requested = False
         #: Set when the first thread has prepared the device.
         self.ready = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -176,14 +176,14 @@ class AcceleratorWorker:
             if self._threads:
                 self._threads[0] = self._new_thread("starts", self._serve)
 
-    def hurry(self, node: TaskFuture, *, here: bool) -> None:
-        """End a task when it is complete, because the program waits for it; with `here`, in the calling thread."""
-        if here and node.available:
+    def complete_soon(self, node: TaskFuture, *, in_calling_thread: bool) -> None:
+        """End a task as soon as it is complete, because the program waits for it."""
+        if in_calling_thread and node.available:
             one = self._claim(node)
             if one is not None:
                 self._finish(*one)
         else:
-            self._hurried = True
+            self._completion_requested = True
             self._wake.set()
 
     def end_if_complete(self, node: TaskFuture) -> None:
@@ -340,7 +340,7 @@ class AcceleratorWorker:
                 missing += one.nbytes
         if missing:
             began = time.perf_counter()
-            directory.hold(handles, space)
+            directory.pin(handles, space)
         on_accelerator = directory.on_accelerator
         try:
             if node.flat:
@@ -362,7 +362,7 @@ class AcceleratorWorker:
             end = accelerator.mark(timed=measured)
         finally:
             if missing:
-                directory.let_go(handles, space)
+                directory.unpin(handles, space)
         node.device_class = accelerator.device_class
         if isinstance(result, _CONTAINERS):
             value = replaced(result, lambda one: self._made(one, node, end))
@@ -384,7 +384,7 @@ class AcceleratorWorker:
         node.unshared = False
         self._started.append((node, start, end))
         if node.awaited:
-            self._hurried = True
+            self._completion_requested = True
         if (node.awaited or self._resting) and not self._wake.is_set():
             self._wake.set()
 
@@ -430,9 +430,9 @@ class AcceleratorWorker:
                     self._wake.wait()
                 self._resting = False
             self._wake.clear()
-            if not self._hurried and not self._closing:  # tasks that were just started are left alone
+            if not self._completion_requested and not self._closing:  # tasks that were just started are left alone
                 self._wake.wait(_SHORT_POLL_INTERVAL_S if watched else _POLL_INTERVAL_S)
-            self._hurried = False
+            self._completion_requested = False
             awaited, watched = self._asked_for()
             wait = awaited or self._closing
             quiet = self._graph.clock() - self._started_at > _POLL_INTERVAL_S

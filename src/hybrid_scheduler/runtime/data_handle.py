@@ -269,14 +269,14 @@ class DataDirectory:
 
     # ---------------------------------------------------------------- memory
 
-    def hold(self, handles: Sequence[DataHandle], space: int) -> None:
-        """Keep copies in a space until `let_go`: a task is about to use them."""
+    def pin(self, handles: Sequence[DataHandle], space: int) -> None:
+        """Keep copies in a space until `unpin`, because a task is about to use them."""
         with self._lock:
             for handle in handles:
                 handle.users = {**handle.users, space: handle.users.get(space, 0) + 1}
 
-    def let_go(self, handles: Sequence[DataHandle], space: int) -> None:
-        """End what `hold` began."""
+    def unpin(self, handles: Sequence[DataHandle], space: int) -> None:
+        """Allow copies in a space to be evicted again, after `pin`."""
         with self._lock:
             for handle in handles:
                 handle.users = {**handle.users, space: handle.users[space] - 1}

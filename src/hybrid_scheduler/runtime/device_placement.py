@@ -269,47 +269,47 @@ class DevicePlacement:
                 seconds = max(seconds, self._accelerators[made - 1].time_to(event))
         return seconds
 
-    def choose(self, call: TaskFuture) -> PlacementDecision:
+    def choose(self, node: TaskFuture) -> PlacementDecision:
         """Return the decision for a call whose inputs are known, and keep it for further such calls."""
         if not self._accelerators:
-            known = self._on_cpu(call)
+            known = self._on_cpu(node)
             if known is None:
                 return _CPU_ONLY
             decision = _CPU_ONLY._replace(predicted=known.seconds)
-            self._keep(call, [(0.0, HOST, decision)], _REUSES)
+            self._keep(node, [(0.0, HOST, decision)], _REUSES)
             return decision
         began = time.perf_counter()
-        decision = self.consider(call)
-        options, uses = self._options(call, decision)
+        decision = self.consider(node)
+        options, uses = self._options(node, decision)
         self.choosing.note(time.perf_counter() - began)
         if uses:
             if uses == _REUSES_IF_SHORT:
                 text = f"choosing takes {self.choosing.seconds * 1e6:.0f} µs, longer than it could gain"
                 decision = decision._replace(reason=f"{text}: the better fixed device")
                 options = [(0.0, decision.space, decision)]
-            self._keep(call, options, uses)
+            self._keep(node, options, uses)
         return decision
 
-    def pinned(self, call: TaskFuture) -> PlacementDecision:
+    def pinned(self, node: TaskFuture) -> PlacementDecision:
         """Return the decision for the device that the program named for a call."""
-        space = call.pinned or HOST
-        known = self._on_cpu(call) if space == HOST else self._on_accelerator(call, space)
+        space = node.pinned or HOST
+        known = self._on_cpu(node) if space == HOST else self._on_accelerator(node, space)
         return PlacementDecision(space, known.seconds if known else 0.0, "the program chose it", ())
 
-    def _keep(self, call: TaskFuture, options: _Options, uses: int) -> None:
-        if call.case is None:
+    def _keep(self, node: TaskFuture, options: _Options, uses: int) -> None:
+        if node.case is None:
             return
-        kept = self.facts_of(call.key or call.function.key).kept
+        kept = self.facts_of(node.key or node.function.key).kept
         if len(kept) >= _MOST_KEPT:
             kept.clear()
-        before = kept.get(call.case)
-        kept[call.case] = CachedDecision(call.sizes, options, uses, before.used if before is not None else 0)
+        before = kept.get(node.case)
+        kept[node.case] = CachedDecision(node.sizes, options, uses, before.used if before is not None else 0)
 
-    def _options(self, call: TaskFuture, decision: PlacementDecision) -> tuple[_Options, int]:
+    def _options(self, node: TaskFuture, decision: PlacementDecision) -> tuple[_Options, int]:
         """Return the devices between which queues decide for further such calls, and for how many of them."""
-        if call.trial is not None or call.shadow is Shadow.NOW or not decision.candidates:
+        if node.trial is not None or node.shadow is Shadow.NOW or not decision.candidates:
             return [], 0
-        known = self._on_cpu(call) if decision.space == HOST else self._on_accelerator(call, decision.space)
+        known = self._on_cpu(node) if decision.space == HOST else self._on_accelerator(node, decision.space)
         if known is None or not known.warm:
             return [], 0
         spaces = {"cpu": HOST} | {one.name: space for space, one in enumerate(self._accelerators, 1)}
@@ -325,69 +325,69 @@ class DevicePlacement:
         for one in decision.candidates:
             space = spaces[one.device]
             # No queue sends a call to a CPU that has never run it.
-            measured = self._on_cpu(call) is not None if space == HOST else one.known
+            measured = self._on_cpu(node) is not None if space == HOST else one.known
             if measured or space == decision.space:
                 options.append((one.end - one.wait, space, decision._replace(space=space, predicted=one.run)))
         return sorted(options, key=lambda one: one[0]), _REUSES
 
-    def renew(self, call: TaskFuture) -> None:
+    def renew(self, node: TaskFuture) -> None:
         """Update a cached decision with what was learned from a call; drop it if the two are far apart."""
-        facts = self.facts_of(call.function.key)
-        kept = facts.kept.get(call.case) if call.case is not None else None
-        known = self.durations.estimate(call.function.key, call.device_class, call.sizes)
-        if kept is None or known is None or call.case is None:
+        facts = self.facts_of(node.function.key)
+        kept = facts.kept.get(node.case) if node.case is not None else None
+        known = self.durations.estimate(node.function.key, node.device_class, node.sizes)
+        if kept is None or known is None or node.case is None:
             return
         options = []
         for end, space, decision in kept.options:
             assumed = decision.predicted
-            if space == call.space:
+            if space == node.space:
                 if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MOST_MOVED:
-                    facts.kept.pop(call.case, None)
+                    facts.kept.pop(node.case, None)
                     return
                 end, decision = end + known.seconds - assumed, decision._replace(predicted=known.seconds)
             options.append((end, space, decision))
         kept.options = sorted(options, key=lambda one: one[0])
 
-    def consider(self, call: TaskFuture) -> PlacementDecision:
+    def consider(self, node: TaskFuture) -> PlacementDecision:
         """Return the decision from the present queues and transfers."""
-        function = call.function
+        function = node.function
         facts = self.facts_of(function.key)
         usable = [
             (space, one)
             for space, one in enumerate(self._accelerators, 1)
             if function.gpu is not None
             and one.device_class not in facts.unusable
-            and call.sizes.nbytes + call.memory * 1e6 <= one.capacity
+            and node.sizes.nbytes + node.memory * 1e6 <= one.capacity
             and one.backlog() < math.inf
         ]
-        estimates = {HOST: self._on_cpu(call)}
+        estimates = {HOST: self._on_cpu(node)}
         for space, _ in usable:
-            estimates[space] = self._on_accelerator(call, space)
+            estimates[space] = self._on_accelerator(node, space)
         if not usable:
             known = estimates[HOST]
             reason = next(iter(facts.unusable.values()), "only the CPU can run it")
             return PlacementDecision(HOST, known.seconds if known else 0.0, reason, ())
-        transfers = {space: self._transfer(call, space) for space in estimates}
-        candidates = self._candidates(call, facts, estimates, transfers)
+        transfers = {space: self._transfer(node, space) for space in estimates}
+        candidates = self._candidates(node, facts, estimates, transfers)
         warm = {space: one for space, one in estimates.items() if one is not None and one.warm}
         if not warm:  # on an accelerator, which may lose a little; a CPU may take far longer
             ends = {space: one.end for space, one in zip(estimates, candidates, strict=True) if space != HOST}
-            return self._tried(call, facts, min(ends, key=ends.__getitem__), estimates, candidates)
+            return self._tried(node, facts, min(ends, key=ends.__getitem__), estimates, candidates)
         near = {space: one for space, one in warm.items() if one.distance <= NEAR}
         best = min(transfers[space] + one.seconds for space, one in (near or warm).items())
         for space, _ in usable:
             least = self.starting[space].seconds
             if best >= least and self._worth_a_trial(facts, space, estimates[space], transfers[space], best):
-                return self._tried(call, facts, space, estimates, candidates)
+                return self._tried(node, facts, space, estimates, candidates)
         spaces = list(estimates)
         # A device that has never run the function is not chosen by a guess.
         measured = [i for i, space in enumerate(spaces) if estimates[space] is not None]
         chosen = min(measured, key=lambda i: candidates[i].end)
         space = spaces[chosen]
         if space == HOST:
-            self._credit(call, estimates, candidates)
+            self._credit(node, estimates, candidates)
         else:
-            call.shadow = self._worth_a_shadow(call, facts, estimates[HOST], transfers[HOST], best)
+            node.shadow = self._worth_a_shadow(node, facts, estimates[HOST], transfers[HOST], best)
         return PlacementDecision(space, candidates[chosen].run, "it is expected to end first here", candidates)
 
     def is_short(self, seconds: float) -> bool:
@@ -397,26 +397,26 @@ class DevicePlacement:
         """
         return 0.0 < seconds < self.hand_over.seconds
 
-    def must_wait(self, call: TaskFuture) -> bool:
+    def must_wait(self, node: TaskFuture) -> bool:
         """Return whether a call should wait for the first measurement of its function, which is under way.
 
         Without it all calls that are submitted at once would go where nothing is known.
         """
-        key = call.key or ""
+        key = node.key or ""
         facts = self.facts.get(key)
         if facts is None or not facts.trials:
             return False
         for device_class in list(facts.trials):  # an accelerator's first runs are short, the CPU's may not be
             if device_class != ONE_CORE:
-                estimate = self.durations.estimate(key, device_class, call.sizes)
+                estimate = self.durations.estimate(key, device_class, node.sizes)
                 if estimate is None or not estimate.warm:
                     return True
         return False
 
-    def observe(self, call: TaskFuture) -> None:
+    def observe(self, node: TaskFuture) -> None:
         """Learn from a finished call; what is learned here is learned from durations."""
 
-    def forget(self, call: TaskFuture) -> None:
+    def forget(self, node: TaskFuture) -> None:
         """Forget a call that failed."""
 
     # ---------------------------------------------------------------- expected ends
@@ -424,13 +424,13 @@ class DevicePlacement:
     def _class(self, space: int) -> str:
         return ONE_CORE if space == HOST else self._accelerators[space - 1].device_class
 
-    def _on_cpu(self, call: TaskFuture) -> DurationEstimate | None:
+    def _on_cpu(self, node: TaskFuture) -> DurationEstimate | None:
         """Return the estimate for the CPU: with all cores if nothing else runs there, else with one."""
         first, second = (ALL_CORES, ONE_CORE) if self._cores.is_idle else (ONE_CORE, ALL_CORES)
-        return self._estimate_on_cpu(call.function.key, call.sizes, first, second)
+        return self._estimate_on_cpu(node.function.key, node.sizes, first, second)
 
-    def _on_accelerator(self, call: TaskFuture, space: int) -> DurationEstimate | None:
-        return self.durations.estimate(call.function.key, self._accelerators[space - 1].device_class, call.sizes)
+    def _on_accelerator(self, node: TaskFuture, space: int) -> DurationEstimate | None:
+        return self.durations.estimate(node.function.key, self._accelerators[space - 1].device_class, node.sizes)
 
     def _estimate_on_cpu(self, key: str, sizes: CallSizes, first: str, second: str) -> DurationEstimate | None:
         """Return the estimate for the first class, unless calls of the second one were nearer in size."""
@@ -442,10 +442,10 @@ class DevicePlacement:
             return one or other
         return other if other.distance < one.distance else one
 
-    def _transfer(self, call: TaskFuture, space: int) -> float:
+    def _transfer(self, node: TaskFuture, space: int) -> float:
         """Return the seconds of copies that the call needs there, less what earlier calls would have saved."""
         seconds = 0.0
-        for handle in call.handles:
+        for handle in node.handles:
             if space in handle.copies:
                 continue
             if space == HOST:
@@ -459,7 +459,7 @@ class DevicePlacement:
 
     def _candidates(
         self,
-        call: TaskFuture,
+        node: TaskFuture,
         facts: FunctionFacts,
         estimates: dict[int, DurationEstimate | None],
         transfers: dict[int, float],
@@ -467,8 +467,8 @@ class DevicePlacement:
         measured = [one.seconds for one in estimates.values() if one is not None]
         guess = max(measured, default=0.0) * (_ASSUMED_CPU_SLOWDOWN if estimates[HOST] is None else 1.0)
         certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
-        ahead = self._ahead(call, list(estimates))
-        moved = call.sizes.nbytes / ASSUMED_BANDWIDTH
+        ahead = self._ahead(node, list(estimates))
+        moved = node.sizes.nbytes / ASSUMED_BANDWIDTH
         cheapest = min(ahead.values())
         found = []
         for space, estimate in estimates.items():
@@ -476,22 +476,22 @@ class DevicePlacement:
             known = estimate or DurationEstimate(guess, math.inf, False, guess)
             run = known.most if certain and not near else known.seconds
             after = min(ahead[space], cheapest + moved)
-            wait = self._queue(space, call.handles)
+            wait = self._queue(space, node.handles)
             if space == HOST:
                 name = "cpu"
                 overhead = self.in_place.seconds if self.is_short(run) else self.hand_over.seconds
             else:
                 name, overhead = self._accelerators[space - 1].name, self.starting[space].seconds
-                if not call.waiting():
+                if not node.waiting():
                     share = facts.fetched / facts.made
                     after += share * (COPY_START_SECONDS + facts.result_bytes / self.bandwidth[space - 1])
             found.append(Candidate(name, wait, transfers[space], run, after, near, overhead))
         return tuple(found)
 
-    def _ahead(self, call: TaskFuture, spaces: list[int]) -> dict[int, float]:
+    def _ahead(self, node: TaskFuture, spaces: list[int]) -> dict[int, float]:
         """Return the seconds of the chain of calls that wait for this one, if all of it ran in one place."""
         total = dict.fromkeys(spaces, 0.0)
-        current = call
+        current = node
         for _ in range(_LOOK_AHEAD):
             successor = next(iter(current.waiting()), None)
             if successor is None or successor.key is None:
@@ -510,14 +510,14 @@ class DevicePlacement:
 
     def _credit(
         self,
-        call: TaskFuture,
+        node: TaskFuture,
         estimates: dict[int, DurationEstimate | None],
         candidates: tuple[Candidate, ...],
     ) -> None:
         """Note what the call would have saved with its arrays in place elsewhere, by the hopeful guess."""
         here = candidates[0].end
         for (space, estimate), one in zip(list(estimates.items())[1:], candidates[1:], strict=True):
-            missing = [handle for handle in call.handles if space not in handle.copies]
+            missing = [handle for handle in node.handles if space not in handle.copies]
             total = sum(handle.nbytes for handle in missing)
             if estimate is None or total == 0:
                 continue
@@ -531,7 +531,7 @@ class DevicePlacement:
 
     def _tried(
         self,
-        call: TaskFuture,
+        node: TaskFuture,
         facts: FunctionFacts,
         space: int,
         estimates: dict[int, DurationEstimate | None],
@@ -539,10 +539,10 @@ class DevicePlacement:
     ) -> PlacementDecision:
         """Return the decision for an accelerator that has not been measured for such a call."""
         device_class, known = self._class(space), estimates[space]
-        if estimates[HOST] is None and facts.shadows and call.function.repeatable:
-            call.shadow = Shadow.LATE
+        if estimates[HOST] is None and facts.shadows and node.function.repeatable:
+            node.shadow = Shadow.LATE
         if device_class not in facts.trials:
-            call.trial = device_class
+            node.trial = device_class
             facts.trials.add(device_class)
         seconds = known.seconds if known else 0.0
         return PlacementDecision(space, seconds, "it has not been measured here yet", candidates)
@@ -564,20 +564,17 @@ class DevicePlacement:
 
     def _worth_a_shadow(
         self,
-        call: TaskFuture,
+        node: TaskFuture,
         facts: FunctionFacts,
         estimate: DurationEstimate | None,
         transfer: float,
         best: float,
     ) -> Shadow:
         """Return whether a call that an accelerator runs should be measured on the CPU as well, and when."""
-        if (
-            not call.function.repeatable
-            or not facts.shadows
-            or (estimate is not None and estimate.distance <= NEAR)
-        ):
+        known = estimate is not None and estimate.distance <= NEAR
+        if known or not node.function.repeatable or not facts.shadows:
             return Shadow.NONE
-        fetched = sum(one.nbytes for one in call.handles if HOST not in one.copies)
+        fetched = sum(one.nbytes for one in node.handles if HOST not in one.copies)
         if fetched > _MOST_FETCHED or transfer > _MAX_SLOWDOWN * best:
             return Shadow.NONE
         if estimate is not None and transfer + estimate.least >= best:

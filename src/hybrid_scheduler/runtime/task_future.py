@@ -308,20 +308,20 @@ class TaskFuture(Future[Any]):
 
     def handle(self, timeout: float | None = None) -> Any:
         """Return the result as it is: arrays as `DataHandle` objects, wherever they are."""
-        self._hurry(timeout)
+        self._request_completion(timeout)
         if self._state == FINISHED and self._exception is None:
             return self._result
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the error of the task, or None."""
-        self._hurry(timeout)
+        self._request_completion(timeout)
         return super().exception(timeout)
 
-    def _hurry(self, timeout: float | None) -> None:
+    def _request_completion(self, timeout: float | None) -> None:
         if self.key is not None and not self.ended:
             self.awaited = True
-            self.graph.hurry(self, here=timeout is None)
+            self.graph.complete_soon(self, in_calling_thread=timeout is None)
 
     @property
     def is_watched(self) -> bool:

@@ -137,7 +137,7 @@ class TaskGraph:
         for one in inputs:
             if not one.add_dependent(node):
                 self._input_ended(node, one)
-        self._count_down(node, here=True)
+        self._count_down(node, submitting=True)
         return node
 
     def _submit_resolved(self, node: TaskFuture) -> TaskFuture:
@@ -151,7 +151,7 @@ class TaskGraph:
             self.fail(node, error)
         else:
             node.unshared = True
-            self._place(node, kept, here=True)
+            self._place(node, kept, submitting=True)
         return node
 
     def admit(self, node: TaskFuture, *others: TaskFuture) -> None:
@@ -184,12 +184,12 @@ class TaskGraph:
         else:
             self._count_down(node)
 
-    def _count_down(self, node: TaskFuture, *, here: bool = False) -> None:
+    def _count_down(self, node: TaskFuture, *, submitting: bool = False) -> None:
         with self._lock:
             node.missing -= 1
             ready = node.missing == 0 and not node.ended
         if ready:
-            self._make_ready(node, here=here)
+            self._make_ready(node, submitting=submitting)
 
     def _raise_ranks(self, node: TaskFuture, inputs: list[TaskFuture]) -> None:
         """Raise the ranks of tasks above a new one: the longest chain of expected seconds below each."""
@@ -218,7 +218,7 @@ class TaskGraph:
 
     # ---------------------------------------------------------------- placing
 
-    def _make_ready(self, node: TaskFuture, *, here: bool = False) -> None:
+    def _make_ready(self, node: TaskFuture, *, submitting: bool = False) -> None:
         """Place a task whose inputs are available; a very short one may run in the calling thread."""
         node.inputs, kept = (), None
         try:
@@ -234,19 +234,19 @@ class TaskGraph:
         except BaseException as error:
             self.fail(node, error)
             return
-        self._place(node, kept, here=here)
+        self._place(node, kept, submitting=submitting)
 
-    def _place(self, node: TaskFuture, kept: CachedDecision | None = None, *, here: bool = False) -> None:
+    def _place(self, node: TaskFuture, kept: CachedDecision | None = None, *, submitting: bool = False) -> None:
         """Choose a device for a call and put it into its queue."""
         pinned = node.pinned is not None
         decision = self.placement.repeated(kept, node.handles) if kept is not None and not pinned else None
         if kept is not None and decision is not None:
             node.measured = kept.measures(decision)
-            self._start(node, decision, here=here)
+            self._start(node, decision, submitting=submitting)
             return
         try:
             # A call that is started in this thread is measured before many more can be submitted.
-            waits = not pinned and self.placement.must_wait(node) and not (here and self._all_free())
+            waits = not pinned and self.placement.must_wait(node) and not (submitting and self._all_free())
             if waits and self._park(node):
                 return
             decision = self.placement.pinned(node) if pinned else self.placement.choose(node)
@@ -255,26 +255,26 @@ class TaskGraph:
             return
         if node.shadow is not Shadow.NONE:
             self._start_shadow(node)
-        self._start(node, decision, here=here)
+        self._start(node, decision, submitting=submitting)
 
-    def _start(self, node: TaskFuture, decision: PlacementDecision, *, here: bool) -> None:
-        """Run or start a call where it was placed, or put it into a queue; with `here` it was just submitted."""
+    def _start(self, node: TaskFuture, decision: PlacementDecision, *, submitting: bool) -> None:
+        """Run or start a call where it was placed, or put it into a queue; `submitting`: it was just submitted."""
         placement = self.placement
         node.decision, node.space, node.predicted = decision, decision.space, decision.predicted
         fixed = node.timeout is not None or node.function.threads is not None
         if decision.space == HOST:
-            if here and placement.is_short(decision.predicted) and not fixed:
+            if submitting and placement.is_short(decision.predicted) and not fixed:
                 self.runner.run(node, self.cores.cores)
                 if node.measured:
                     placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
-            elif here or fixed or not self.runner.follows(node):
+            elif submitting or fixed or not self.runner.follows(node):
                 node.prepare_sharing()
-                if here and self.cores.has_free_core:
+                if submitting and self.cores.has_free_core:
                     node.handed_at = self.clock()
                 self._put_on_cores(node)
         else:
             worker = self.workers[decision.space - 1]
-            if here and node.timeout is None and worker.start_here(node):
+            if submitting and node.timeout is None and worker.start_here(node):
                 if node.measured:
                     placement.starting[decision.space].note(self.clock() - node.submitted - node.in_function)
             else:
@@ -500,10 +500,10 @@ class TaskGraph:
             for one in node.end_dependents():
                 self._fail_dependent(one, node)
 
-    def hurry(self, node: TaskFuture, *, here: bool) -> None:
-        """Note that the program waits for a task; with `here`, the calling thread ends what an accelerator runs."""
+    def complete_soon(self, node: TaskFuture, *, in_calling_thread: bool) -> None:
+        """Complete a task on an accelerator without delay, because the program waits for it."""
         if node.space != HOST:
-            self.workers[node.space - 1].hurry(node, here=here)
+            self.workers[node.space - 1].complete_soon(node, in_calling_thread=in_calling_thread)
 
     def end_if_complete(self, node: TaskFuture) -> None:
         """End a task that an accelerator was seen to have completed, so that its future says so."""
