@@ -61,7 +61,7 @@ def test_comparisons_without_batches_are_refused():
         found.judge("p99_latency")
     with pytest.raises(InvalidInputError, match="a trace is one run"):
         compare_seeds(make_spec(), [1, 2])
-    with pytest.raises(InvalidInputError, match="--batches: must be from 2 to 30, for 300 tasks, got 31"):
+    with pytest.raises(InvalidInputError, match="batches: must be from 2 to 30, for 300 tasks, got 31"):
         make_spec(batches=31)
     with pytest.raises(InvalidInputError, match="it has 15 tasks, and two batches need 20"):
         compare_trace(make_spec(tasks(15)), 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import (
     BatchOption,
     IndivisibleOption,
@@ -165,7 +165,11 @@ def compare(
         check_empty(out)
     chosen = range(first_seed, first_seed + (seeds or _SEEDS))
     total = spec.tasks * len(spec.schedulers) if trace else len(chosen)
-    with compile_notice(command.printer.note), command.printer.progress(total) as update:
+    with (
+        compile_notice(command.printer.note),
+        command.printer.progress(total) as update,
+        option_names(trace="--trace"),
+    ):
         if trace is not None:
             found = compare_trace(spec, first_seed, _added_up(update))
         else:

@@ -264,13 +264,13 @@ def compare_trace(
         raise InvalidInputError("spec", "about a trace", f"the scenario {spec.name}")
     why = spec.trace.why_no_interval
     if why is not None:
-        hint = "simulate --trace and report --trace show the run without intervals"
+        hint = "hybrid-scheduler simulate --trace and report --trace show the run without intervals"
         raise InvalidInputError(
-            "--trace", "a stream of tasks, for intervals within it", f"{spec.name}: {why}", hint=hint
+            "trace", "a stream of tasks, for intervals within it", f"{spec.name}: {why}", hint=hint
         )
     run = run_seed(spec, seed, progress)
     if not run.batches:
-        raise InvalidInputError("--trace", "tasks that every scheduler completes", f"{spec.name}: most failed")
+        raise InvalidInputError("trace", "tasks that every scheduler completes", f"{spec.name}: most failed")
     return PairedComparison(spec, (run,))
 
 

@@ -559,12 +559,12 @@ def _digest(path: Path) -> str | None:
 def _prepare_folder(folder: Path) -> Path:
     hidden = folder / HIDDEN
     if folder.exists() and not folder.is_dir():
-        raise InvalidInputError("--out", "a folder", str(folder))
+        raise InvalidInputError("folder", "a folder", str(folder))
     try:
         hidden.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         hint = error.strerror or type(error).__name__
-        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
+        raise InvalidInputError("folder", "a folder that can be written", str(folder), hint=hint) from None
     return hidden
 
 

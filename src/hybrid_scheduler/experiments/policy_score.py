@@ -405,7 +405,7 @@ def sealed_seeds(path: Path) -> list[int]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise InvalidInputError("--sealed", allowed, str(path)) from None
+        raise InvalidInputError("path", allowed, str(path)) from None
     seeds = content.get("seeds") if isinstance(content, dict) else content
     if (
         not isinstance(seeds, list)
@@ -413,5 +413,5 @@ def sealed_seeds(path: Path) -> list[int]:
         or len(set(seeds)) != len(seeds)
         or len(seeds) < 2
     ):
-        raise InvalidInputError("--sealed", allowed, str(path))
+        raise InvalidInputError("path", allowed, str(path))
     return seeds

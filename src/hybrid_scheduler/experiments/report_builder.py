@@ -137,7 +137,7 @@ def evidence_of(spec: ExperimentSpec, seed: int, *, title: str, figure_names: Se
 def check_suffix(path: Path) -> None:
     """Refuse a file name that is neither HTML nor PDF."""
     if path.suffix not in SUFFIXES:
-        raise InvalidInputError("--out", f"a name that ends in {' or '.join(SUFFIXES)}", str(path))
+        raise InvalidInputError("path", f"a name that ends in {' or '.join(SUFFIXES)}", str(path))
 
 
 # ------------------------------------------------------------------------------------------ from a folder

@@ -87,7 +87,7 @@ class TraceSource:
             allowed = (
                 f"from 2 to {most}, for {len(workload):,} tasks" if most >= 2 else "left out: the trace is short"
             )
-            raise InvalidInputError("--batches", allowed, batches)
+            raise InvalidInputError("batches", allowed, batches)
         return cls(name, workload, _workload_digest(workload), batches or min(BATCHES, most))
 
     @property

@@ -109,11 +109,11 @@ def find_worst(
         If there are not two schedulers, no evaluations, or fewer than 2 confirmation seeds.
     """
     if len(spec.schedulers) != 2:
-        raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", list(spec.schedulers))
+        raise InvalidInputError("schedulers", "two schedulers, A and B of the ratio A / B", list(spec.schedulers))
     if evaluations < 1:
-        raise InvalidInputError("--evaluations", "at least 1", evaluations)
+        raise InvalidInputError("evaluations", "at least 1", evaluations)
     if confirmation_seeds < 2:
-        raise InvalidInputError("--seeds", "at least 2, for an interval", confirmation_seeds)
+        raise InvalidInputError("confirmation_seeds", "at least 2, for an interval", confirmation_seeds)
     with _Pool(processes or cores()) as tried:
         best, done = _search(spec, metric, evaluations, seed, vary_machine, tried, progress or (lambda *_: None))
     seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + confirmation_seeds)
