@@ -275,5 +275,5 @@ def _fresh(
         found = judge_seeds(spec, range(first, first + seeds), processes=processes, progress=update)
     if keep is None:
         return found, None
-    write(keep, found, found.judge())
+    write(keep, found, found.test_pairs())
     return found, run_record.read_run(keep)

@@ -215,7 +215,7 @@ class ExperimentSpec:
         >>> from hybrid_scheduler.experiments.paired_comparison import compare_seeds
         >>> from hybrid_scheduler.experiments.spec import ExperimentSpec
         >>> spec = ExperimentSpec.for_graph("cholesky(tiles=4)", ("heft", "cpu_only"))
-        >>> compare_seeds(spec, range(2)).judge("makespan").standings[0].name
+        >>> compare_seeds(spec, range(2)).test_pairs("makespan").ranking[0].name
         'heft'
         """
         return cls(None, len(graph_of(graph)), schedulers, machine or Machine(), graph=graph)
