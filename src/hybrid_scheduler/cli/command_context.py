@@ -56,7 +56,7 @@ def option_names(hints: Mapping[str, str] | None = None, /, **options: str) -> I
     except HybridSchedulerError as error:
         for hint, with_option in (hints or {}).items():
             error.hint = error.hint and error.hint.replace(hint, with_option)
-        if type(error) is not InvalidInputError or error.field not in options:
+        if not isinstance(error, InvalidInputError) or error.field not in options:
             raise
         option = options[error.field]
         raise InvalidInputError(option, error.allowed, error.got, where=error.where, hint=error.hint) from None

@@ -255,7 +255,8 @@ def _executor(
             return RayExecutor("cpu_only", address=address, calibration=calibration, timeout=timeout)
     from ..runtime.kernel_executor import KernelExecutor
 
-    return KernelExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
+    with option_names(device_type="--device"):
+        return KernelExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
 
 
 def _steps(benchmark: KernelBenchmark) -> int:

@@ -39,7 +39,7 @@ _COMPUTED = ("cpu_gpu_ratio", "gpu_fraction", "cpu_memory_bandwidth", "gpu_memor
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class CopyTimings:
     """Timings with the host's data in ordinary (pageable) and in page-locked (pinned) memory."""
 
     pageable: Timing
@@ -47,7 +47,7 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ProfilePoint:
     """Times of one kernel at one size, for one run with data on the host; None if not measured."""
 
     kernel: str
@@ -60,10 +60,10 @@ class Point:
     cpu_one_thread_seconds: Timing | None = None
     #: On the device alone, without launch and copies.
     gpu_kernel_seconds: Timing | None = None
-    host_to_device_seconds: Copies | None = None
-    device_to_host_seconds: Copies | None = None
+    host_to_device_seconds: CopyTimings | None = None
+    device_to_host_seconds: CopyTimings | None = None
     #: Copy in, kernel and copy out, by the host's clock.
-    gpu_seconds: Copies | None = None
+    gpu_seconds: CopyTimings | None = None
     cpu_joules: float | None = None
     gpu_joules: float | None = None
 
@@ -106,7 +106,7 @@ class Point:
         return _rate(self.flops, self.gpu_kernel_seconds)
 
     @property
-    def intensity(self) -> float | None:
+    def flops_per_byte(self) -> float | None:
         """Operations per byte moved."""
         return self.flops / self.bytes_moved if self.flops is not None and self.bytes_moved else None
 
@@ -116,7 +116,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedPoint:
     """A point that was not measured on a device (cpu or gpu), with the reason."""
 
     kernel: str
@@ -126,7 +126,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class MeasurementMethod:
     """How a profile was measured."""
 
     device: str
@@ -150,11 +150,11 @@ class Profile:
         Date and time, ISO 8601.
     machine : MachineInfo
         The machine.
-    method : Method
+    method : MeasurementMethod
         How it was measured.
-    points : tuple of Point
+    points : tuple of ProfilePoint
         Times by kernel and size.
-    skipped : tuple of Skipped
+    skipped : tuple of SkippedPoint
         Points that were not measured.
     notes : tuple of str
         Remarks on the measurement.
@@ -168,9 +168,9 @@ class Profile:
 
     created: str
     machine: MachineInfo
-    method: Method
-    points: tuple[Point, ...]
-    skipped: tuple[Skipped, ...] = ()
+    method: MeasurementMethod
+    points: tuple[ProfilePoint, ...]
+    skipped: tuple[SkippedPoint, ...] = ()
     notes: tuple[str, ...] = ()
     cpu_memory_bandwidth: float | None = None
     gpu_memory_bandwidth: float | None = None
@@ -207,7 +207,7 @@ class Profile:
         """Names of the measured kernels."""
         return list(dict.fromkeys(point.kernel for point in self.points))
 
-    def of(self, kernel: str) -> list[Point]:
+    def of(self, kernel: str) -> list[ProfilePoint]:
         """Return the points of one kernel, smallest first."""
         return sorted((point for point in self.points if point.kernel == kernel), key=lambda point: point.size)
 
@@ -398,9 +398,9 @@ def _gpu(fields: _StrictObject) -> Gpu:
         )
 
 
-def _method(fields: _StrictObject) -> Method:
+def _method(fields: _StrictObject) -> MeasurementMethod:
     with fields.all_read():
-        return Method(
+        return MeasurementMethod(
             device=fields.text("device"),
             seed=fields.whole("seed"),
             precision=fields.number("precision"),
@@ -412,9 +412,9 @@ def _method(fields: _StrictObject) -> Method:
         )
 
 
-def _point(fields: _StrictObject) -> Point:
+def _point(fields: _StrictObject) -> ProfilePoint:
     with fields.all_read():
-        point = Point(
+        point = ProfilePoint(
             kernel=fields.text("kernel"),
             size=fields.whole("size", 1),
             bytes_in=fields.whole("bytes_in"),
@@ -452,21 +452,21 @@ def _timing(fields: _StrictObject, name: str) -> Timing | None:
     return fields.optional(name, read)
 
 
-def _copies(fields: _StrictObject, name: str) -> Copies | None:
-    def read(name: str) -> Copies:
+def _copies(fields: _StrictObject, name: str) -> CopyTimings | None:
+    def read(name: str) -> CopyTimings:
         inner = fields.object(name)
         with inner.all_read():
             pageable = _timing(inner, "pageable")
             if pageable is None:
                 raise inner.error("pageable", "a timing", None)
-            return Copies(pageable, _timing(inner, "pinned"))
+            return CopyTimings(pageable, _timing(inner, "pinned"))
 
     return fields.optional(name, read)
 
 
-def _skipped(fields: _StrictObject) -> Skipped:
+def _skipped(fields: _StrictObject) -> SkippedPoint:
     with fields.all_read():
-        return Skipped(
+        return SkippedPoint(
             kernel=fields.text("kernel"),
             size=fields.whole("size", 1),
             device=fields.text("device"),
@@ -477,15 +477,15 @@ def _skipped(fields: _StrictObject) -> Skipped:
 # ------------------------------------------------------------------------------------------ built-in profiles
 
 
-def shipped_profiles() -> list[str]:
+def builtin_profiles() -> list[str]:
     """Return the names of the profiles that ship with the package."""
     return sorted(path.stem for path in _BUILTIN_FOLDER.glob("*.json"))
 
 
 def _profile_path(name: str) -> Path:
     """Return the path of a profile that ships with the package."""
-    if name not in shipped_profiles():
-        raise UnknownNameError("profile", name, shipped_profiles())
+    if name not in builtin_profiles():
+        raise UnknownNameError("profile", name, builtin_profiles())
     return _BUILTIN_FOLDER / f"{name}.json"
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from ..physics import ProfiledPhysics
 from ..profiling.calibration import Calibration, calibrate
-from ..profiling.hardware_profile import Copies, Method, Point, Profile
+from ..profiling.hardware_profile import CopyTimings, MeasurementMethod, Profile, ProfilePoint
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..profiling.timing import Timing
 from .kernel_executor import KernelExecutor
@@ -249,20 +249,20 @@ def _profile(executor: KernelExecutor, services: _Services, seed: int, note: str
     return Profile(
         datetime.now(UTC).isoformat(timespec="seconds"),
         describe_machine(gpu, executor.pools[0].threads),
-        Method("executor", seed, 0.0, None, 0.0, "as set"),
+        MeasurementMethod("executor", seed, 0.0, None, 0.0, "as set"),
         points,
         notes=(f"made with the executor, GPU copies through its staging buffers; {note}",),
     )
 
 
-def _point(call: KernelCall, timings: dict[str, Timing]) -> Point:
+def _point(call: KernelCall, timings: dict[str, Timing]) -> ProfilePoint:
     kernel = call.kernel
     gpu = timings.get("gpu")
-    return Point(
+    return ProfilePoint(
         call.kind, call.size, kernel.bytes_in(call.size), kernel.bytes_out(call.size), kernel.flops(call.size),
         cpu_seconds=timings.get("cpu"),
         cpu_one_thread_seconds=timings.get("threads"),
-        gpu_seconds=Copies(gpu) if gpu else None,
+        gpu_seconds=CopyTimings(gpu) if gpu else None,
     )  # fmt: skip
 
 

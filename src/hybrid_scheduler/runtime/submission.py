@@ -51,7 +51,7 @@ class KernelCall:
     @property
     def memory(self) -> float:
         """Megabytes needed on the device where it runs."""
-        return float(self.kernel.memory(self.size)) / 1e6
+        return float(self.kernel.memory_bytes(self.size)) / 1e6
 
     @property
     def intensity(self) -> float:
