@@ -218,7 +218,7 @@ class Study:
         self.calibrated = calibrate_executor(self.executor, self.learning, repeats=2 if self.tiny else 4)
         found = {
             name: dict(calibration.by_kind)
-            for name, calibration in (("alone", self.calibrated.alone), ("together", self.calibrated.together))
+            for name, calibration in (("alone", self.calibrated.isolated), ("together", self.calibrated.contended))
         }
         self.say(f"held-out error by kind: {as_text(found)}")
         return found
@@ -262,7 +262,7 @@ class Study:
             compile_first(self.executor, self.learning[0])
 
     def _set_scheduler(self, spec: str) -> None:
-        self.executor.set_scheduler(spec, calibration=self.calibrated.alone if self.calibrated else None)
+        self.executor.set_scheduler(spec, calibration=self.calibrated.isolated if self.calibrated else None)
 
     def _once(self, spec: str, split: bool, turn: int) -> StreamExecution:
         self.executor.split = split
@@ -322,7 +322,7 @@ class Study:
                 self.say(
                     f"{spec}, {stream}: {as_text({k: v for k, v in one.items() if k not in ('real', 'simulated')})}"
                 )
-            for name, profile in found.survey.profiles().items():
+            for name, profile in found.contention.profiles().items():
                 save_profile(profile, self.out / f"executor_{name}_{stream.replace(' ', '_')}.json")
             self.summary["comparisons"] = document
             self.batches += [

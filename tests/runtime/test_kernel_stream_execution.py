@@ -15,7 +15,7 @@ from hybrid_scheduler.profiling.hardware_profile import load_profile, save_profi
 from hybrid_scheduler.profiling.machine_info import THREAD_POOL
 from hybrid_scheduler.runtime.contention_profile import (
     ContentionCalibration,
-    ContentionSurvey,
+    ContentionMeasurement,
     _enough,
     calibrate_executor,
     fastest_kernels,
@@ -174,21 +174,21 @@ def test_bad_mode_is_refused(executor: KernelExecutor) -> None:
 
 
 def test_survey_calibrates_alone_and_under_contention(executor: KernelExecutor, tmp_path: Path) -> None:
-    survey = ContentionSurvey(executor, CALLS)
+    contention = ContentionMeasurement(executor, CALLS)
     for _ in range(2):
-        survey.measure()
-    assert all(len(runs) == 2 for by_class in survey.alone.values() for runs in by_class.values())
-    calibrated = survey.calibrated()
-    assert calibrated.alone.physics.kinds == calibrated.together.physics.kinds == ("sort", "matmul")
-    for name, profile in survey.profiles().items():
+        contention.measure()
+    assert all(len(runs) == 2 for by_class in contention.isolated.values() for runs in by_class.values())
+    calibrated = contention.calibrated()
+    assert calibrated.isolated.physics.kinds == calibrated.contended.physics.kinds == ("sort", "matmul")
+    for name, profile in contention.profiles().items():
         assert all(point.cpu_seconds and point.cpu_one_thread_seconds for point in profile.points)
         save_profile(profile, tmp_path / f"{name}.json")
         assert load_profile(tmp_path / f"{name}.json") == profile
-    assert "busy" in survey.profiles()["together"].notes[0]
+    assert "busy" in contention.profiles()["contended"].notes[0]
     assert not executor.records
 
 
-def test_neighbours_run_the_kernels_they_run_fastest(executor: KernelExecutor) -> None:
+def test_background_devices_run_the_kernels_they_run_fastest(executor: KernelExecutor) -> None:
     services = {
         ("sort", 16): {"cpu": [1.0, 9.0, 1.0], THREAD_POOL: [2.0, 2.0, 2.0]},
         ("matmul", 16): {"cpu": [3.0], THREAD_POOL: [2.0]},
@@ -216,7 +216,7 @@ def test_real_and_simulated_makespans_are_compared(executor: KernelExecutor) -> 
         assert one["error"] == pytest.approx(one["simulated_makespan_seconds"] / one["real_makespan_seconds"] - 1)
         assert all(len(run.records) == len(CALLS) for run in found.runs[spec])
     # One device alone: its work one after the other, so the simulated makespan is at least the sum of the curves.
-    curves = found.survey.expected().alone.physics
+    curves = found.contention.expected().isolated.physics
     alone = sum(float(curves.row(call.kind, call.size, executor.platform)[0].sum()) for call in CALLS)
     assert found.schedulers["cpu_only"]["simulated_makespan_seconds"] >= 0.999 * alone
 
@@ -253,7 +253,7 @@ def test_comparison_uses_a_given_calibration(executor: KernelExecutor) -> None:
     given = calibrate_executor(executor, CALLS, repeats=1)
     found = compare_real(executor, CALLS, ["cpu_only"], given=given, rounds=1)
     assert found.schedulers["cpu_only"]["tasks"] == len(CALLS)
-    assert all(not runs for runs in found.survey.alone.values())
+    assert all(not runs for runs in found.contention.isolated.values())
 
 
 def test_benchmark_judges_every_scheduler(executor: KernelExecutor) -> None:

@@ -117,7 +117,7 @@ class KernelBenchmark:
         """Return the calibration for the mode: in a batch other devices are busy."""
         if self.calibrated is None:
             return None
-        return self.calibrated.together if self.mode == "batch" else self.calibrated.alone
+        return self.calibrated.contended if self.mode == "batch" else self.calibrated.isolated
 
     def _head(self, reference: ReferenceTimes) -> dict[str, Any]:
         executor = self.executor

@@ -25,7 +25,7 @@ from ..core import (
 from ..physics import TablePhysics
 from ..profiling.calibration import Calibration
 from ..profiling.machine_info import THREAD_POOL
-from .contention_profile import ContentionCalibration, ContentionSurvey, QueuedPart, finish_times
+from .contention_profile import ContentionCalibration, ContentionMeasurement, QueuedPart, finish_times
 from .data_handle import COPY_START_SECONDS
 from .executor_scheduler import executor_scheduler
 from .kernel_executor import KernelExecutor
@@ -87,8 +87,8 @@ def simulate(
         executor.can_divide,
     )
     outcomes = Cluster(platform, calibration.physics).run(workload, policy).outcomes
-    alone, together = (one.physics.times(workload, platform) for one in (expected.alone, expected.together))
-    parts = _queued_parts(executor, outcomes, alone, together)[_parts_before(outcomes, len(before)) :]
+    isolated, contended = (one.physics.times(workload, platform) for one in (expected.isolated, expected.contended))
+    parts = _queued_parts(executor, outcomes, isolated, contended)[_parts_before(outcomes, len(before)) :]
     finish = finish_times(parts, len(platform.devices))
     return {
         "makespan_seconds": max(finish) - begin,
@@ -103,7 +103,7 @@ def _parts_before(outcomes: Outcomes, row: int) -> int:
 
 
 def _queued_parts(
-    executor: KernelExecutor, outcomes: Outcomes, alone: TimeTable, together: TimeTable
+    executor: KernelExecutor, outcomes: Outcomes, isolated: TimeTable, contended: TimeTable
 ) -> list[QueuedPart]:
     platform = executor.platform
     parts = []
@@ -114,7 +114,9 @@ def _queued_parts(
         for where, share in ((device, fraction), (host, 1.0 - fraction)):
             if share > 0:
                 column = int(platform.class_of[where])
-                durations = (share * table[row, column, 0] + table[row, column, 1] for table in (alone, together))
+                durations = (
+                    share * table[row, column, 0] + table[row, column, 1] for table in (isolated, contended)
+                )
                 arrival = float(outcomes.workload.arrival_time[row])
                 parts.append(QueuedPart(where, arrival, *map(float, durations)))
     return parts
@@ -154,12 +156,12 @@ def compare_real(
     learning : sequence of KernelCall, optional
         Kernels that schedulers that learn run before each batch, on both machines.
     """
-    survey = ContentionSurvey(executor, sample if sample is not None else calls, seed=seed)
+    contention = ContentionMeasurement(executor, sample if sample is not None else calls, seed=seed)
     runs: dict[str, list[StreamExecution]] = {spec: [] for spec in specs}
     for _ in range(rounds):
         if given is None:
-            survey.measure(progress)
-        calibration = (given or survey.calibrated()).together
+            contention.measure(progress)
+        calibration = (given or contention.calibrated()).contended
         for spec in specs:
             executor.set_scheduler(spec, calibration=calibration)
             compile_rules(executor, calls)
@@ -168,14 +170,14 @@ def compare_real(
             runs[spec].append(
                 run_stream(executor, calls, mode="batch", name=spec, progress=progress, learning=first)
             )
-    calibration, expected = (given or survey.calibrated()).together, given or survey.expected()
+    calibration, expected = (given or contention.calibrated()).contended, given or contention.expected()
     return SimulatedVsReal(
         {
             spec: _compared(executor, calibration, expected, calls, spec, executions, learning)
             for spec, executions in runs.items()
         },
         runs,
-        survey,
+        contention,
     )
 
 
@@ -185,7 +187,7 @@ class SimulatedVsReal:
 
     schedulers: dict[str, dict[str, Any]]
     runs: dict[str, list[StreamExecution]]
-    survey: ContentionSurvey
+    contention: ContentionMeasurement
 
 
 def _compared(
