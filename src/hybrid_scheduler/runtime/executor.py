@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .kernel_executor import KernelExecutor
     from .simulated_vs_real import SimulatedTwin
 
-#: The policy that this executor has built in; other schedulers come from the registry.
+#: The scheduler that this executor has built in; other schedulers come from the registry.
 _DEFAULT = "hybrid_ml"
 #: Seconds of a thread's turn while accelerators are used.
 _TURN = 1e-4
@@ -64,7 +64,7 @@ class HybridExecutor(Executor):
         stored there when the executor is closed. Without an answer the program goes on.
     seed : int, optional
         Seed of the scheduler.
-    kernels : dict, optional
+    **kernels
         Further options of the `KernelExecutor` behind `submit_kernel` and `submit_variants`.
 
     Examples
@@ -110,7 +110,7 @@ class HybridExecutor(Executor):
         self.graph = TaskGraph(cores or usable_cores(), found, durations)
         #: Read by Dask, which keeps this many tasks in flight.
         self._max_workers = self.graph.cores.cores + len(found)
-        self._choose_policy(scheduler, seed)
+        self._choose_scheduler(scheduler, seed)
         if self._store is not None:
             durations.add_document(self._store.load())
             for function, device_class, _, _, runs in durations.rows():
@@ -120,7 +120,7 @@ class HybridExecutor(Executor):
         if dashboard is not None:
             from .dashboard_stream import DashboardStream
 
-            self.stream = DashboardStream(self.graph, dashboard, _name_of_policy(scheduler))
+            self.stream = DashboardStream(self.graph, dashboard, _scheduler_name(scheduler))
         for worker in self.graph.workers:
             worker.start()
         if found:
@@ -129,7 +129,7 @@ class HybridExecutor(Executor):
         self._finalizer = weakref.finalize(self, _end_dropped, self.graph, self._store, self.stream)
         self._finalizer.atexit = False
 
-    def _choose_policy(self, scheduler: str | Online, seed: int) -> None:
+    def _choose_scheduler(self, scheduler: str | Online, seed: int) -> None:
         if scheduler == _DEFAULT:
             return
         online = create(real_spec(scheduler)) if isinstance(scheduler, str) else scheduler
@@ -353,7 +353,7 @@ def _check_kernel_options(options: dict[str, Any]) -> None:
             raise UnknownNameError("option of HybridExecutor", name, known)
 
 
-def _name_of_policy(scheduler: str | Online) -> str:
+def _scheduler_name(scheduler: str | Online) -> str:
     return scheduler if isinstance(scheduler, str) else type(scheduler).__name__
 
 

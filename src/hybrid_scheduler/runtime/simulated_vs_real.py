@@ -49,7 +49,7 @@ def simulate(
     spec: str,
     learning: Sequence[KernelCall] = (),
 ) -> dict[str, Any]:
-    """Simulate a real batch: the same policy, tasks, arrivals and machine, with calibrated durations.
+    """Simulate a real batch: the same scheduler, tasks, arrivals and machine, with calibrated durations.
 
     Tasks keep their ids, by which some schedulers decide. Learners start from nothing, as on the real machine.
 
@@ -58,7 +58,7 @@ def simulate(
     executor : KernelExecutor
         Its platform is simulated.
     calibration : Calibration
-        Durations that the policy knows, as on the real machine.
+        Durations that the scheduler knows, as on the real machine.
     expected : ContentionCalibration
         Durations that kernels take, depending on whether other devices work at the moment.
     calls, records : sequences
