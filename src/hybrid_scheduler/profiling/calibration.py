@@ -149,6 +149,11 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
     transfer : {"pinned", "pageable"}, optional
         Host memory that GPU copies start from; pageable where pinned was not measured.
 
+    Returns
+    -------
+    Calibration
+        Curves of all kinds and devices, with their errors.
+
     Raises
     ------
     InvalidInputError
@@ -260,6 +265,17 @@ def platform_of(profile: Profile, *, gpus: int = 1) -> Platform:
         The profile.
     gpus : int, optional
         Number of GPUs, if the profiled machine has one.
+
+    Returns
+    -------
+    Platform
+        Its devices have the measured memory, bandwidth and power, and defaults where nothing was measured.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.profiling import platform_of, profile_named
+    >>> [device.name for device in platform_of(profile_named("h200"), gpus=2).devices]
+    ['cpu', 'gpu_0', 'gpu_1']
     """
     machine = profile.machine
     host = cpu("cpu")

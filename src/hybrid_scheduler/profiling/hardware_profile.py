@@ -13,16 +13,16 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..core.atomic_files import write_atomically
 from ..core.errors import InvalidInputError, UnknownNameError
 from .machine_info import Gpu, MachineInfo
+from .strict_json import StrictObject
 from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
@@ -276,10 +276,27 @@ def _rate(amount: float | None, timing: Timing | None) -> float | None:
 def save_profile(profile: Profile, path: AnyPath) -> None:
     """Write a profile to a file in one step; missing folders are created.
 
+    Parameters
+    ----------
+    profile : Profile
+        The profile.
+    path : str or path
+        JSON file to write or replace.
+
     Raises
     ------
     InvalidInputError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hybrid_scheduler.profiling import load_profile, profile_named, save_profile
+    >>> profile = profile_named("h200")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_profile(profile, f"{folder}/profile.json")
+    ...     print(load_profile(f"{folder}/profile.json") == profile)
+    True
     """
     target = Path(path)
     text = json.dumps(profile.as_dict(), indent=2, allow_nan=False) + "\n"
@@ -293,6 +310,16 @@ def save_profile(profile: Profile, path: AnyPath) -> None:
 
 def load_profile(path: AnyPath) -> Profile:
     """Read a profile from a file.
+
+    Parameters
+    ----------
+    path : str or path
+        JSON file of `save_profile` or of the command ``hybrid-scheduler profile``.
+
+    Returns
+    -------
+    Profile
+        The profile.
 
     Raises
     ------
@@ -333,7 +360,7 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     file : str, optional
         Name of the document in messages.
     """
-    fields = _StrictObject(document, "", file)
+    fields = StrictObject(document, "", file)
     kind, version = fields.take("format"), fields.take("version")
     if kind != FORMAT:
         raise fields.error("format", repr(FORMAT), kind, hint="this is not a hardware profile")
@@ -361,14 +388,14 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     return profile
 
 
-def _texts(fields: _StrictObject, name: str) -> Iterator[str]:
+def _texts(fields: StrictObject, name: str) -> Iterator[str]:
     for item in fields.items(name):
         if not isinstance(item, str):
             raise fields.error(name, "a list of texts", item)
         yield item
 
 
-def _machine(fields: _StrictObject) -> MachineInfo:
+def _machine(fields: StrictObject) -> MachineInfo:
     with fields.all_read():
         identity = fields.take("id")
         machine = MachineInfo(
@@ -387,7 +414,7 @@ def _machine(fields: _StrictObject) -> MachineInfo:
     return machine
 
 
-def _gpu(fields: _StrictObject) -> Gpu:
+def _gpu(fields: StrictObject) -> Gpu:
     with fields.all_read():
         return Gpu(
             kind=fields.text("kind"),
@@ -398,7 +425,7 @@ def _gpu(fields: _StrictObject) -> Gpu:
         )
 
 
-def _method(fields: _StrictObject) -> MeasurementMethod:
+def _method(fields: StrictObject) -> MeasurementMethod:
     with fields.all_read():
         return MeasurementMethod(
             device=fields.text("device"),
@@ -412,7 +439,7 @@ def _method(fields: _StrictObject) -> MeasurementMethod:
         )
 
 
-def _point(fields: _StrictObject) -> ProfilePoint:
+def _point(fields: StrictObject) -> ProfilePoint:
     with fields.all_read():
         point = ProfilePoint(
             kernel=fields.text("kernel"),
@@ -434,7 +461,7 @@ def _point(fields: _StrictObject) -> ProfilePoint:
     return point
 
 
-def _timing(fields: _StrictObject, name: str) -> Timing | None:
+def _timing(fields: StrictObject, name: str) -> Timing | None:
     def read(name: str) -> Timing:
         inner = fields.object(name)
         with inner.all_read():
@@ -452,7 +479,7 @@ def _timing(fields: _StrictObject, name: str) -> Timing | None:
     return fields.optional(name, read)
 
 
-def _copies(fields: _StrictObject, name: str) -> CopyTimings | None:
+def _copies(fields: StrictObject, name: str) -> CopyTimings | None:
     def read(name: str) -> CopyTimings:
         inner = fields.object(name)
         with inner.all_read():
@@ -464,7 +491,7 @@ def _copies(fields: _StrictObject, name: str) -> CopyTimings | None:
     return fields.optional(name, read)
 
 
-def _skipped(fields: _StrictObject) -> SkippedPoint:
+def _skipped(fields: StrictObject) -> SkippedPoint:
     with fields.all_read():
         return SkippedPoint(
             kernel=fields.text("kernel"),
@@ -478,19 +505,36 @@ def _skipped(fields: _StrictObject) -> SkippedPoint:
 
 
 def builtin_profiles() -> list[str]:
-    """Return the names of the profiles that ship with the package."""
+    """Return the names of the built-in profiles."""
     return sorted(path.stem for path in _BUILTIN_FOLDER.glob("*.json"))
 
 
 def _profile_path(name: str) -> Path:
-    """Return the path of a profile that ships with the package."""
+    """Return the path of a built-in profile."""
     if name not in builtin_profiles():
         raise UnknownNameError("profile", name, builtin_profiles())
     return _BUILTIN_FOLDER / f"{name}.json"
 
 
 def profile_named(name_or_path: AnyPath) -> Profile:
-    """Return a profile that ships with the package by its name, any other by its path.
+    """Return a built-in profile by its name, any other by its path.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        Name as in `builtin_profiles`, or a JSON file.
+
+    Returns
+    -------
+    Profile
+        The profile.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is neither a built-in profile nor a file of this name.
+    InvalidInputError
+        If the file cannot be read, or is no profile.
 
     Examples
     --------
@@ -501,99 +545,3 @@ def profile_named(name_or_path: AnyPath) -> Profile:
     if isinstance(name_or_path, str) and not Path(name_or_path).suffix and not Path(name_or_path).exists():
         return load_profile(_profile_path(name_or_path))
     return load_profile(name_or_path)
-
-
-# ------------------------------------------------------------------------------------------ reading
-
-_T = TypeVar("_T")
-_MISSING = object()
-
-
-class _StrictObject:
-    """One object of a JSON document.
-
-    Parameters
-    ----------
-    value : object
-        Parsed JSON; must be a dictionary.
-    place : str
-        Path within the document, for messages.
-    file : str
-        File name, for messages.
-    """
-
-    def __init__(self, value: object, place: str, file: str) -> None:
-        self.place, self.file = place, file
-        if not isinstance(value, dict):
-            raise self.error("", "an object", value)
-        self._left: dict[str, Any] = dict(value)
-
-    def error(self, name: str, allowed: str, got: object, hint: str | None = None) -> InvalidInputError:
-        """Return an error about a field."""
-        field = ".".join(part for part in (self.place, name) if part) or "document"
-        value = "nothing" if got is _MISSING else got
-        return InvalidInputError(field, allowed, value, where=self.file, hint=hint)
-
-    def take(self, name: str) -> Any:
-        """Return a field as it is; a missing one is an object that no check accepts."""
-        return self._left.pop(name, _MISSING)
-
-    def text(self, name: str) -> str:
-        """Return a text field."""
-        value = self.take(name)
-        if not isinstance(value, str):
-            raise self.error(name, "text", value)
-        return value
-
-    def whole(self, name: str, least: int = 0) -> int:
-        """Return a whole number >= `least`."""
-        value = self.take(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.error(name, f"a whole number >= {least}", value)
-        return value
-
-    def number(self, name: str, *, above: float | None = None) -> float:
-        """Return a finite number that is at least 0, or more than `above`."""
-        value = self.take(name)
-        allowed = "a finite number >= 0" if above is None else f"a finite number > {above:g}"
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self.error(name, allowed, value)
-        if value < 0 or (above is not None and value <= above):
-            raise self.error(name, allowed, value)
-        return float(value)
-
-    def optional(self, name: str, read: Callable[[str], _T]) -> _T | None:
-        """Return `read(name)`, or None for null; the field must exist."""
-        if self._left.get(name, _MISSING) is None:
-            del self._left[name]
-            return None
-        return read(name)
-
-    def object(self, name: str) -> _StrictObject:
-        """Return an object field."""
-        return _StrictObject(self.take(name), ".".join(part for part in (self.place, name) if part), self.file)
-
-    def items(self, name: str) -> list[Any]:
-        """Return a list field."""
-        value = self.take(name)
-        if not isinstance(value, list):
-            raise self.error(name, "a list", value)
-        return value
-
-    def objects(self, name: str) -> list[_StrictObject]:
-        """Return a list of objects."""
-        return [_StrictObject(item, f"{name}[{i}]", self.file) for i, item in enumerate(self.items(name))]
-
-    def computed(self, name: str, expected: float | None) -> None:
-        """Check a number that follows from other fields; a file in which it does not is damaged."""
-        value = self.optional(name, self.number)
-        agree = value is expected if value is None or expected is None else math.isclose(value, expected)
-        if not agree:
-            raise self.error(name, f"{expected} (it follows from the other fields)", value)
-
-    @contextmanager
-    def all_read(self) -> Iterator[_StrictObject]:
-        """Check on leaving the context that all fields of the object were read."""
-        yield self
-        if self._left:
-            raise self.error(next(iter(self._left)), "left out: no such field", next(iter(self._left.values())))

@@ -183,6 +183,12 @@ class RayExecutor(KernelExecutor):
         HOST:PORT, ``auto``, or None to start a cluster on this machine.
     calibration, timeout, seed
         As for `KernelExecutor`.
+
+    Examples
+    --------
+    >>> import hybrid_scheduler as hs
+    >>> with hs.RayExecutor() as executor:  # doctest: +SKIP
+    ...     executor.submit_kernel(hs.KernelCall("matmul", 256)).result()
     """
 
     def __init__(

@@ -44,6 +44,24 @@ class TaskFuture(Future[Any]):
 
     Arrays stay where they were made until `result` copies them to main memory; `handle` returns them as they are.
     The condition of `Future` is made when a thread first needs it, which for most tasks is never.
+
+    Attributes
+    ----------
+    number : int
+        Number of the task in its executor.
+    device_class : str
+        Device class that ran it; empty until it has run.
+    seconds, predicted : float
+        Measured and expected seconds of the run.
+
+    Examples
+    --------
+    >>> import hybrid_scheduler as hs
+    >>> with hs.HybridExecutor(device_type="cpu", history=False) as executor:
+    ...     first = executor.submit(sum, [1, 2, 3])
+    ...     second = executor.submit(pow, first, 2)
+    ...     print(isinstance(first, hs.TaskFuture), second.result())
+    True 36
     """
 
     _state: str = PENDING
