@@ -1,4 +1,4 @@
-"""Score of a policy: how near its mean latency comes to the lower bound, over a set of cases and seeds.
+"""Score of a policy, which is a scheduler in a plug-in file: lower bound over mean latency, by cases and seeds.
 
 The score of a run is ``lower bound / mean latency``. No policy can exceed 1. The score of a seed is the geometric
 mean over all cases, and the score of a policy the mean over seeds with Student's interval. Beside it stand the
