@@ -39,10 +39,10 @@ from hybrid_scheduler.runtime.contention_profile import ContentionCalibration, c
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
-    Choices,
     Meters,
+    ReferenceTimes,
     StreamExecution,
-    measure_choices,
+    measure_reference_times,
     prepare,
     ratios,
     run_stream,
@@ -218,7 +218,7 @@ class Study:
         self.calibrated = calibrate_executor(self.executor, self.learning, repeats=2 if self.tiny else 4)
         found = {
             name: dict(calibration.by_kind)
-            for name, calibration in (("alone", self.calibrated.alone), ("together", self.calibrated.together))
+            for name, calibration in (("alone", self.calibrated.isolated), ("together", self.calibrated.contended))
         }
         self.say(f"held-out error by kind: {as_text(found)}")
         return found
@@ -230,7 +230,7 @@ class Study:
         load.
         """
         self._compile()
-        measured: list[Choices] = []
+        measured: list[ReferenceTimes] = []
         runs: dict[str, list[StreamExecution]] = {name: [] for name, _, _ in EXECUTED}
         began = time.perf_counter()
         for turn in range(1 if self.tiny else REPEATS):
@@ -239,7 +239,7 @@ class Study:
                 break
             self.say(f"round {turn + 1}")
             self.executor.split = False
-            measured.append(measure_choices(self.executor, self.evaluation, repeats=1))
+            measured.append(measure_reference_times(self.executor, self.evaluation, repeats=1))
             for name, spec, split in EXECUTED:
                 runs[name].append(self._once(spec, split, turn))
         self._reference(measured)
@@ -262,7 +262,7 @@ class Study:
             compile_first(self.executor, self.learning[0])
 
     def _set_scheduler(self, spec: str) -> None:
-        self.executor.set_scheduler(spec, calibration=self.calibrated.alone if self.calibrated else None)
+        self.executor.set_scheduler(spec, calibration=self.calibrated.isolated if self.calibrated else None)
 
     def _once(self, spec: str, split: bool, turn: int) -> StreamExecution:
         self.executor.split = split
@@ -270,19 +270,19 @@ class Study:
         learning = self._stream(0, self.seed + turn) if self.executor.policy.learns else ()
         return run_stream(self.executor, self.evaluation, learning=learning, name=spec)
 
-    def _reference(self, measured: list[Choices]) -> None:
+    def _reference(self, measured: list[ReferenceTimes]) -> None:
         """Set the reference: every kernel on every device, medians of all rounds."""
         devices = measured[0].devices
-        self.choices = Choices(devices, np.nanmedian([one.seconds for one in measured], axis=0))
+        self.reference = ReferenceTimes(devices, np.nanmedian([one.seconds for one in measured], axis=0))
         rows = [
             {"kind": call.kind, "size": call.size, **dict(zip(devices, row, strict=True))}
-            for call, row in zip(self.evaluation, self.choices.seconds.tolist(), strict=True)
+            for call, row in zip(self.evaluation, self.reference.seconds.tolist(), strict=True)
         ]
         self.write("choices.json", {"source": "measured", "devices": devices, "tasks": rows})
-        best = self.choices.best
+        best = self.reference.best
         document: dict[str, Any] = {"best_total_seconds": float(best.sum())}
         for device in devices:
-            always = self.choices.always(device)
+            always = self.reference.always(device)
             document[f"always_{device}"] = {
                 "total_seconds": float(always.sum()),
                 "ratio": float(always.sum() / best.sum()),
@@ -292,12 +292,12 @@ class Study:
         self.summary["yardstick"] = document
 
     def _judged(self, execution: StreamExecution) -> dict[str, Any]:
-        document = execution.as_dict(self.choices)
+        document = execution.as_dict(self.reference)
         document["by_kind"] = {}
         for kind in self.kinds:
             rows = [i for i, record in enumerate(execution.records) if record.kind == kind]
             part = replace(execution, records=[execution.records[i] for i in rows])
-            some = Choices(self.choices.devices, self.choices.seconds[rows])
+            some = ReferenceTimes(self.reference.devices, self.reference.seconds[rows])
             document["by_kind"][kind] = ratios(part, some)
         return document
 
@@ -322,7 +322,7 @@ class Study:
                 self.say(
                     f"{spec}, {stream}: {as_text({k: v for k, v in one.items() if k not in ('real', 'simulated')})}"
                 )
-            for name, profile in found.survey.profiles().items():
+            for name, profile in found.contention.profiles().items():
                 save_profile(profile, self.out / f"executor_{name}_{stream.replace(' ', '_')}.json")
             self.summary["comparisons"] = document
             self.batches += [

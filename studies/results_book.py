@@ -21,7 +21,7 @@ import numpy as np
 from hybrid_scheduler.core import Floats
 from hybrid_scheduler.core.canonical_json import pretty_json
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
-from hybrid_scheduler.experiments.paired_comparison import Judgement, PairedComparison, cores
+from hybrid_scheduler.experiments.paired_comparison import PairedComparison, PairwiseTests, cores
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
 from hybrid_scheduler.reports.figure_style import with_interval
 
@@ -58,7 +58,7 @@ def book(raw: Raw) -> tuple[str, dict[str, Any]]:
     document: dict[str, Any] = {"versions": raw.document["versions"], "seeds": raw.seeds, "cases": {}}
     for case in cases(raw.tasks):
         found = raw.comparison(case)
-        judged = found.judge(baseline=case.baseline)
+        judged = found.test_pairs(baseline=case.baseline)
         document["cases"][case.key] = _numbers(case, found, judged)
         parts.append(_section(case, found, judged))
     document["goals"] = [goal.as_dict() for goal in reached]
@@ -69,10 +69,10 @@ def book(raw: Raw) -> tuple[str, dict[str, Any]]:
     return "\n\n".join(part.strip() for part in parts if part) + "\n", document
 
 
-def _numbers(case: BookCase, found: PairedComparison, judged: Judgement) -> dict[str, Any]:
+def _numbers(case: BookCase, found: PairedComparison, judged: PairwiseTests) -> dict[str, Any]:
     """Return every number of a comparison: [mean, low, high], ratios to the baseline, and the verdicts."""
     rows: dict[str, Any] = {}
-    for row in judged.standings:
+    for row in judged.ranking:
         numbers: dict[str, Any] = {"verdict": _word(judged, row.verdict)}
         if row.pair:
             numbers |= {"p_holm": row.pair.p_holm, "wins": row.pair.wins, "losses": row.pair.losses}
@@ -151,7 +151,7 @@ pairs of a table, and the interval of the mean difference agree. Otherwise a pai
 [METHODOLOGY.md](METHODOLOGY.md) says what is modelled and what is not."""
 
 
-def _section(case: BookCase, found: PairedComparison, judged: Judgement) -> str:
+def _section(case: BookCase, found: PairedComparison, judged: PairwiseTests) -> str:
     rows = [
         [
             f"`{row.name}`", with_interval(row.value), _ratio(found, row.name, case.baseline),
@@ -159,7 +159,7 @@ def _section(case: BookCase, found: PairedComparison, judged: Judgement) -> str:
             _mean(found, "energy", row.name, 1e-3), _mean(found, "cost", row.name, 1e3),
             _mean(found, "load_balance", row.name), _word(judged, row.verdict),
         ]
-        for row in judged.standings
+        for row in judged.ranking
     ]  # fmt: skip
     head = [
         "scheduler",
@@ -189,7 +189,7 @@ def _mean(found: PairedComparison, metric: str, name: str, factor: float = 1.0) 
     return with_interval(t_interval(values)) if np.isfinite(values).all() else "–"
 
 
-def _word(judged: Judgement, verdict: str) -> str:
+def _word(judged: PairwiseTests, verdict: str) -> str:
     return "better" if judged.better(verdict) else "worse" if judged.worse(verdict) else verdict
 
 

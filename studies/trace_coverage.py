@@ -41,7 +41,7 @@ def coverage(load: float, tasks: int, traces: int) -> tuple[float, ...]:
         found = compare_trace(ExperimentSpec.for_trace(trace, PAIR, spec.machine), seed)
         samples = found.samples("mean_latency")
         means.append(dependent_interval(samples[second]))
-        pair = found.judge().pairs[second, first]
+        pair = found.test_pairs().pairs[second, first]
         gaps.append(pair.difference)
         verdicts.append(pair.verdict)
     level, gap = np.mean([one.mean for one in means]), np.mean([one.mean for one in gaps])

@@ -2,7 +2,13 @@
 
 import math
 
-from hybrid_scheduler.profiling.hardware_profile import Copies, Method, Point, Profile, Skipped
+from hybrid_scheduler.profiling.hardware_profile import (
+    CopyTimings,
+    MeasurementMethod,
+    Profile,
+    ProfilePoint,
+    SkippedPoint,
+)
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.profiling.machine_info import Gpu, MachineInfo
 from hybrid_scheduler.profiling.timing import Timing
@@ -29,7 +35,7 @@ def machine(gpu: bool = True) -> MachineInfo:
     return MachineInfo("Example CPU @ 3.00GHz", "x86_64", 16, 16, 128 * 2**30, "Linux", "3.12.3", "2.11.0", device)
 
 
-def _point(name: str, size: int, gpu: bool) -> Point:
+def _point(name: str, size: int, gpu: bool) -> ProfilePoint:
     kernel = KERNELS[name]
     cpu_rate, gpu_rate = (1e9 * rate for rate in _RATES[name])
     flops, arriving, leaving = kernel.flops(size), kernel.bytes_in(size), kernel.bytes_out(size)
@@ -41,23 +47,23 @@ def _point(name: str, size: int, gpu: bool) -> Point:
         quick_there, quick_back = 1e-5 + arriving / 5e10, 1e-5 + leaving / 5e10
         known |= {
             "gpu_kernel_seconds": timing(inner, 0.01),
-            "host_to_device_seconds": Copies(timing(there), timing(quick_there)),
-            "device_to_host_seconds": Copies(timing(back), timing(quick_back)),
-            "gpu_seconds": Copies(timing(inner + there + back), timing(inner + quick_there + quick_back)),
+            "host_to_device_seconds": CopyTimings(timing(there), timing(quick_there)),
+            "device_to_host_seconds": CopyTimings(timing(back), timing(quick_back)),
+            "gpu_seconds": CopyTimings(timing(inner + there + back), timing(inner + quick_there + quick_back)),
             "gpu_joules": 300 * (inner + there + back),
         }
-    return Point(name, size, arriving, leaving, flops, **known)
+    return ProfilePoint(name, size, arriving, leaving, flops, **known)
 
 
 def profile(gpu: bool = True, sizes: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048, 4096)) -> Profile:
     return Profile(
         created="2026-01-02T03:04:05+00:00",
         machine=machine(gpu),
-        method=Method(
+        method=MeasurementMethod(
             "cuda" if gpu else "cpu", 0, 0.005, 60.0, 41.5, "matmul highest", None, "nvml" if gpu else None
         ),
         points=tuple(_point(name, size, gpu) for size in sizes for name in KERNELS),
-        skipped=(Skipped("sort", 8192, "cpu", "it would take about 9 s, and 2 s of the budget are left"),),
+        skipped=(SkippedPoint("sort", 8192, "cpu", "it would take about 9 s, and 2 s of the budget are left"),),
         notes=("made up",),
         cpu_memory_bandwidth=1.2e11,
         gpu_memory_bandwidth=4.2e12 if gpu else None,

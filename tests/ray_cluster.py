@@ -14,7 +14,7 @@ import ray
 from ray.cluster_utils import Cluster
 from sweep_examples import lines_of, plan
 
-from hybrid_scheduler.experiments.sweep import Ray, run_sweep
+from hybrid_scheduler.experiments.sweep import RaySweepBackend, run_sweep
 from hybrid_scheduler.runtime.ray_executor import RayExecutor
 from hybrid_scheduler.runtime.submission import KernelCall
 
@@ -49,7 +49,7 @@ def run_cells(cluster: Cluster, victim: object, folder: Path) -> dict[str, int]:
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    rows = run_sweep(plan(tasks=400, seeds=6), folder, Ray(cluster.address))
+    rows = run_sweep(plan(tasks=400, seeds=6), folder, RaySweepBackend(cluster.address))
     killer.join()
     return {"rows": len(rows), "before": before[0]}
 

@@ -127,5 +127,5 @@ def test_other_orders_also_run_every_task_and_the_mask_marks_the_candidates():
 
 def test_loads_without_a_queue_are_refused():
     env = gymnasium.make("HybridScheduler-Queue-v0", scenarios=["small"], loads=[1e-6], episode_tasks=2)
-    with pytest.raises(InvalidInputError, match="such that tasks wait"):
+    with pytest.raises(InvalidInputError, match="high enough that two tasks wait"):
         env.reset(seed=1)

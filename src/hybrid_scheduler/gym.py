@@ -174,7 +174,7 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
     Tasks wait as under `late_binding`, which also says where a chosen task runs and how it is split. It starts if
     it can start now; else it keeps its planned place, and the agent chooses among the others while a device is
     idle. Candidates are the first waiting tasks in the order of ``late_binding(deferred=0)``, so that action 0 at
-    every step is that scheduler. Choices without an alternative are made by the environment.
+    every step is that scheduler. Decisions without an alternative are made by the environment.
 
     Observation: for each candidate its age, its priced work, its seconds on a CPU and on an accelerator, whether it
     fits into an accelerator's memory and whether it can be split; then the length and the work of the queue, and
@@ -238,7 +238,8 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             self._over = self._begin()
             if not self._over:
                 return self._observation()
-        raise InvalidInputError("loads", "such that tasks wait", self._loads)
+        allowed = "high enough that two tasks wait at the same time"
+        raise InvalidInputError("loads", allowed, self._loads, hint="try 0.7 or more")
 
     def _begin(self) -> bool:
         """Draw an episode and go on to its first choice; return True if it has none."""
@@ -301,9 +302,9 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
                 self._rule.rule.waiting[0] = 0.0
                 if self._arrived == len(self._tasks):
                     return True
-            self._look_again()
+            self._advance_to_next_event()
 
-    def _look_again(self) -> None:
+    def _advance_to_next_event(self) -> None:
         """Go on to the next arrival or end of a device, and open the queue."""
         free_at, arrival = self._cluster.free_at_view, self._tasks.arrival_time
         events = free_at[free_at > self._now].tolist() if self._waiting else []

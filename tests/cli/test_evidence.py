@@ -15,7 +15,7 @@ from hybrid_scheduler.cli.heavy_simulation import heavy
 from hybrid_scheduler.cli.replay import replay, trace
 from hybrid_scheduler.cli.report import report
 from hybrid_scheduler.cli.sweep import sweep
-from hybrid_scheduler.experiments.paired_comparison import Judgement, Standing
+from hybrid_scheduler.experiments.paired_comparison import PairwiseTests, SchedulerRank
 from hybrid_scheduler.metrics.statistics import compare_pairs, skewed_interval
 
 Run = Callable[..., Any]
@@ -113,13 +113,13 @@ def test_significant_difference_below_one_per_cent_is_not_worth_caring_about() -
     raise_if_slower(judgement, "slow")  # not worth an alarm
 
 
-def judged(base: np.ndarray, slow: np.ndarray) -> Judgement:
+def judged(base: np.ndarray, slow: np.ndarray) -> PairwiseTests:
     pairs = compare_pairs({"base": base, "slow": slow}, np.random.default_rng(0))
     standings = tuple(
-        Standing(name, skewed_interval(values), None, float(values.mean() / base.mean()), pair, None, None)
+        SchedulerRank(name, skewed_interval(values), None, float(values.mean() / base.mean()), pair, None, None)
         for name, values, pair in (("base", base, None), ("slow", slow, pairs["slow", "base"]))
     )
-    return Judgement("mean_latency", "base", len(base), standings, pairs)
+    return PairwiseTests("mean_latency", "base", len(base), standings, pairs)
 
 
 def test_compare_takes_a_graph(run: Run) -> None:

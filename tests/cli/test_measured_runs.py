@@ -9,7 +9,7 @@ from hybrid_scheduler.cli.measured_upload import measured_run
 from hybrid_scheduler.core.outcome import FAILED, MOVED_TO_CPU, RAN
 from hybrid_scheduler.runtime.device_discovery import DevicePool, as_platform
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
-from hybrid_scheduler.runtime.kernel_stream_execution import Choices, StreamExecution, run_stream
+from hybrid_scheduler.runtime.kernel_stream_execution import ReferenceTimes, StreamExecution, run_stream
 from hybrid_scheduler.runtime.submission import (
     CANCELLED,
     DONE,
@@ -51,7 +51,7 @@ def benchmark(**records):
         calls=CALLS,
         learning=(),
         mode="sequential",
-        choices=Choices(("cpu", "gpu_0"), SECONDS),
+        reference=ReferenceTimes(("cpu", "gpu_0"), SECONDS),
         executions={
             name: StreamExecution(name, "sequential", rows, 1.0, 0.0, 0.0) for name, rows in records.items()
         },
@@ -101,7 +101,7 @@ def test_real_kernels_give_a_complete_run(mode):
         execution = run_stream(executor, calls, mode=mode, name="greedy")
         real = benchmark()
         real.executor, real.calls, real.executions = executor, calls, {"greedy": execution}
-        real.choices = Choices(tuple(pool.name for pool in executor.pools), np.full((6, 2), 0.1))
+        real.reference = ReferenceTimes(tuple(pool.name for pool in executor.pools), np.full((6, 2), 0.1))
         run = measured_run(real, machine="bench", seed=0, began=0.0, ended=1.0, config={})
     columns = run.results["greedy"]
     assert np.all(columns.status == RAN)

@@ -10,7 +10,7 @@ import pytest
 
 import hybrid_scheduler as hs
 from hybrid_scheduler.runtime import duration_store
-from hybrid_scheduler.runtime.duration_store import DurationStore, history_files
+from hybrid_scheduler.runtime.duration_store import DurationStore, duration_paths
 
 Run = Callable[..., Any]
 MATRIX = '[[2, "float64"], [2, "float64"]]'
@@ -129,7 +129,7 @@ def test_everything_is_cleared_with_damaged_files(run: Run, folder: Path) -> Non
     (folder / "0123456789ab-v1.json").write_text("{")
     document = json.loads(run("models", "clear", "--yes", "--json", "--folder", str(folder)).stdout)
     assert len(document["deleted"]) == 3
-    assert history_files(folder) == []
+    assert duration_paths(folder) == []
     assert "no run times are kept here" in run("models", "clear", "--folder", str(folder)).stdout
 
 
@@ -138,7 +138,7 @@ def test_nothing_is_cleared_without_consent(run: Run, folder: Path) -> None:
     assert result.exit_code == 2
     assert "error: --yes: must be given, to delete the run times of 3 functions" in result.stderr
     assert "hint: add --yes" in result.stderr
-    assert len(history_files(folder)) == 1
+    assert len(duration_paths(folder)) == 1
 
 
 def test_damaged_file_is_a_warning(run: Run, folder: Path) -> None:

@@ -23,9 +23,9 @@ def test_number_of_processes_does_not_change_results():
 
 def test_judgement_lists_schedulers_best_first():
     found = compare_seeds(make_spec(), range(3000, 3010), processes=1)
-    judged = found.judge(baseline="earliest_finish")
-    assert [row.name for row in judged.standings][-1] == "greedy"
-    greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
+    judged = found.test_pairs(baseline="earliest_finish")
+    assert [row.name for row in judged.ranking][-1] == "greedy"
+    greedy, oracle = judged.rank_of("greedy"), judged.rank_of("oracle")
     assert judged.worse(greedy.verdict)
     assert greedy.pair is not None
     assert (greedy.pair.wins, greedy.pair.losses) == (0, 10)
@@ -33,20 +33,22 @@ def test_judgement_lists_schedulers_best_first():
     assert oracle.verdict == TOO_CLOSE
     assert oracle.pair is not None
     assert oracle.pair.ties == 10
-    assert judged.standing("earliest_finish").pair is None
+    assert judged.rank_of("earliest_finish").pair is None
     assert greedy.regret is not None
     assert greedy.regret.low > 0
-    assert all(row.over_bound is not None and row.over_bound.low > 0.9 for row in judged.standings)
-    assert judged == found.judge(baseline="earliest_finish")  # the bootstrap is seeded
+    assert all(row.over_bound is not None and row.over_bound.low > 0.9 for row in judged.ranking)
+    assert judged == found.test_pairs(baseline="earliest_finish")  # the bootstrap is seeded
     samples = found.samples("mean_latency")
     assert samples["greedy"].mean() == pytest.approx(greedy.value.mean)
     assert greedy.ratio == pytest.approx(samples["greedy"].mean() / samples["earliest_finish"].mean())
 
 
 def test_higher_load_balance_is_better():
-    judged = compare_seeds(make_spec(("greedy", "oracle")), range(8), processes=1).judge("load_balance", "greedy")
-    assert judged.standings[0].name == "oracle"
-    assert judged.better(judged.standing("oracle").verdict)
+    judged = compare_seeds(make_spec(("greedy", "oracle")), range(8), processes=1).test_pairs(
+        "load_balance", "greedy"
+    )
+    assert judged.ranking[0].name == "oracle"
+    assert judged.better(judged.rank_of("oracle").verdict)
     assert judged.seeds_needed == 6
 
 
@@ -110,10 +112,10 @@ def test_experiment_spec_survives_json():
 def test_fixed_graph_without_noise_is_compared_exactly():
     spec = ExperimentSpec.for_graph("cholesky(tiles=4)", ("heft", "greedy"))
     found = compare_seeds(spec, range(20))
-    judgement = found.judge("makespan")
+    judgement = found.test_pairs("makespan")
     assert len(found.runs) == 1
     assert judgement.exact
-    standing = judgement.standing("greedy")
+    standing = judgement.rank_of("greedy")
     assert standing.value.half_width == 0
     assert standing.pair is not None
     assert np.isnan(standing.pair.p_holm)

@@ -26,7 +26,7 @@ MACHINE = Machine(workstation(), AnalyticPhysics())
 
 
 def study(**changes) -> PipelineStudy:
-    return replace(PipelineStudy(MACHINE, SCENARIO, effort=QUICK), **changes)
+    return replace(PipelineStudy(MACHINE, SCENARIO, size=QUICK), **changes)
 
 
 def trace(tasks: int = 12, seed: int = 5) -> Workload:
@@ -41,8 +41,8 @@ def trace(tasks: int = 12, seed: int = 5) -> Workload:
     [
         ({}, set()),
         ({"seed": 43}, {"generate", "train", "schedule", "evaluate"}),
-        ({"effort": USUAL}, {"profile", "generate", "train"}),
-        ({"effort": replace(QUICK, agent_updates=99)}, {"train"}),
+        ({"size": USUAL}, {"profile", "generate", "train"}),
+        ({"size": replace(QUICK, agent_updates=99)}, {"train"}),
         ({"trace": trace()}, {"generate", "evaluate"}),
         ({"machine": replace(MACHINE, memory_policy="fail")}, {"schedule"}),
         ({"machine": replace(MACHINE, noise=Noise(0.1))}, {"schedule"}),

@@ -67,7 +67,7 @@ def test_worst_case_is_a_small_trace_with_the_stated_ratio(tmp_path: Path) -> No
 def test_sealed_file_without_seeds_is_refused_without_repeating_it(tmp_path: Path, content: str) -> None:
     file = tmp_path / "sealed.json"
     file.write_text(content)
-    with pytest.raises(InvalidInputError, match=r"--sealed: must be a JSON file .*, got '/"):
+    with pytest.raises(InvalidInputError, match=r"path: must be a JSON file .*, got '/"):
         sealed_seeds(file)
 
 

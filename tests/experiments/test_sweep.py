@@ -17,13 +17,21 @@ from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.experiments import sweep
 from hybrid_scheduler.experiments.run_record import configuration_hash
 from hybrid_scheduler.experiments.spec import ExperimentSpec
-from hybrid_scheduler.experiments.sweep import CELLS, TABLE, Local, Ray, cells_of, read_table, run_sweep
+from hybrid_scheduler.experiments.sweep import (
+    CELLS,
+    TABLE,
+    LocalBackend,
+    RaySweepBackend,
+    cells_of,
+    read_table,
+    run_sweep,
+)
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 
 def test_rows_follow_the_order_of_the_plan(tmp_path):
     cells = plan()
-    rows = run_sweep(cells, tmp_path, Local(1))
+    rows = run_sweep(cells, tmp_path, LocalBackend(1))
     assert [row["key"] for row in rows] == [cell.key for cell in cells]
     frame = read_table(tmp_path)
     assert len(frame) == len(cells) == 12
@@ -37,8 +45,8 @@ def test_rows_follow_the_order_of_the_plan(tmp_path):
 
 def test_processes_and_order_do_not_change_the_table(tmp_path):
     cells = plan(tasks=30, seeds=1)
-    run_sweep(cells, tmp_path / "one", Local(1))
-    run_sweep(cells, tmp_path / "two", Local(2))
+    run_sweep(cells, tmp_path / "one", LocalBackend(1))
+    run_sweep(cells, tmp_path / "two", LocalBackend(2))
 
     class Backwards:
         def run(self, cells):
@@ -49,7 +57,7 @@ def test_processes_and_order_do_not_change_the_table(tmp_path):
 
 
 def test_extended_plan_runs_only_new_cells(tmp_path):
-    class Counting(Local):
+    class Counting(LocalBackend):
         ran: list[str] = []  # noqa: RUF012
 
         def run(self, cells):
@@ -61,7 +69,7 @@ def test_extended_plan_runs_only_new_cells(tmp_path):
     run_sweep(plan(seeds=2), tmp_path, Counting(1))
     assert (first, len(Counting.ran)) == (6, 12)
     assert len(set(Counting.ran)) == 12
-    run_sweep(plan(seeds=2), tmp_path / "fresh", Local(1))
+    run_sweep(plan(seeds=2), tmp_path / "fresh", LocalBackend(1))
     assert table(tmp_path) == table(tmp_path / "fresh")
 
 
@@ -80,12 +88,12 @@ def test_retrained_model_is_another_cell(tmp_path):
 @pytest.mark.parametrize("rest", [b'{"key":"abc","sched', b"{}", b'"x"\n'])
 def test_truncated_last_line_is_dropped(rest, tmp_path):
     cells = plan(seeds=1)
-    run_sweep(cells, tmp_path / "whole", Local(1))
+    run_sweep(cells, tmp_path / "whole", LocalBackend(1))
     lines = (tmp_path / "whole" / CELLS).read_bytes().splitlines(keepends=True)
     cut = tmp_path / "cut"
     cut.mkdir()
     (cut / CELLS).write_bytes(b"".join(lines[:3]) + rest)
-    run_sweep(cells, cut, Local(1))
+    run_sweep(cells, cut, LocalBackend(1))
     assert table(cut) == table(tmp_path / "whole")
     assert (cut / CELLS).read_bytes().splitlines(keepends=True)[:3] == lines[:3]
 
@@ -93,13 +101,13 @@ def test_truncated_last_line_is_dropped(rest, tmp_path):
 def test_damaged_line_in_the_middle_is_refused(tmp_path):
     (tmp_path / CELLS).write_bytes(b"not json\n" + b'{"key":"a"}\n')
     with pytest.raises(HybridSchedulerError, match="line 1 is damaged"):
-        run_sweep(plan(), tmp_path, Local(1))
+        run_sweep(plan(), tmp_path, LocalBackend(1))
 
 
 def test_failed_cell_keeps_the_others(tmp_path):
     bad = ExperimentSpec(scenario_named("shift"), 20, ("greedy",), machine=_serial())
     with pytest.raises(HybridSchedulerError, match="1 of 7 cells failed") as caught:
-        run_sweep([*plan(seeds=1), *cells_of([bad], [1])], tmp_path, Local(1))
+        run_sweep([*plan(seeds=1), *cells_of([bad], [1])], tmp_path, LocalBackend(1))
     assert "6 are kept" in (caught.value.hint or "")
     assert len((tmp_path / CELLS).read_bytes().splitlines()) == 6
     with pytest.raises(InvalidInputError, match=r"results\.parquet"):
@@ -119,13 +127,13 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from sweep_examples import plan
 from hybrid_scheduler.experiments import sweep
-from hybrid_scheduler.experiments.sweep import Local
+from hybrid_scheduler.experiments.sweep import LocalBackend
 original = sweep.run_cell
 def slowly(cell):
     time.sleep(0.15)
     return original(cell)
 sweep.run_cell = slowly
-sweep.run_sweep(plan(seeds=3), Path(sys.argv[1]), Local(1))
+sweep.run_sweep(plan(seeds=3), Path(sys.argv[1]), LocalBackend(1))
 """
 
 
@@ -147,8 +155,8 @@ def test_sweep_killed_with_sigkill_resumes_to_the_same_table(tmp_path):
     before = (folder / CELLS).read_bytes()
     assert not (folder / TABLE).exists()
     cells = plan(seeds=3)
-    run_sweep(cells, folder, Local(1))
-    run_sweep(cells, tmp_path / "undisturbed", Local(1))
+    run_sweep(cells, folder, LocalBackend(1))
+    run_sweep(cells, tmp_path / "undisturbed", LocalBackend(1))
     assert table(folder) == table(tmp_path / "undisturbed")
     after = (folder / CELLS).read_bytes()
     kept = before[: before.rfind(b"\n") + 1]
@@ -160,7 +168,7 @@ def test_sweep_killed_with_sigkill_resumes_to_the_same_table(tmp_path):
 def test_second_sweep_in_the_same_folder_is_refused(tmp_path):
     class Nested:
         def run(self, cells):
-            run_sweep(plan(seeds=1), tmp_path, Local(1))
+            run_sweep(plan(seeds=1), tmp_path, LocalBackend(1))
             yield from ()
 
     with pytest.raises(InvalidInputError, match="no other run is writing to"):
@@ -174,8 +182,8 @@ def test_second_sweep_in_the_same_folder_is_refused(tmp_path):
 def test_unreachable_ray_address_is_refused(address, tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="nothing answers there") as caught:
-        run_sweep(plan(seeds=1), tmp_path, Ray(address))
-    assert caught.value.hint == "run it on this machine with --backend local"
+        run_sweep(plan(seeds=1), tmp_path, RaySweepBackend(address))
+    assert caught.value.hint == sweep.RUN_LOCALLY
 
 
 def test_address_of_another_program_is_refused(tmp_path, monkeypatch):
@@ -184,14 +192,14 @@ def test_address_of_another_program_is_refused(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(InvalidInputError, match="what answers there is not Ray") as caught:
-            run_sweep(plan(seeds=1), tmp_path, Ray(address))
-    assert caught.value.hint == "run it on this machine with --backend local"
+            run_sweep(plan(seeds=1), tmp_path, RaySweepBackend(address))
+    assert caught.value.hint == sweep.RUN_LOCALLY
 
 
 def test_malformed_ray_address_is_refused(tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="host:port, or auto"):
-        run_sweep(plan(seeds=1), tmp_path, Ray("somewhere"))
+        run_sweep(plan(seeds=1), tmp_path, RaySweepBackend("somewhere"))
 
 
 @pytest.mark.parametrize("without_interval_first", [True, False])

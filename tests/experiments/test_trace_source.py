@@ -44,9 +44,9 @@ def test_batches_average_to_the_run():
 
 
 def test_judgement_of_a_trace_uses_its_batches():
-    judged = compare_trace(make_spec(), 7).judge(baseline="earliest_finish")
+    judged = compare_trace(make_spec(), 7).test_pairs(baseline="earliest_finish")
     assert (judged.unit, judged.seeds) == ("batches", 20)
-    greedy, oracle = judged.standing("greedy"), judged.standing("oracle")
+    greedy, oracle = judged.rank_of("greedy"), judged.rank_of("oracle")
     assert judged.worse(greedy.verdict)
     assert greedy.pair is not None
     assert greedy.pair.losses == 20
@@ -58,10 +58,10 @@ def test_judgement_of_a_trace_uses_its_batches():
 def test_comparisons_without_batches_are_refused():
     found = compare_trace(make_spec(), 7)
     with pytest.raises(InvalidInputError, match="metric: must be one that batches of a trace have"):
-        found.judge("p99_latency")
+        found.test_pairs("p99_latency")
     with pytest.raises(InvalidInputError, match="a trace is one run"):
         compare_seeds(make_spec(), [1, 2])
-    with pytest.raises(InvalidInputError, match="--batches: must be from 2 to 30, for 300 tasks, got 31"):
+    with pytest.raises(InvalidInputError, match="batches: must be from 2 to 30, for 300 tasks, got 31"):
         make_spec(batches=31)
     with pytest.raises(InvalidInputError, match="it has 15 tasks, and two batches need 20"):
         compare_trace(make_spec(tasks(15)), 1)
@@ -90,7 +90,7 @@ def test_record_of_a_trace_holds_its_tasks(tmp_path):
     run_record.write_run(tmp_path, run_record.COMPARE, spec, [7], comparison_events(found.runs))
     record = run_record.read_run(tmp_path)
     assert record.spec == spec
-    assert stored_comparison(tmp_path, record).judge() == found.judge()
+    assert stored_comparison(tmp_path, record).test_pairs() == found.test_pairs()
     assert replay(tmp_path, processes=1).same
     from hybrid_scheduler.workload.trace_files import save_workload
 

@@ -7,13 +7,13 @@ from scipy import stats
 from hybrid_scheduler.cluster import Machine, Noise
 from hybrid_scheduler.core import InvalidInputError, Objective, platform_named, workstation
 from hybrid_scheduler.engine import compare
-from hybrid_scheduler.experiments.what_if import Change, what_if
+from hybrid_scheduler.experiments.what_if import WhatIfChange, what_if
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
 def test_figures_equal_those_of_compare():
     seeds, tasks = range(3000, 3004), 60
-    rows = what_if(Change(num_gpus=2, utilisation=0.3), schedulers=("greedy", "oracle"), tasks=tasks, seeds=4)
+    rows = what_if(WhatIfChange(num_gpus=2, utilisation=0.3), schedulers=("greedy", "oracle"), tasks=tasks, seeds=4)
     mix = scenario_named("default")
     for row in rows:
         before, after = [], []
@@ -37,7 +37,7 @@ def test_figures_equal_those_of_compare():
 
 def test_every_seed_draws_its_own_noise():
     machine = Machine(workstation(2), noise=Noise(0.5, seed=7))
-    (row,) = what_if(Change(num_gpus=3), machine=machine, schedulers=("oracle",), tasks=40, seeds=3)
+    (row,) = what_if(WhatIfChange(num_gpus=3), machine=machine, schedulers=("oracle",), tasks=40, seeds=3)
     before, after = [], []
     for seed in range(3000, 3003):
         workload = generate(scenario_named("default"), 40, seed, platform=workstation(2))
@@ -51,20 +51,20 @@ def test_every_seed_draws_its_own_noise():
 
 
 def test_no_change_gives_no_difference():
-    for row in what_if(Change(), tasks=60, seeds=3):
+    for row in what_if(WhatIfChange(), tasks=60, seeds=3):
         for pair in (row.latency, row.energy, row.cost):
             assert pair.difference == pair.low == pair.high == 0
 
 
 def test_faster_gpus_cut_latency_and_energy_weight_saves_energy():
-    (faster,) = what_if(Change(gpu_speed=4), schedulers=("oracle",), tasks=100, seeds=4)
+    (faster,) = what_if(WhatIfChange(gpu_speed=4), schedulers=("oracle",), tasks=100, seeds=4)
     assert faster.latency.high < 0
-    (thrifty,) = what_if(Change(energy_weight=1), load=0.3, schedulers=("oracle",), tasks=100, seeds=4)
+    (thrifty,) = what_if(WhatIfChange(energy_weight=1), load=0.3, schedulers=("oracle",), tasks=100, seeds=4)
     assert thrifty.energy.high < 0
 
 
 def test_energy_weight_sets_the_objective():
-    (row,) = what_if(Change(energy_weight=0.5), schedulers=("oracle",), tasks=50, seeds=2)
+    (row,) = what_if(WhatIfChange(energy_weight=0.5), schedulers=("oracle",), tasks=50, seeds=2)
     runs = [
         compare(
             generate(scenario_named("default"), 50, seed, platform=workstation()),
@@ -78,18 +78,18 @@ def test_energy_weight_sets_the_objective():
 
 
 def test_change_is_applied_to_the_platform():
-    machine = Change(num_gpus=6, gpu_speed=2.0, bandwidth=1000.0).platform(workstation(4))
+    machine = WhatIfChange(num_gpus=6, gpu_speed=2.0, bandwidth=1000.0).platform(workstation(4))
     gpus = [device for device in machine.devices if not device.is_cpu]
     assert [device.name for device in gpus] == [f"gpu_{i}" for i in range(6)]
     assert {(d.speedup_base, d.speedup_slope, d.bandwidth) for d in gpus} == {(2.0, 6.0, 1000.0)}
     assert machine.devices[0] == workstation().devices[0]
-    mixed = Change(num_gpus=2).platform(platform_named("mixed-gpus"))
+    mixed = WhatIfChange(num_gpus=2).platform(platform_named("mixed-gpus"))
     assert len(mixed) == 3
-    assert Change().platform(workstation()) == workstation()
+    assert WhatIfChange().platform(workstation()) == workstation()
 
 
 def test_schedulers_that_learn_slowly_do_not_learn():
-    (first,) = what_if(Change(num_gpus=2), schedulers=("rl_agent",), tasks=50, seeds=2)
+    (first,) = what_if(WhatIfChange(num_gpus=2), schedulers=("rl_agent",), tasks=50, seeds=2)
     assert first.name == "rl_agent"
     fixed = [
         compare(
@@ -113,11 +113,11 @@ def test_schedulers_that_learn_slowly_do_not_learn():
 )
 def test_impossible_changes_are_refused(change, machine):
     with pytest.raises(InvalidInputError, match=next(iter(change))):
-        Change(**change)
+        WhatIfChange(**change)
 
 
 def test_gpu_count_of_several_nodes_cannot_be_changed():
     with pytest.raises(InvalidInputError, match="num_gpus"):
-        Change(num_gpus=3).platform(platform_named("cluster-16"))
+        WhatIfChange(num_gpus=3).platform(platform_named("cluster-16"))
     with pytest.raises(InvalidInputError, match="seeds"):
-        what_if(Change(), seeds=1)
+        what_if(WhatIfChange(), seeds=1)

@@ -8,7 +8,7 @@ import pytest
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.profiling.calibration import calibrate, platform_of
-from hybrid_scheduler.profiling.hardware_profile import Point, profile_named, shipped_profiles
+from hybrid_scheduler.profiling.hardware_profile import ProfilePoint, builtin_profiles, profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.profiling.machine_info import THREAD_POOL
 
@@ -67,7 +67,7 @@ def test_too_few_sizes_give_no_held_out_error() -> None:
 
 def test_profile_without_times_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="at least one measured time"):
-        calibrate(replace(profile_examples.profile(), points=(Point("x", 1, 1, 1, None),)))
+        calibrate(replace(profile_examples.profile(), points=(ProfilePoint("x", 1, 1, 1, None),)))
 
 
 def test_platform_has_the_devices_of_the_profile() -> None:
@@ -83,7 +83,7 @@ def test_platform_has_the_devices_of_the_profile() -> None:
     assert calibrate(profile_examples.profile(gpu=False)).physics.curve("sort", THREAD_POOL) is not None
 
 
-@pytest.mark.parametrize("name", shipped_profiles())
+@pytest.mark.parametrize("name", builtin_profiles())
 def test_shipped_profiles_can_be_used(name: str) -> None:
     profile = profile_named(name)
     physics = calibrate(profile).physics
@@ -93,7 +93,7 @@ def test_shipped_profiles_can_be_used(name: str) -> None:
 
 
 def test_shipped_profiles_are_listed_and_unknown_names_get_a_hint() -> None:
-    assert shipped_profiles() == ["cpu_only", "h200", "starpu_mirage", "starpu_sirocco"]
+    assert builtin_profiles() == ["cpu_only", "h200", "starpu_mirage", "starpu_sirocco"]
     with pytest.raises(InvalidInputError, match="one of cpu_only") as caught:
         profile_named("h100")
     assert caught.value.hint == "did you mean 'h200'?"

@@ -108,7 +108,7 @@ def test_execute_compares_as_json(program: Any, capsys: pytest.CaptureFixture[st
         (["--sizes", "64,32"], "a range from 16"),
         (["--tasks", "0"], "tasks: must be"),
         (["--learn", "-1"], "--learn"),
-        (["--device", "cuda"], "one that this machine has"),
+        (["--device", "cuda"], "--device: must be auto, cpu or an accelerator of this machine"),
         (["--backend", "slurm"], "one of local, ray"),
         (["--profile", "h200"], "of this machine"),
         (["--profile", "missing.json"], "a file that exists"),

@@ -13,8 +13,8 @@ import pytest
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.profiling.hardware_profile import (
     VERSION,
-    Copies,
-    Point,
+    CopyTimings,
+    ProfilePoint,
     load_profile,
     read_profile,
     save_profile,
@@ -40,30 +40,30 @@ def test_file_contains_format_and_version(tmp_path: Path) -> None:
 
 
 def test_ratio_and_fraction_follow_from_the_times() -> None:
-    point = Point(
+    point = ProfilePoint(
         "x", 10, 100, 20, 60.0, cpu_seconds=profile_examples.timing(0.3),
         gpu_kernel_seconds=profile_examples.timing(0.05),
-        gpu_seconds=Copies(profile_examples.timing(0.1)),
+        gpu_seconds=CopyTimings(profile_examples.timing(0.1)),
     )  # fmt: skip
     assert point.cpu_gpu_ratio == pytest.approx(3.0)
     assert point.gpu_fraction == pytest.approx(0.75)
     assert point.cpu_memory_bandwidth == pytest.approx(400.0)
     assert point.gpu_memory_bandwidth == pytest.approx(2400.0)
     assert point.gpu_flops_per_second == pytest.approx(1200.0)
-    assert point.intensity == pytest.approx(0.5)
+    assert point.flops_per_byte == pytest.approx(0.5)
     assert replace(point, gpu_seconds=None).gpu_fraction is None
 
 
 def _with_ratios(*ratios: float) -> Any:
     points = tuple(
-        Point(
+        ProfilePoint(
             "x",
             2**i,
             8,
             8,
             1.0,
             cpu_seconds=profile_examples.timing(ratio),
-            gpu_seconds=Copies(profile_examples.timing(1.0)),
+            gpu_seconds=CopyTimings(profile_examples.timing(1.0)),
         )
         for i, ratio in enumerate(ratios)
     )

@@ -55,7 +55,7 @@ def test_bytes_are_those_of_the_tensors(kernel: Kernel) -> None:
     inputs = inputs_of(kernel, 32)
     assert kernel.bytes_in(32) == sum(tensor.nbytes for tensor in inputs)
     assert kernel.bytes_out(32) == sum(tensor.nbytes for tensor in kernel.run(inputs))
-    assert kernel.memory(32) >= kernel.bytes_in(32) + kernel.bytes_out(32)
+    assert kernel.memory_bytes(32) >= kernel.bytes_in(32) + kernel.bytes_out(32)
     assert kernel.flops(64) > kernel.flops(32) > 0
 
 

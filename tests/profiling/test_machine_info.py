@@ -50,7 +50,9 @@ def test_machine_without_accelerator_has_no_gpu(bare: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("kind", ["cuda", "mps"])
 def test_device_that_is_not_there_is_an_error(kind: str, bare: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidInputError, match=f"device: must be one that this machine has, got '{kind}'"):
+    with pytest.raises(
+        InvalidInputError, match=f"device_type: must be auto, cpu or an accelerator of this machine, got '{kind}'"
+    ):
         find_gpu(kind)
 
 

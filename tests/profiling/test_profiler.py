@@ -222,7 +222,7 @@ def test_bad_sizes_are_refused(sizes: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"device_type": "gpu"}, "device: must be one of auto, cpu, cuda, mps"),
+        ({"device_type": "gpu"}, "device_type: must be one of auto, cpu, cuda, mps"),
         ({"kernels": ["sorts"]}, "kernel: must be one of"),
         ({"threads": 0}, "threads: must be a whole number >= 1"),
         ({"budget": -1.0}, "budget: must be"),

@@ -76,7 +76,7 @@ def test_json_output_equals_the_file() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--device", "gpu"), "error: device: must be one of auto, cpu, cuda, mps, got 'gpu'"),
+        (("--device", "gpu"), "error: --device: must be one of auto, cpu, cuda, mps, got 'gpu'"),
         (("--sizes", "big"), "error: --sizes: must be whole numbers such as 256,512, got 'big'"),
         (("--sizes", "0"), "error: sizes: must be whole numbers >= 1, got 0"),
         (("--budget", "soon"), "error: --budget: must be a number of seconds, got 'soon'"),
@@ -134,7 +134,7 @@ def test_profiler_program_prints_a_table_and_writes_a_file(
 
 def test_profiler_program_refuses_bad_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--device", "gpu", "--out", "x.json"]) == 2
-    assert "error: device: must be" in capsys.readouterr().err
+    assert "error: --device: must be" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:
         main(["--sizes", "big", "--out", "x.json"])
     assert caught.value.code == 2

@@ -47,6 +47,6 @@ def test_finish_times_lie_between_those_without_and_with_contention(
         for part, end in zip(parts, finish, strict=True):
             if part.device != device:
                 continue
-            fastest = max(fastest, part.arrival) + part.alone
-            slowest = max(slowest, part.arrival) + part.together
+            fastest = max(fastest, part.arrival) + part.isolated
+            slowest = max(slowest, part.arrival) + part.contended
             assert fastest - 1e-9 <= end <= slowest + 1e-9

@@ -18,10 +18,10 @@ import hybrid_scheduler as hs
 from hybrid_scheduler.runtime import duration_store
 from hybrid_scheduler.runtime.duration_store import (
     DurationStore,
-    forget_history,
-    history_files,
-    history_folder,
-    read_history,
+    delete_durations,
+    duration_folder,
+    duration_paths,
+    read_duration_file,
 )
 from hybrid_scheduler.runtime.function_durations import FunctionDurations
 from hybrid_scheduler.runtime.task_function import CallSizes
@@ -49,8 +49,8 @@ def _program(folder: Path, *, calls: int, speedup: float) -> tuple[FakeAccelerat
             future = executor.submit(product, SQUARE, SQUARE)
             future.result()
             executor.graph.wait_learned()
-            assert future.choice is not None
-            reasons.append(future.choice.reason)
+            assert future.decision is not None
+            reasons.append(future.decision.reason)
     return fake, reasons
 
 
@@ -104,8 +104,8 @@ def test_function_with_changed_code_starts_anew(tmp_path: Path) -> None:
     for body in ("x @ y", "x @ y", "y @ x"):
         with hs.HybridExecutor(device_type="cpu", history=tmp_path) as executor:
             executor.submit(version(body), SQUARE, SQUARE).result()
-    (path,) = history_files(tmp_path)
-    found = {row.function for row in read_history(path).rows}
+    (path,) = duration_paths(tmp_path)
+    found = {row.function for row in read_duration_file(path).rows}
     assert found == {version("x @ y").key, version("y @ x").key}
 
 
@@ -137,7 +137,7 @@ def test_program_that_only_reads_changes_nothing(store: DurationStore, monkeypat
     store.save([[*ROW[:5], 0.5, 4]])  # another program measures meanwhile
     reader.learn("g:1", "cpu", CALL, 1.0)
     store.save(reader.as_document())
-    rows = {row.function: row for row in read_history(store.path).rows}
+    rows = {row.function: row for row in read_duration_file(store.path).rows}
     assert (rows["f:1"].seconds, rows["f:1"].runs, rows["f:1"].measured_at) == (0.5, 4, 2_000)
     assert set(rows) == {"f:1", "g:1"}
 
@@ -147,7 +147,7 @@ def test_most_recent_rows_are_kept(store: DurationStore, monkeypatch: pytest.Mon
     for number in range(5):
         monkeypatch.setattr(duration_store.time, "time", lambda number=number: 1_000.0 + number)
         store.save([[f"f:{number}", *ROW[1:]]])
-    assert [row.function for row in read_history(store.path).rows] == ["f:2", "f:3", "f:4"]
+    assert [row.function for row in read_duration_file(store.path).rows] == ["f:2", "f:3", "f:4"]
 
 
 def test_machines_have_files_of_their_own(tmp_path: Path) -> None:
@@ -155,28 +155,28 @@ def test_machines_have_files_of_their_own(tmp_path: Path) -> None:
     for number, one in enumerate(stores):
         one.save([[f"f:{number}", *ROW[1:]]])
     assert [one.load()[0][0] for one in stores] == ["f:0", "f:1", "f:2", "f:3"]
-    assert len(history_files(tmp_path)) == 4
-    assert "1000 cores" in read_history(stores[3].path).description
+    assert len(duration_paths(tmp_path)) == 4
+    assert "1000 cores" in read_duration_file(stores[3].path).description
 
 
 def test_functions_are_forgotten_one_by_one_or_all(store: DurationStore) -> None:
     store.save([ROW, ["g:1", *ROW[1:]]])
-    forget_history(store.path, {"f:1"})
-    assert [row.function for row in read_history(store.path).rows] == ["g:1"]
-    forget_history(store.path, {"g:1"})
+    delete_durations(store.path, {"f:1"})
+    assert [row.function for row in read_duration_file(store.path).rows] == ["g:1"]
+    delete_durations(store.path, {"g:1"})
     assert not store.path.exists()
     store.save([ROW])
-    forget_history(store.path)
+    delete_durations(store.path)
     assert store.load() == []
 
 
 def test_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert history_folder("there") == Path("there")
+    assert duration_folder("there") == Path("there")
     monkeypatch.setenv("HYBRID_SCHEDULER_CACHE", str(tmp_path))
-    assert history_folder() == tmp_path
+    assert duration_folder() == tmp_path
     monkeypatch.delenv("HYBRID_SCHEDULER_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert history_folder() == tmp_path / "cache" / "hybrid-scheduler" / "run-times"
+    assert duration_folder() == tmp_path / "cache" / "hybrid-scheduler" / "run-times"
 
 
 def test_executor_without_history_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +273,7 @@ def test_damaged_file_is_ignored_and_reported_once(
     assert len(caplog.records) == 1
     assert str(store.path) in caplog.text
     assert len(caplog.text) < 1_000
-    assert [row.function for row in read_history(store.path).rows] == [product.key]
+    assert [row.function for row in read_duration_file(store.path).rows] == [product.key]
 
 
 def test_good_file_is_read_without_a_report(store: DurationStore, caplog: pytest.LogCaptureFixture) -> None:
@@ -376,8 +376,8 @@ def test_programs_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     for one in writers:
         one.communicate(timeout=120)
         assert one.returncode == 0
-    (path,) = history_files(tmp_path)
-    found = {row.function for row in read_history(path).rows}
+    (path,) = duration_paths(tmp_path)
+    found = {row.function for row in read_duration_file(path).rows}
     assert found == {f"{name}:{number}" for name in "abc" for number in range(40)}
 
 
@@ -389,8 +389,10 @@ def test_killed_program_leaves_a_whole_file(tmp_path: Path) -> None:
         assert _read_line(writer) == "writing"
         writer.send_signal(signal.SIGKILL)
         writer.communicate()
-        (path,) = history_files(tmp_path)
-        assert {f"{name}:{number}" for number in range(6)} <= {row.function for row in read_history(path).rows}
+        (path,) = duration_paths(tmp_path)
+        assert {f"{name}:{number}" for number in range(6)} <= {
+            row.function for row in read_duration_file(path).rows
+        }
 
 
 def test_write_that_is_cut_off_leaves_the_old_file(store: DurationStore, monkeypatch: pytest.MonkeyPatch) -> None:

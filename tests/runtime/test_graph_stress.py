@@ -134,7 +134,7 @@ def test_calls_are_spread_over_all_accelerators(count: int) -> None:
         for one in fakes:
             one.pause()  # nothing ends, so that queues grow
         futures = [executor.submit(add, MANY, float(i)) for i in range(10 * count)]
-        chosen = Counter(one.choice.space for one in futures if one.choice)
+        chosen = Counter(one.decision.space for one in futures if one.decision)
         for one in fakes:
             one.resume()
         assert chosen == dict.fromkeys(range(1, count + 1), 10)
@@ -167,8 +167,8 @@ def test_a_copy_between_accelerators_counts_twice() -> None:
         made.handle()
         used = executor.submit(add, made, 1.0)
         used.handle()
-        assert used.choice is not None
-        transfers = {one.device: one.transfer for one in used.choice.candidates}
+        assert used.decision is not None
+        transfers = {one.device: one.transfer for one in used.decision.candidates}
     assert transfers["fake_0"] == 0.0
     assert transfers["fake_1"] == pytest.approx(2 * transfers["cpu"])
 

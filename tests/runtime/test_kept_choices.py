@@ -1,4 +1,4 @@
-"""Choices that are kept for the next calls of the same case, and the share of such calls that is measured."""
+"""Decisions that are cached for the next calls of the same case, and the share of such calls that is measured."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hybrid_scheduler as hs
-from hybrid_scheduler.runtime.device_placement import _MEASURED_EVERY, _MEASURED_FIRST, _USES
+from hybrid_scheduler.runtime.device_placement import _MEASURED_EVERY, _MEASURED_FIRST, _REUSES
 from hybrid_scheduler.runtime.function_durations import MeasuredOverhead
 from hybrid_scheduler.testing import FakeAccelerator
 
@@ -91,7 +91,7 @@ def test_further_calls_of_a_case_are_not_considered_again(
     placed = executor.put(SOME)
     executor.submit(add, placed, 0.0).result(timeout=60)  # copies the array
     considered.clear()
-    futures = [executor.submit(add, placed, float(i)) for i in range(_USES + 1)]
+    futures = [executor.submit(add, placed, float(i)) for i in range(_REUSES + 1)]
     for i, one in enumerate(futures):
         np.testing.assert_array_equal(one.result(timeout=60), SOME + i)
         assert one.space == 1

@@ -457,7 +457,7 @@ def test_cuda_that_cannot_be_used_is_a_warning(monkeypatch: pytest.MonkeyPatch) 
         found = device_discovery.find_pools("auto")
     assert [pool.name for pool in found] == ["cpu_wide", "cpu_narrow"]
     monkeypatch.setattr(machine_info, "find_cuda", lambda: None)
-    with pytest.raises(InvalidInputError, match="one that this machine has"):
+    with pytest.raises(InvalidInputError, match="an accelerator of this machine"):
         device_discovery.find_pools("cuda")
 
 

@@ -1,4 +1,4 @@
-"""Streams of real kernels, the best measured choices, and simulations of the same streams."""
+"""Streams of real kernels, reference times, and simulations of the same streams."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from hybrid_scheduler.profiling.hardware_profile import load_profile, save_profi
 from hybrid_scheduler.profiling.machine_info import THREAD_POOL
 from hybrid_scheduler.runtime.contention_profile import (
     ContentionCalibration,
-    ContentionSurvey,
+    ContentionMeasurement,
     _enough,
     calibrate_executor,
     fastest_kernels,
@@ -25,9 +25,9 @@ from hybrid_scheduler.runtime.device_discovery import DevicePool
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream import KernelInputs, as_workload, make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
-    Choices,
+    ReferenceTimes,
     StreamExecution,
-    measure_choices,
+    measure_reference_times,
     ratios,
     run_stream,
     share_energy,
@@ -107,21 +107,21 @@ def _record(
 
 
 def test_ratios_equal_those_computed_by_hand() -> None:
-    choices = Choices(("cpu", "gpu_0"), np.array([[1.0, 2.0], [9.0, 3.0], [4.0, math.nan], [5.0, 5.0]]))
-    assert choices.best.tolist() == [1.0, 3.0, 4.0, 5.0]
-    assert choices.always("gpu_0").tolist() == [2.0, 3.0, 4.0, 5.0]
+    reference = ReferenceTimes(("cpu", "gpu_0"), np.array([[1.0, 2.0], [9.0, 3.0], [4.0, math.nan], [5.0, 5.0]]))
+    assert reference.best.tolist() == [1.0, 3.0, 4.0, 5.0]
+    assert reference.always("gpu_0").tolist() == [2.0, 3.0, 4.0, 5.0]
     records = [
         _record(0, "gpu_0", 2.2, 1.0),
         _record(1, "gpu_0", 3.0, 1.0),
         _record(2, "cpu", 4.0, status="failed"),
         _record(3, "gpu_0", 2.5, 0.5),
     ]
-    found = ratios(StreamExecution("x", "sequential", records, 1.0, 0.0, 0.0), choices)
+    found = ratios(StreamExecution("x", "sequential", records, 1.0, 0.0, 0.0), reference)
     assert found["ratio"] == pytest.approx((2.2 + 3.0 + 2.5) / 9.0)
     assert found["choice_ratio"] == pytest.approx((2.0 + 3.0 + 2.5) / 9.0)
     assert found["ratio_geometric"] == pytest.approx((2.2 * 1.0 * 0.5) ** (1 / 3))
     nothing = ratios(
-        StreamExecution("x", "sequential", [records[2]], 1.0, 0.0, 0.0), Choices(("cpu",), np.ones((1, 1)))
+        StreamExecution("x", "sequential", [records[2]], 1.0, 0.0, 0.0), ReferenceTimes(("cpu",), np.ones((1, 1)))
     )
     assert nothing["ratio"] is None
 
@@ -136,18 +136,18 @@ def test_energy_is_shared_by_seconds_on_the_accelerator() -> None:
 
 
 def test_choices_measure_every_kernel_on_every_device(executor: KernelExecutor) -> None:
-    choices = measure_choices(executor, [*CALLS, CALLS[0]], repeats=2)
-    assert choices.devices == ("cpu_wide", "cpu_narrow")
-    assert choices.seconds.shape == (7, 2)
-    assert (choices.seconds > 0).all()
-    assert choices.seconds[0].tolist() == choices.seconds[-1].tolist()
+    reference = measure_reference_times(executor, [*CALLS, CALLS[0]], repeats=2)
+    assert reference.devices == ("cpu_wide", "cpu_narrow")
+    assert reference.seconds.shape == (7, 2)
+    assert (reference.seconds > 0).all()
+    assert reference.seconds[0].tolist() == reference.seconds[-1].tolist()
     assert not executor.records
 
 
 def test_kernel_that_runs_nowhere_is_named(executor: KernelExecutor) -> None:
     broken = KernelCall("sort", 17, inputs=("no tensor",))
     with pytest.raises(HybridSchedulerError, match=r"sort of size 17 failed on every device: \w+Error"):
-        measure_choices(executor, [CALLS[0], broken], repeats=1)
+        measure_reference_times(executor, [CALLS[0], broken], repeats=1)
     given = calibrate_executor(executor, CALLS, repeats=1)
     with pytest.raises(HybridSchedulerError, match="every task under gpu_only failed"):
         compare_real(executor, [broken], ["gpu_only"], given=given, rounds=1)
@@ -174,21 +174,21 @@ def test_bad_mode_is_refused(executor: KernelExecutor) -> None:
 
 
 def test_survey_calibrates_alone_and_under_contention(executor: KernelExecutor, tmp_path: Path) -> None:
-    survey = ContentionSurvey(executor, CALLS)
+    contention = ContentionMeasurement(executor, CALLS)
     for _ in range(2):
-        survey.measure()
-    assert all(len(runs) == 2 for by_class in survey.alone.values() for runs in by_class.values())
-    calibrated = survey.calibrated()
-    assert calibrated.alone.physics.kinds == calibrated.together.physics.kinds == ("sort", "matmul")
-    for name, profile in survey.profiles().items():
+        contention.measure()
+    assert all(len(runs) == 2 for by_class in contention.isolated.values() for runs in by_class.values())
+    calibrated = contention.calibrated()
+    assert calibrated.isolated.physics.kinds == calibrated.contended.physics.kinds == ("sort", "matmul")
+    for name, profile in contention.profiles().items():
         assert all(point.cpu_seconds and point.cpu_one_thread_seconds for point in profile.points)
         save_profile(profile, tmp_path / f"{name}.json")
         assert load_profile(tmp_path / f"{name}.json") == profile
-    assert "busy" in survey.profiles()["together"].notes[0]
+    assert "busy" in contention.profiles()["contended"].notes[0]
     assert not executor.records
 
 
-def test_neighbours_run_the_kernels_they_run_fastest(executor: KernelExecutor) -> None:
+def test_background_devices_run_the_kernels_they_run_fastest(executor: KernelExecutor) -> None:
     services = {
         ("sort", 16): {"cpu": [1.0, 9.0, 1.0], THREAD_POOL: [2.0, 2.0, 2.0]},
         ("matmul", 16): {"cpu": [3.0], THREAD_POOL: [2.0]},
@@ -216,7 +216,7 @@ def test_real_and_simulated_makespans_are_compared(executor: KernelExecutor) -> 
         assert one["error"] == pytest.approx(one["simulated_makespan_seconds"] / one["real_makespan_seconds"] - 1)
         assert all(len(run.records) == len(CALLS) for run in found.runs[spec])
     # One device alone: its work one after the other, so the simulated makespan is at least the sum of the curves.
-    curves = found.survey.expected().alone.physics
+    curves = found.contention.expected().isolated.physics
     alone = sum(float(curves.row(call.kind, call.size, executor.platform)[0].sum()) for call in CALLS)
     assert found.schedulers["cpu_only"]["simulated_makespan_seconds"] >= 0.999 * alone
 
@@ -253,7 +253,7 @@ def test_comparison_uses_a_given_calibration(executor: KernelExecutor) -> None:
     given = calibrate_executor(executor, CALLS, repeats=1)
     found = compare_real(executor, CALLS, ["cpu_only"], given=given, rounds=1)
     assert found.schedulers["cpu_only"]["tasks"] == len(CALLS)
-    assert all(not runs for runs in found.survey.alone.values())
+    assert all(not runs for runs in found.contention.isolated.values())
 
 
 def test_benchmark_judges_every_scheduler(executor: KernelExecutor) -> None:

@@ -106,8 +106,8 @@ def test_the_measured_overhead_of_a_device_is_part_of_its_end(overhead: float, s
         executor.graph.placement.starting[1].seconds = overhead
         future = executor.submit(counted.function, executor.put(SOME))
         future.result(timeout=60)
-        assert future.choice is not None
-        assert future.choice.space == space
+        assert future.decision is not None
+        assert future.decision.space == space
         assert "overhead" in executor.explain(future)
 
 

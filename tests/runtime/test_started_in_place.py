@@ -238,9 +238,9 @@ def test_a_larger_call_is_tried_where_small_ones_were_slower(fake: FakeAccelerat
                 executor.graph.durations.learn(sized.key, device_class, call, seconds)
         small, large = executor.submit(sized, 10), executor.submit(sized, 100_000)
         assert (small.result(timeout=60), large.result(timeout=60)) == (10, 100_000)
-        assert small.choice is not None
-        assert large.choice is not None
-        assert (small.choice.space, large.choice.space) == (0, 1)
+        assert small.decision is not None
+        assert large.decision is not None
+        assert (small.decision.space, large.decision.space) == (0, 1)
         assert "has not been measured here yet" in executor.explain(large)
 
 

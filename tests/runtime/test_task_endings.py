@@ -85,7 +85,7 @@ def test_begun_split_is_finished_when_the_rest_is_cancelled(
     monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
     begin = TaskPart.begin
-    monkeypatch.setattr(TaskPart, "begin", lambda part: (begin(part), part.share < 1 and begun.set())[0])
+    monkeypatch.setattr(TaskPart, "begin", lambda part: (begin(part), part.fraction < 1 and begun.set())[0])
     held = run.submit(gate)
     gate.begun.wait(LONG)
     split = run.submit_kernel(KernelCall("matmul", 64))

@@ -15,7 +15,7 @@ from services import database_url, postgres_url  # noqa: F401
 from test_backends import settings_of
 
 from hybrid_scheduler.cluster import Machine
-from hybrid_scheduler.experiments.what_if import Change
+from hybrid_scheduler.experiments.what_if import WhatIfChange
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server, options_of
 from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
@@ -43,7 +43,7 @@ async def prepared(worker) -> None:
     """Wait until the worker has loaded and compiled everything: until then, requests get 503."""
     while True:
         try:
-            await worker.run(WhatIfQuestion(Change(), Machine(), None, "default", ("greedy",), 50, 2))
+            await worker.run(WhatIfQuestion(WhatIfChange(), Machine(), None, "default", ("greedy",), 50, 2))
             return
         except WhatIfCompiling:
             await asyncio.sleep(0.5)

@@ -16,7 +16,7 @@ from numba.core.event import trigger_event
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.experiments.exact_replay import replay, unpack_evidence
-from hybrid_scheduler.experiments.what_if import Change, what_if
+from hybrid_scheduler.experiments.what_if import WhatIfChange, what_if
 from hybrid_scheduler.live import LiveConfig
 from hybrid_scheduler.server import whatif_worker
 from hybrid_scheduler.server.app import create_app
@@ -35,7 +35,7 @@ QUESTION = {"num_gpus": 2, "load": 0.3, "schedulers": ["greedy", "oracle"], "tas
 
 async def test_response_equals_the_function(client):
     body = (await client.post("/api/whatif", json=QUESTION)).json()
-    rows = what_if(Change(num_gpus=2, utilisation=0.3), schedulers=("greedy", "oracle"), tasks=60, seeds=3)
+    rows = what_if(WhatIfChange(num_gpus=2, utilisation=0.3), schedulers=("greedy", "oracle"), tasks=60, seeds=3)
     assert body["schedulers"] == [row.as_dict() for row in rows]
     assert (body["scenario"], body["tasks"], body["seeds"]) == ("default", 60, 3)
 
@@ -126,7 +126,7 @@ def _refuses(question):
 
 
 def _question(scenario="default", gpus=2):
-    return WhatIfQuestion(Change(num_gpus=gpus), Machine(), None, str(scenario), ("greedy", "oracle"), 60, 3)
+    return WhatIfQuestion(WhatIfChange(num_gpus=gpus), Machine(), None, str(scenario), ("greedy", "oracle"), 60, 3)
 
 
 async def test_process_worker_returns_equal_results_twice():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,35 @@ _OPTION_NAMES = {
 }
 #: Log file of commands that run long, and of unexpected errors, where the settings name none.
 DEFAULT_LOG_FILE = "logs/app.log"
+
+
+@contextmanager
+def option_names(hints: Mapping[str, str] | None = None, /, **options: str) -> Iterator[None]:
+    """Name options of the command line in errors of the library, which name its own parameters.
+
+    Parameters
+    ----------
+    hints
+        Text to show for each text in hints of the library that names a class or a parameter.
+    **options
+        Option or argument of each parameter, such as ``folder="--out"``.
+
+    Raises
+    ------
+    InvalidInputError
+        The error of the library, with the option as its field.
+    """
+    from ..core import HybridSchedulerError, InvalidInputError
+
+    try:
+        yield
+    except HybridSchedulerError as error:
+        for hint, with_option in (hints or {}).items():
+            error.hint = error.hint and error.hint.replace(hint, with_option)
+        if not isinstance(error, InvalidInputError) or error.field not in options:
+            raise
+        option = options[error.field]
+        raise InvalidInputError(option, error.allowed, error.got, where=error.where, hint=error.hint) from None
 
 
 class CommandContext:

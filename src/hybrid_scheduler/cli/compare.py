@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import (
     BatchOption,
     IndivisibleOption,
@@ -26,7 +26,7 @@ from .options import (
 from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
-    from ..experiments.paired_comparison import Judgement, PairedComparison, Standing
+    from ..experiments.paired_comparison import PairedComparison, PairwiseTests, SchedulerRank
     from ..experiments.spec import ExperimentSpec
     from ..metrics.statistics import Interval
     from ..metrics.verdict import Verdict
@@ -165,7 +165,11 @@ def compare(
         check_empty(out)
     chosen = range(first_seed, first_seed + (seeds or _SEEDS))
     total = spec.tasks * len(spec.schedulers) if trace else len(chosen)
-    with compile_notice(command.printer.note), command.printer.progress(total) as update:
+    with (
+        compile_notice(command.printer.note),
+        command.printer.progress(total) as update,
+        option_names(trace="--trace"),
+    ):
         if trace is not None:
             found = compare_trace(spec, first_seed, _added_up(update))
         else:
@@ -173,7 +177,7 @@ def compare(
                 spec, chosen, metric=metric, baseline=against, until_clear=until_clear, processes=processes,
                 progress=update,
             )  # fmt: skip
-    judgement = found.judge(metric, against)
+    judgement = found.test_pairs(metric, against)
     if fail_if_slower is not None and not judgement.exact:
         _check_power(spec, seeds or _SEEDS)
     if out is not None:
@@ -205,7 +209,7 @@ def check_empty(folder: Path) -> None:
         raise InvalidInputError("--out", "a new or empty folder", str(folder))
 
 
-def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
+def write(folder: Path, found: PairedComparison, judgement: PairwiseTests) -> None:
     """Write the judgement, every seed as a row, and the record that `replay` repeats."""
     from ..core.canonical_json import pretty_json
     from ..experiments import run_record
@@ -224,7 +228,7 @@ def write(folder: Path, found: PairedComparison, judgement: Judgement) -> None:
     run_record.write_run(folder, run_record.COMPARE, found.spec, seeds, comparison_events(found.runs))
 
 
-def _document(found: PairedComparison, judgement: Judgement) -> dict[str, Any]:
+def _document(found: PairedComparison, judgement: PairwiseTests) -> dict[str, Any]:
     from .. import __version__
     from .inputs import trace_load_of
 
@@ -264,14 +268,14 @@ def _check_power(spec: ExperimentSpec, seeds: int) -> None:
         )
 
 
-def raise_if_slower(judgement: Judgement, name: str | None) -> None:
+def raise_if_slower(judgement: PairwiseTests, name: str | None) -> None:
     """Raise an error if a scheduler is significantly slower than the baseline; without a name, do nothing."""
     from ..core import HybridSchedulerError, InvalidInputError
     from ..metrics.statistics import RELEVANT_SHARE
 
     if name is None:
         return
-    standing = judgement.standing(name)
+    standing = judgement.rank_of(name)
     pair = standing.pair
     assert pair is not None
     share = standing.ratio - 1 if judgement.less_is_better else 1 - standing.ratio
@@ -294,7 +298,7 @@ def raise_if_slower(judgement: Judgement, name: str | None) -> None:
 # ------------------------------------------------------------------------------------------ table
 
 
-def _show(printer: Printer, found: PairedComparison, judgement: Judgement) -> None:
+def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -> None:
     from .inputs import trace_load_of
 
     words = "more" if not judgement.less_is_better else "less"
@@ -324,16 +328,16 @@ def _show(printer: Printer, found: PairedComparison, judgement: Judgement) -> No
         printer.text(Text(remark, style="dim"))
 
 
-def _standings(judgement: Judgement) -> list[Column]:
-    rows = judgement.standings
+def _standings(judgement: PairwiseTests) -> list[Column]:
+    rows = judgement.ranking
     timed = judgement.metric.endswith(("_time", "_latency", "_wait", "makespan", "_regret"))
     unit = unit_for([row.value.mean for row in rows], SECONDS) if timed else None
     size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
 
-    def difference(row: Standing) -> str:
+    def difference(row: SchedulerRank) -> str:
         return NOTHING if row.pair is None else interval(row.pair.difference, size)
 
-    def mean(row: Standing) -> str:
+    def mean(row: SchedulerRank) -> str:
         if row.name in judgement.tasks_needed:
             return f"{significant(row.value.mean / size)} {_TOO_SHORT}"
         return interval(row.value, size)
@@ -364,8 +368,8 @@ def _standings(judgement: Judgement) -> list[Column]:
     ]
 
 
-def _matrix(judgement: Judgement) -> list[Column]:
-    names = [row.name for row in judgement.standings]
+def _matrix(judgement: PairwiseTests) -> list[Column]:
+    names = [row.name for row in judgement.ranking]
     columns = [Column("", [named(name) for name in names], number=False)]
     for number, column in enumerate(names, 1):
         cells = []
@@ -381,7 +385,7 @@ def _matrix(judgement: Judgement) -> list[Column]:
     return columns
 
 
-def _remarks(judgement: Judgement) -> list[str]:
+def _remarks(judgement: PairwiseTests) -> list[str]:
     if judgement.exact:
         return ["span / bound: makespan over a lower bound that counts the data between tasks"]
     found = [
@@ -399,7 +403,7 @@ def _remarks(judgement: Judgement) -> list[str]:
         found.append(
             f"{_TOO_SHORT} no interval: this trace is too short for its queues or heavy tail. Tasks needed: {needs}"
         )
-    unbounded = {row.name for row in judgement.standings if math.isinf(row.value.half_width)}
+    unbounded = {row.name for row in judgement.ranking if math.isinf(row.value.half_width)}
     if unbounded - judgement.tasks_needed.keys():
         found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
     elif judgement.neighbour_correlation > _ALIKE:
@@ -410,7 +414,7 @@ def _remarks(judgement: Judgement) -> list[str]:
     if judgement.seeds < judgement.seeds_needed:
         found.insert(
             0,
-            f"{judgement.seeds} {judgement.unit} are too few to separate any pair of {len(judgement.standings)} "
+            f"{judgement.seeds} {judgement.unit} are too few to separate any pair of {len(judgement.ranking)} "
             f"schedulers: use at least {judgement.seeds_needed}",
         )
     return found
@@ -444,17 +448,17 @@ def _ratio(ratio: float) -> str:
     return NOTHING if ratio != ratio else f"{ratio:.3f}" if ratio < 10 else significant(ratio)
 
 
-def _p(row: Standing) -> str:
+def _p(row: SchedulerRank) -> str:
     if row.pair is None:
         return NOTHING
     return "<0.0001" if row.pair.p_holm < 1e-4 else f"{row.pair.p_holm:.4f}"
 
 
-def _effect(row: Standing) -> str:
+def _effect(row: SchedulerRank) -> str:
     return NOTHING if row.pair is None else f"{row.pair.rank_biserial:+.2f}"
 
 
-def _wins(row: Standing) -> str:
+def _wins(row: SchedulerRank) -> str:
     return NOTHING if row.pair is None else f"{row.pair.wins}/{row.pair.losses}"
 
 
@@ -462,7 +466,7 @@ def _bound(one: Interval | None) -> str:
     return NOTHING if one is None else f"{one.mean:.3f}"
 
 
-def _verdict(judgement: Judgement, row: Standing) -> Text:
+def _verdict(judgement: PairwiseTests, row: SchedulerRank) -> Text:
     if row.pair is None:
         return Text("baseline", style="dim")
     text = judgement.verdict_text(row.pair)

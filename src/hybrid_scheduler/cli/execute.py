@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import JsonOption
 from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, uninterrupted, unit_for, with_unit
 
@@ -248,12 +248,15 @@ def _executor(
     timeout: float | None,
 ) -> KernelExecutor:
     if backend == "ray":
-        from ..runtime.ray_executor import RayExecutor
+        from ..runtime.ray_executor import RUN_WITHOUT_RAY, RayExecutor
 
-        return RayExecutor("cpu_only", address=address, calibration=calibration, timeout=timeout)
+        hints = {RUN_WITHOUT_RAY: "run it on this machine instead: --backend local"}
+        with option_names(hints, address="--address"):
+            return RayExecutor("cpu_only", address=address, calibration=calibration, timeout=timeout)
     from ..runtime.kernel_executor import KernelExecutor
 
-    return KernelExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
+    with option_names(device_type="--device"):
+        return KernelExecutor("cpu_only", device_type=device, calibration=calibration, split=split, timeout=timeout)
 
 
 def _steps(benchmark: KernelBenchmark) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import (
     BatchOption,
     JsonOption,
@@ -85,7 +85,11 @@ def heavy(
     check_sources(None, utilisation=utilisation, batch=batch or None)
     spec = replace(spec_from_settings(settings, batch=batch), tasks=tasks)
     _check(out)
-    with compile_notice(command.printer.note), command.printer.progress(tasks * len(spec.schedulers)) as update:
+    with (
+        compile_notice(command.printer.note),
+        command.printer.progress(tasks * len(spec.schedulers)) as update,
+        option_names(tasks="--tasks"),
+    ):
         result = run_heavy(spec, settings.simulation.seed, progress=update)
         update("drawing", tasks * len(spec.schedulers))
         written = _write(out, result, vector=vector)

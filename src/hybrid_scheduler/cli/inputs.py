@@ -19,6 +19,7 @@ from ..schedulers import schedulers as registered
 from ..workload.scenarios import offered_load, stretch_arrivals
 from ..workload.task_graphs import is_graph
 from ..workload.trace_files import find_trace, load_workload
+from .command_context import option_names
 from .printer import Printer
 
 #: A trace in this folder can be chosen by its name.
@@ -69,7 +70,9 @@ def spec_from_settings(
         if trace_load is not None and simulation.utilisation is not None:
             tasks = stretch_arrivals(tasks, simulation.utilisation, machine.platform, machine.physics)
             name = f"{name} at load {simulation.utilisation:g}"
-        spec = ExperimentSpec.for_trace(TraceSource.of(name, tasks, batches), names, machine)
+        with option_names(batches="--batches"):
+            source = TraceSource.of(name, tasks, batches)
+        spec = ExperimentSpec.for_trace(source, names, machine)
         _warn_of_overload(spec, by_name=name)
         return spec
     if batches is not None:

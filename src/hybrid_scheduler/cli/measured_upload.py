@@ -14,7 +14,7 @@ from ..core import Floats, Platform, Workload
 from ..core.outcome import FAILED, MOVED_TO_CPU, RAN
 from ..live import MeasuredRun, ResultColumns
 from ..runtime.kernel_stream import as_workload
-from ..runtime.kernel_stream_execution import Choices, StreamExecution
+from ..runtime.kernel_stream_execution import ReferenceTimes, StreamExecution
 from ..runtime.scheduler_benchmark import KernelBenchmark
 from ..runtime.submission import DONE, MOVED, RETRIED, ExecutionRecord
 
@@ -169,9 +169,9 @@ def measured_run(
         Further entries of the run's configuration.
     """
     executor, executions = benchmark.executor, benchmark.executions
-    assert benchmark.choices is not None
+    assert benchmark.reference is not None
     platform = Platform(machine, executor.platform.devices)
-    fraction, seconds = _best(benchmark.choices, platform)
+    fraction, seconds = _best(benchmark.reference, platform)
     kinds = dict.fromkeys(call.kind for call in benchmark.calls)
     return MeasuredRun(
         created_at=began,
@@ -247,10 +247,10 @@ def _device(record: ExecutionRecord, platform: Platform) -> int:
     return int(platform.cpu_of[index]) if on_host else index
 
 
-def _best(choices: Choices, platform: Platform) -> tuple[Floats, Floats]:
+def _best(reference: ReferenceTimes, platform: Platform) -> tuple[Floats, Floats]:
     """Return the share and the seconds of the faster device of every task."""
-    on_cpu = np.array([platform.is_cpu[platform.index(name)] for name in choices.devices])
-    measured = np.where(np.isnan(choices.seconds), np.inf, choices.seconds)
+    on_cpu = np.array([platform.is_cpu[platform.index(name)] for name in reference.devices])
+    measured = np.where(np.isnan(reference.seconds), np.inf, reference.seconds)
     column = measured.argmin(axis=1)
     seconds = measured[np.arange(len(measured)), column]
     known = np.isfinite(seconds)

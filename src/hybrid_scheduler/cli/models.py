@@ -19,7 +19,7 @@ from .printer import NOTHING, SECONDS, Column, significant, unit_for
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..runtime.duration_store import HistoryFile, StoredRun
+    from ..runtime.duration_store import DurationFile, StoredRun
 
 models = typer.Typer(
     name="models",
@@ -41,7 +41,7 @@ class _Model(NamedTuple):
     """Run times of one function on one machine."""
 
     path: Path
-    file: HistoryFile
+    file: DurationFile
     key: str
     rows: list[StoredRun]
 
@@ -187,13 +187,13 @@ def clear(
     Example: hybrid-scheduler models clear step --yes
     """
     from ..core import InvalidInputError
-    from ..runtime.duration_store import forget_history, history_files
+    from ..runtime.duration_store import delete_durations, duration_paths
 
     command: CommandContext = context.obj
     where = _folder(folder)
     found = _read(command, where, warn=function is not None)
     chosen = found if function is None else _matching(found, function)
-    files = history_files(where) if function is None else sorted({one.path for one in chosen})
+    files = duration_paths(where) if function is None else sorted({one.path for one in chosen})
     names = f"the run times of {len(chosen)} function{'' if len(chosen) == 1 else 's'} in {where}"
     if files and not yes:
         if not sys.stdin.isatty():
@@ -201,7 +201,7 @@ def clear(
         typer.confirm(f"Delete {names}?", abort=True, err=True)
     for path in files:
         keys = None if function is None else {one.key for one in chosen if one.path == path}
-        forget_history(path, keys)
+        delete_durations(path, keys)
     if as_json:
         command.printer.document({"folder": str(where), "deleted": [_entry(one) for one in chosen]})
     else:
@@ -213,21 +213,21 @@ def clear(
 
 def _folder(given: Path | None) -> Path:
     from ..core import InvalidInputError
-    from ..runtime.duration_store import history_folder
+    from ..runtime.duration_store import duration_folder
 
     if given is not None and not given.is_dir():
         raise InvalidInputError("--folder", "a folder", given, hint="leave it out for the user's cache folder")
-    return given or history_folder()
+    return given or duration_folder()
 
 
 def _read(command: CommandContext, folder: Path, *, warn: bool = True) -> list[_Model]:
     """Return the functions of all files in a folder, by name."""
-    from ..runtime.duration_store import history_files, read_history
+    from ..runtime.duration_store import duration_paths, read_duration_file
 
     found: list[_Model] = []
-    for path in history_files(folder):
+    for path in duration_paths(folder):
         try:
-            file = read_history(path)
+            file = read_duration_file(path)
         except (OSError, ValueError) as error:
             if warn:
                 command.show_warning(f"{path}: not read: {error}")

@@ -31,9 +31,9 @@ def scheduler_names(incomplete: str) -> list[str]:
 
 def _physics_names(incomplete: str) -> list[str]:
     from ..physics import PHYSICS
-    from ..profiling.hardware_profile import shipped_profiles
+    from ..profiling.hardware_profile import builtin_profiles
 
-    names = (*PHYSICS, *(f"profiled:{name}" for name in shipped_profiles()), "table:")
+    names = (*PHYSICS, *(f"profiled:{name}" for name in builtin_profiles()), "table:")
     return [name for name in names if name.startswith(incomplete)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import JsonOption
 from .printer import DOLLARS, JOULES, SECONDS, Column, Printer, percent, significant, unit_for, with_unit
 
@@ -67,7 +67,7 @@ def pipeline(
         printer.note(_line(phase, done))
 
     logger.info(f"pipeline in {out.resolve()}, seed {study.seed}")
-    with printer.progress(_PHASES * _STEPS) as update:
+    with printer.progress(_PHASES * _STEPS) as update, option_names(folder="--out"):
         report = run_pipeline(
             study,
             out,

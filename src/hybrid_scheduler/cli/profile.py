@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import JsonOption
 from .printer import JOULES, NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
-    from ..profiling import Point, Profile, Timing
+    from ..profiling import Profile, ProfilePoint, Timing
     from ..profiling.calibration import Calibration
 
 PROFILE = Path("data/profiles/hardware_profile.json")
@@ -59,7 +59,8 @@ def profile(
 
     from ..profiling import HardwareProfiler
 
-    profiler = HardwareProfiler(device, kernels=names, budget=seconds)
+    with option_names(device_type="--device"):
+        profiler = HardwareProfiler(device, kernels=names, budget=seconds)
     with command.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
         profiler.progress = update
         measured = profiler.profile_range(wanted)
@@ -141,7 +142,7 @@ def _columns(profile: Profile) -> list[Column]:
     return [column for column in rows if any(cell != NOTHING for cell in column.cells)]
 
 
-def _faster(points: list[Point]) -> frozenset[int]:
+def _faster(points: list[ProfilePoint]) -> frozenset[int]:
     """Return the rows in which the GPU is faster."""
     return frozenset(i for i, point in enumerate(points) if (point.cpu_gpu_ratio or 0) > 1)
 
@@ -248,7 +249,7 @@ def calibrate(
 
 def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Profile:
     from ..core import InvalidInputError
-    from ..profiling.hardware_profile import profile_named, shipped_profiles
+    from ..profiling.hardware_profile import builtin_profiles, profile_named
     from ..profiling.starpu_models import read_starpu
 
     if starpu is not None:
@@ -258,7 +259,7 @@ def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Prof
             raise InvalidInputError("--machine", "the suffix of the files' names, such as mirage", None)
         return read_starpu(starpu, machine)
     if profile is None and not PROFILE.exists():
-        hint = f"hybrid-scheduler profile measures this machine; built-in are {', '.join(shipped_profiles())}"
+        hint = f"hybrid-scheduler profile measures this machine; built-in are {', '.join(builtin_profiles())}"
         raise InvalidInputError("PROFILE", "given, since this machine was not profiled yet", None, hint=hint)
     return profile_named(profile or PROFILE)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import JsonOption, ProcessesOption
 from .printer import Printer
 
@@ -34,7 +34,8 @@ def replay(
     from ..experiments.exact_replay import replay as repeat
     from ..experiments.run_record import read_run
 
-    record = read_run(run_dir)
+    with option_names(folder="RUN_DIR"):
+        record = read_run(run_dir)
     total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
     with compile_notice(command.printer.note), command.printer.progress(total) as update:
         found = repeat(run_dir, processes=processes, progress=update)
@@ -96,7 +97,8 @@ def trace(
     from ..experiments.run_record import HEAVY, read_run
     from ..reports.file_formats import comparison_blocks, perfetto_trace
 
-    record = read_run(run_dir)
+    with option_names(folder="RUN_DIR"):
+        record = read_run(run_dir)
     if record.kind == HEAVY:
         raise InvalidInputError(
             "RUN_DIR", "a run whose single tasks can be shown", f"{run_dir}, a heavy simulation",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import (
     BatchOption,
     FirstSeedOption,
@@ -120,7 +120,8 @@ def report(
     if out is None and evidence is None:
         out = Path("report.html")
     if out is not None:
-        check_suffix(out)
+        with option_names(path="--out"):
+            check_suffix(out)
     if evidence is not None and evidence.suffix != ".html":
         raise InvalidInputError("--evidence", "a name that ends in .html", str(evidence))
     wanted = tuple(FIGURES) if figures is None else tuple(name.strip() for name in figures.split(","))
@@ -154,6 +155,7 @@ def report(
         tempfile.TemporaryDirectory() as temporary,
         compile_notice(command.printer.note),
         command.printer.progress(count + 1) as update,
+        option_names(folder="RUN_DIR", trace="--trace"),
     ):
         if evidence is not None and run_dir is None and keep is None:
             keep = Path(temporary)
@@ -184,7 +186,7 @@ def _verify(command: CommandContext, path: Path, keep: Path | None, processes: i
     from ..experiments.exact_replay import replay, unpack_evidence
     from .replay import show_replay
 
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, option_names(path="--verify"):
         folder = keep or Path(temporary)
         record = unpack_evidence(path, folder)
         total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
@@ -222,7 +224,8 @@ def _against(folder: Path) -> Comparison:
     from ..core import InvalidInputError
     from ..experiments import run_record
 
-    record = run_record.read_run(folder)
+    with option_names(folder="--against"):
+        record = run_record.read_run(folder)
     if record.kind == run_record.HEAVY:
         raise InvalidInputError("--against", "a comparison or a single run", f"{folder}, a heavy simulation")
     return record.spec.run(record.seeds[0])
@@ -272,5 +275,5 @@ def _fresh(
         found = judge_seeds(spec, range(first, first + seeds), processes=processes, progress=update)
     if keep is None:
         return found, None
-    write(keep, found, found.judge())
+    write(keep, found, found.test_pairs())
     return found, run_record.read_run(keep)

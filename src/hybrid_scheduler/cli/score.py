@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .options import JsonOption
 from .printer import Column, Printer
 
@@ -60,7 +60,8 @@ def score(
     from ..experiments.policy_score import PUBLIC_SEEDS, ScoreSet, score_policy, sealed_seeds
 
     sources = {path: read_policy(path) for path in policies}
-    chosen = ScoreSet(sealed_seeds(sealed) if sealed else PUBLIC_SEEDS[:seeds])
+    with option_names(path="--sealed"):
+        chosen = ScoreSet(sealed_seeds(sealed) if sealed else PUBLIC_SEEDS[:seeds])
     limits = PolicyLimits(answer_seconds, cpu_seconds, memory)
     printer, found = command.printer, []
     with (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.text import Text
 
-from .command_context import CommandContext
+from .command_context import CommandContext, option_names
 from .compare import interval, named
 from .options import (
     FirstSeedOption,
@@ -115,12 +115,17 @@ def sweep(
         specs = _trace_specs(command, trace, axes)
     else:
         specs = _specs(command, scenarios or "default", axes)
-    from ..experiments.sweep import TABLE, Local, Ray, cells_of, run_sweep
+    from ..experiments.sweep import RUN_LOCALLY, TABLE, LocalBackend, RaySweepBackend, cells_of, run_sweep
 
     cells = cells_of(specs, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
     command.after_interrupt = "finished cells are kept; run the command again to continue"
-    where = Ray(ray_address) if backend == "ray" else Local(processes)
-    with compile_notice(command.printer.note), command.printer.progress(len(cells)) as bar:
+    hints = {RUN_LOCALLY: "run it on this machine with --backend local"}
+    where = RaySweepBackend(ray_address) if backend == "ray" else LocalBackend(processes)
+    with (
+        compile_notice(command.printer.note),
+        command.printer.progress(len(cells)) as bar,
+        option_names(hints, folder="--out", address="--ray-address"),
+    ):
         rows = run_sweep(cells, out, where, progress=_progress(command.printer, bar))
     table = _summary(rows, metric)
     if as_json:
@@ -294,6 +299,7 @@ def _adversary(
     with (
         compile_notice(command.printer.note),
         command.printer.progress(len(list(ordinary_cases(spec))) + evaluations) as bar,
+        option_names(evaluations="--evaluations", confirmation_seeds="--seeds"),
     ):
         found = find_worst(
             spec, metric=metric, evaluations=evaluations, seed=settings.simulation.seed,

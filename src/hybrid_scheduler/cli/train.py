@@ -48,10 +48,10 @@ def train(
 ) -> None:
     """Train the models of hybrid_ml and rl_agent.
 
-    Training uses tasks of every scenario with seeds below 1000; every published figure uses seeds from 1000 on. If
-    --minutes stops the agent's training, the result depends on the machine's speed. With --from-history one model
-    learns from tasks on the newest run's platform: the tables training_data and scheduler_results, and the CSV file
-    of the history.
+    Training uses tasks of every scenario with seeds below 1000. Seeds from 1000 to 2999 are for development;
+    published figures use seeds from 3000 on. If --minutes stops the agent's training, the result depends on the
+    machine's speed. With --from-history one model learns from tasks on the newest run's platform: the tables
+    training_data and scheduler_results, and the CSV file of the history.
 
     \b
     Examples:
@@ -115,11 +115,12 @@ def _check(release: bool, minutes: float, out: Path | None) -> None:
 def _seed(text: str | None) -> int:
     """Parse the seed; it is not the settings' seed, because models must not depend on what is simulated."""
     from ..core import InvalidInputError
+    from ..experiments import FIRST_DEVELOPMENT_SEED
 
     if text is None:
         return 0
-    if not text.isdecimal() or int(text) >= 1000:
-        hint = "seeds from 1000 on are for evaluation"
+    if not text.isdecimal() or int(text) >= FIRST_DEVELOPMENT_SEED:
+        hint = "training uses seeds below 1000; development and published figures use later ones"
         raise InvalidInputError("--seed", "a whole number from 0 to 999", text, hint=hint)
     return int(text)
 

@@ -209,4 +209,4 @@ def _embedded(path: Path, name: str, one: dict[str, Any]) -> bytes:
 
 def _not_evidence(path: Path, why: str) -> InvalidInputError:
     hint = f"{why}; hybrid-scheduler report RUN_DIR --evidence FILE writes one"
-    return InvalidInputError("--verify", "an evidence file", str(path), hint=hint)
+    return InvalidInputError("path", "an evidence file", str(path), hint=hint)

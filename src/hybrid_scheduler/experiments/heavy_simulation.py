@@ -189,7 +189,7 @@ def run_heavy(
     if whole and spec.tasks > _WHOLE_UP_TO:
         hint = f"leave out {', '.join(whole)}, or run at most {_WHOLE_UP_TO:,} tasks"
         allowed = f"at most {_WHOLE_UP_TO:,} with schedulers that learn or bind late"
-        raise InvalidInputError("--tasks", allowed, spec.tasks, hint=hint)
+        raise InvalidInputError("tasks", allowed, spec.tasks, hint=hint)
     machine = spec.on_seed(seed)
     totals = {name: SchedulerTotals(machine.platform, machine.tariff) for name in spec.schedulers}
     report = progress or (lambda *_: None)

@@ -51,10 +51,10 @@ from .spec import MEANS, SUMS, ExperimentSpec, batch_values
 
 __all__ = [
     "FIRST_REPORTED_SEED",
-    "Judgement",
     "PairedComparison",
+    "PairwiseTests",
+    "SchedulerRank",
     "SeedRun",
-    "Standing",
     "compare_seeds",
     "compare_trace",
     "cores",
@@ -264,13 +264,13 @@ def compare_trace(
         raise InvalidInputError("spec", "about a trace", f"the scenario {spec.name}")
     why = spec.trace.why_no_interval
     if why is not None:
-        hint = "simulate --trace and report --trace show the run without intervals"
+        hint = "hybrid-scheduler simulate --trace and report --trace show the run without intervals"
         raise InvalidInputError(
-            "--trace", "a stream of tasks, for intervals within it", f"{spec.name}: {why}", hint=hint
+            "trace", "a stream of tasks, for intervals within it", f"{spec.name}: {why}", hint=hint
         )
     run = run_seed(spec, seed, progress)
     if not run.batches:
-        raise InvalidInputError("--trace", "tasks that every scheduler completes", f"{spec.name}: most failed")
+        raise InvalidInputError("trace", "tasks that every scheduler completes", f"{spec.name}: most failed")
     return PairedComparison(spec, (run,))
 
 
@@ -314,8 +314,8 @@ def _is_clear(samples: dict[str, Floats], baseline: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One scheduler's place in the table. `pair` is against the baseline; None for the baseline itself."""
+class SchedulerRank:
+    """Row of one scheduler. `pair` is its test against the baseline; None for the baseline itself."""
 
     name: str
     value: Interval
@@ -336,13 +336,13 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """The table for one metric, best first, and every pair for the win/loss matrix."""
+class PairwiseTests:
+    """Tests of all pairs of schedulers on one metric, and the schedulers, best first."""
 
     metric: str
     baseline: str
     seeds: int
-    standings: tuple[Standing, ...]
+    ranking: tuple[SchedulerRank, ...]
     pairs: dict[tuple[str, str], Pair]
     #: What the values are: seeds, batches of one trace, or one run that every seed repeats.
     unit: str = SEEDS
@@ -371,11 +371,11 @@ class Judgement:
 
     def relevant(self, pair: Pair) -> bool:
         """Whether a difference is significant or exact, and at least 1 % of the baseline's mean."""
-        reference = abs(self.standing(self.baseline).value.mean)
+        reference = abs(self.rank_of(self.baseline).value.mean)
         return pair.verdict != TOO_CLOSE and abs(pair.difference.mean) >= RELEVANT_SHARE * reference
 
     def verdict_text(self, pair: Pair) -> str:
-        """Return better or worse, with "by less than 1 %" where that is not worth caring about, or too close."""
+        """Return better or worse, with "by < 1 %" where that is not relevant, or too close to call."""
         if pair.verdict == TOO_CLOSE:
             return "equal" if self.exact else TOO_CLOSE
         word = "better" if self.better(pair.verdict) else "worse"
@@ -386,9 +386,9 @@ class Judgement:
         """Fewest seeds with which any pair could differ significantly."""
         return fewest_seeds(max(1, len(self.pairs) // 2))
 
-    def standing(self, name: str) -> Standing:
-        """Return the standing of one scheduler."""
-        return next(standing for standing in self.standings if standing.name == name)
+    def rank_of(self, name: str) -> SchedulerRank:
+        """Return the row of one scheduler."""
+        return next(rank for rank in self.ranking if rank.name == name)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -418,7 +418,7 @@ class Judgement:
                     "regret": interval(s.regret), "makespan_over_bound": interval(s.over_bound),
                     "latency_over_bound": interval(s.latency_over_bound),
                 }
-                for s in self.standings
+                for s in self.ranking
             },
             "pairs": [{"first": a, "second": b, **pair(one)} for (a, b), one in self.pairs.items()],
         }  # fmt: skip
@@ -457,7 +457,7 @@ class PairedComparison:
         """Names of the numbers in each summary."""
         return list(next(iter(self.runs[0].metrics.values())))
 
-    def judge(self, metric: str = DEFAULT_METRIC, baseline: str | None = None) -> Judgement:
+    def test_pairs(self, metric: str = DEFAULT_METRIC, baseline: str | None = None) -> PairwiseTests:
         """Test every pair of schedulers on one metric.
 
         Raises
@@ -482,8 +482,8 @@ class PairedComparison:
             else compare_pairs(samples, rng, one_run=self.one_run, without_queues=idle)
         )
         reference = float(samples[reference_name].mean())
-        standings = [
-            Standing(
+        ranking = [
+            SchedulerRank(
                 name,
                 self._mean_interval(metric, name, values),
                 None if self.one_run or exact else bootstrap_interval(values, rng),
@@ -495,11 +495,11 @@ class PairedComparison:
             )
             for name, values in samples.items()
         ]
-        best_first = sorted(standings, key=lambda s: s.value.mean, reverse=metric in _HIGHER_IS_BETTER)
+        best_first = sorted(ranking, key=lambda s: s.value.mean, reverse=metric in _HIGHER_IS_BETTER)
         count = len(samples[reference_name])
         if not self.one_run:
             unit = RUNS if exact else SEEDS
-            return Judgement(metric, reference_name, count, tuple(best_first), pairs, unit)
+            return PairwiseTests(metric, reference_name, count, tuple(best_first), pairs, unit)
         needed = {
             name: self.tasks_needed(name)
             for name in samples
@@ -507,7 +507,7 @@ class PairedComparison:
         }
         gaps = [values - samples[reference_name] for values in samples.values()]
         correlation = max(lag1_autocorrelation(gap) for gap in gaps if not trend_direction(gap))
-        return Judgement(metric, reference_name, count, tuple(best_first), pairs, BATCHES, correlation, needed)
+        return PairwiseTests(metric, reference_name, count, tuple(best_first), pairs, BATCHES, correlation, needed)
 
     @property
     def latency_bound(self) -> float | None:
@@ -516,45 +516,45 @@ class PairedComparison:
         means, ratios = self.by_seed(DEFAULT_METRIC)[name], self.by_seed("latency_over_bound")[name]
         return float((means / ratios).mean()) if np.isfinite(ratios).all() else None
 
-    def verdict(self, judgement: Judgement, detailed: Comparison | None = None) -> Verdict | None:
-        """Return who leads by mean latency and why; None for a judgement of another metric.
+    def verdict(self, tests: PairwiseTests, detailed: Comparison | None = None) -> Verdict | None:
+        """Return the leader by mean latency and the causes; None for tests of another metric.
 
         Parameters
         ----------
-        judgement
-            Significance of the pairs.
+        tests
+            Tests of all pairs.
         detailed
             A run of one seed that explains the losses; by default the first seed, if it was run and not read.
         """
-        if judgement.metric != DEFAULT_METRIC:
+        if tests.metric != DEFAULT_METRIC:
             return None
         explained = self.runs[0].evidence
         if detailed is not None:
             explained = {name: detailed.evidence(name) for name in detailed.results}
         evidence = [
             self._mean_evidence(s, explained.get(s.name) or Evidence(s.name, label_of(s.name), 0, None))
-            for s in judgement.standings
+            for s in tests.ranking
         ]
 
         def differs(first: str, second: str) -> bool | None:
-            return judgement.pairs[first, second].verdict != TOO_CLOSE
+            return tests.pairs[first, second].verdict != TOO_CLOSE
 
         return judge_evidence(evidence, self.latency_bound, differs=differs)
 
-    def _mean_evidence(self, standing: Standing, one_seed: Evidence) -> Evidence:
+    def _mean_evidence(self, rank: SchedulerRank, one_seed: Evidence) -> Evidence:
         """Return the evidence of one seed with the means over all seeds."""
-        name = standing.name
+        name = rank.name
 
         def mean(metric: str) -> float | None:
             values = self.by_seed(metric)[name]
             return float(values.mean()) if np.isfinite(values).all() else None
 
         done = self.by_seed("tasks")[name] - self.by_seed("failed")[name]
-        half = standing.value.half_width
+        half = rank.value.half_width
         return replace(
             one_seed,
             tasks=int(self.by_seed("tasks")[name].sum()),
-            mean_latency=standing.value.mean,
+            mean_latency=rank.value.mean,
             half_width=half if math.isfinite(half) else None,
             mean_time=mean("mean_time"),
             mean_wait=mean("mean_wait"),

@@ -6,8 +6,9 @@
     4 schedule  baselines and learners on the same tasks             data/results/scheduling_results.csv
     5 evaluate  a figure and a table                                 data/results/performance_*
 
-Training and evaluation never share a task: workloads to learn from have seeds below 1000, those that are scheduled
-from 1000 on. A trace is scheduled whole; the learners train on tasks drawn from the ranges that it covers.
+Training and evaluation never share a task: workloads to learn from have training seeds, those that are scheduled
+have development seeds or later ones (see `experiments/__init__.py`). A trace is scheduled whole; the learners train
+on tasks drawn from the ranges that it covers.
 
 A phase reads files and writes files, nothing else. Its fingerprint covers all that its outputs depend on: its
 parameters, the contents of its inputs and the version of this package. It is skipped when the last finished run had
@@ -46,6 +47,7 @@ from ..reports.file_formats import number, read_table, write_table
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load_workload, save_workload
+from . import FIRST_DEVELOPMENT_SEED
 from .evaluation import RESULT_COLUMNS, run_evaluation
 from .run_record import directory_lock
 
@@ -67,13 +69,10 @@ _SUMMARY_COLUMNS = (
     "prediction_error", "failed",
 )  # fmt: skip
 
-#: Tasks to learn from have seeds below this, those that are scheduled from here on.
-_FIRST_TEST_SEED = 1000
-
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """Amount of measuring, training and scheduling."""
+class PipelineSize:
+    """Size of a pipeline run: sizes and seconds of the profile, tasks, updates and clusters of the agent."""
 
     profile_sizes: tuple[int, ...]
     profile_seconds: float
@@ -83,8 +82,8 @@ class Effort:
     agent_clusters: int
 
 
-QUICK = Effort((64, 128, 256), 3.0, 500, 500, 250, 16)
-USUAL = Effort((256, 512, 1024, 2048), 45.0, 2000, 2000, 4000, 32)
+QUICK = PipelineSize((64, 128, 256), 3.0, 500, 500, 250, 16)
+USUAL = PipelineSize((256, 512, 1024, 2048), 45.0, 2000, 2000, 4000, 32)
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class PipelineStudy:
     #: Tasks to learn from; without a trace also those that are scheduled.
     scenario: Scenario
     seed: int = 42
-    effort: Effort = USUAL
+    size: PipelineSize = USUAL
     trace: Workload | None = None
 
     def __post_init__(self) -> None:
@@ -173,27 +172,27 @@ def run_pipeline(
 
 def phases(study: PipelineStudy) -> list[Phase]:
     """Return the five phases, with all that each depends on."""
-    machine, seed, effort = study.machine, study.seed, study.effort
+    machine, seed, size = study.machine, study.seed, study.size
     machine_inputs, trace = (machine.platform, machine.physics), _content(study.trace)
     trained = (_TIMES_MODEL, _TIMES_MANIFEST, FOREST, _FOREST_MANIFEST, _IMPORTANCES, _TRAINING_REPORT, _AGENT)
     return [
         Phase(
             "profile",
             outputs=(PROFILE,),
-            parameters=(effort.profile_sizes, effort.profile_seconds, _this_machine()),
-            work=lambda context: _profile(context, effort),
+            parameters=(size.profile_sizes, size.profile_seconds, _this_machine()),
+            work=lambda context: _profile(context, size),
         ),
         Phase(
             "generate",
             outputs=(TRAINING_TASKS, TEST_TASKS),
-            parameters=(study.scenario, trace, *machine_inputs, seed, effort.training_tasks, effort.test_tasks),
+            parameters=(study.scenario, trace, *machine_inputs, seed, size.training_tasks, size.test_tasks),
             work=lambda context: _generate(context, study),
         ),
         Phase(
             "train",
             inputs=(TRAINING_TASKS,),
             outputs=trained,
-            parameters=(study.scenario, *machine_inputs, seed, effort.agent_updates, effort.agent_clusters),
+            parameters=(study.scenario, *machine_inputs, seed, size.agent_updates, size.agent_clusters),
             work=lambda context: _train(context, study),
         ),
         Phase(
@@ -216,33 +215,31 @@ def phases(study: PipelineStudy) -> list[Phase]:
 # ------------------------------------------------------------------------------------------ the work
 
 
-def _profile(context: PhaseContext, effort: Effort) -> None:
+def _profile(context: PhaseContext, size: PipelineSize) -> None:
     from ..profiling.profiler import HardwareProfiler
 
-    profiler = HardwareProfiler("auto", budget=effort.profile_seconds)
-    points = len(profiler.kernels) * len(effort.profile_sizes)
+    profiler = HardwareProfiler("auto", budget=size.profile_seconds)
+    points = len(profiler.kernels) * len(size.profile_sizes)
     profiler.progress = lambda words, done: context.report(words, done / points)
-    profiler.profile_range(effort.profile_sizes)
+    profiler.profile_range(size.profile_sizes)
     profiler.save_profile(context.write(PROFILE))
 
 
 def _generate(context: PhaseContext, study: PipelineStudy) -> None:
-    machine, effort = study.machine, study.effort
-    training = generate(study.scenario, effort.training_tasks, study.seed % _FIRST_TEST_SEED, batch=True)
+    machine, size = study.machine, study.size
+    training = generate(study.scenario, size.training_tasks, study.seed % FIRST_DEVELOPMENT_SEED, batch=True)
     save_workload(training, context.write(TRAINING_TASKS))
     test = study.trace
     if test is None:
         test = generate(
-            study.scenario, effort.test_tasks, study.seed + _FIRST_TEST_SEED,
+            study.scenario, size.test_tasks, study.seed + FIRST_DEVELOPMENT_SEED,
             platform=machine.platform, physics=machine.physics,
         )  # fmt: skip
     save_workload(test, context.write(TEST_TASKS))
 
 
 def _train(context: PhaseContext, study: PipelineStudy) -> None:
-    pass  # merged
-
-    machine_inputs, effort = (study.machine.platform, study.machine.physics), study.effort
+    machine_inputs, size = (study.machine.platform, study.machine.physics), study.size
     tasks = load_workload(context.read(TRAINING_TASKS))
     context.report("train durations", 0.0)
     times = train_times(context.write(_TIMES_MODEL), tasks, *machine_inputs, study.seed)
@@ -251,7 +248,7 @@ def _train(context: PhaseContext, study: PipelineStudy) -> None:
     context.report("train agent", 0.4)
     agent = train_agent(
         context.write(_AGENT), study.scenario, *machine_inputs, study.seed,
-        updates=effort.agent_updates, clusters=effort.agent_clusters,
+        updates=size.agent_updates, clusters=size.agent_clusters,
         progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
     )  # fmt: skip
     report = {"times": times, "random_forest": forest["metrics"], "rl_agent": agent}
@@ -562,12 +559,12 @@ def _digest(path: Path) -> str | None:
 def _prepare_folder(folder: Path) -> Path:
     hidden = folder / HIDDEN
     if folder.exists() and not folder.is_dir():
-        raise InvalidInputError("--out", "a folder", str(folder))
+        raise InvalidInputError("folder", "a folder", str(folder))
     try:
         hidden.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         hint = error.strerror or type(error).__name__
-        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
+        raise InvalidInputError("folder", "a folder that can be written", str(folder), hint=hint) from None
     return hidden
 
 

@@ -1,4 +1,4 @@
-"""Score of a policy: how near its mean latency comes to the lower bound, over a set of cases and seeds.
+"""Score of a policy, which is a scheduler in a plug-in file: lower bound over mean latency, by cases and seeds.
 
 The score of a run is ``lower bound / mean latency``. No policy can exceed 1. The score of a seed is the geometric
 mean over all cases, and the score of a policy the mean over seeds with Student's interval. Beside it stand the
@@ -24,12 +24,13 @@ from ..metrics.statistics import Interval, t_interval
 from ..schedulers import create
 from ..workload.csv_file import write_csv
 from ..workload.scenarios import generate, scenario_named
+from . import FIRST_DEVELOPMENT_SEED
 from .policy_sandbox import PolicyDisqualifiedError, PolicySandbox
 
 #: Schedulers with which policies are compared; they know expected durations.
 REFERENCES = ("earliest_finish", "price_index", "late_binding")
-#: Seeds of the public set. They are for development: reported scores use others, from 3000 on or sealed ones.
-PUBLIC_SEEDS = range(1000, 1005)
+#: Seeds of the public set. Reported scores use others: seeds from `FIRST_REPORTED_SEED` on, or sealed ones.
+PUBLIC_SEEDS = range(FIRST_DEVELOPMENT_SEED, FIRST_DEVELOPMENT_SEED + 5)
 _TASKS = 400
 #: Most tasks of a worst case, fewest tasks, and the share of the ratio that a smaller case must keep.
 _LARGEST_TRACE, _SMALLEST_TRACE, _KEPT = 100, 8, 0.9
@@ -404,7 +405,7 @@ def sealed_seeds(path: Path) -> list[int]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise InvalidInputError("--sealed", allowed, str(path)) from None
+        raise InvalidInputError("path", allowed, str(path)) from None
     seeds = content.get("seeds") if isinstance(content, dict) else content
     if (
         not isinstance(seeds, list)
@@ -412,5 +413,5 @@ def sealed_seeds(path: Path) -> list[int]:
         or len(set(seeds)) != len(seeds)
         or len(seeds) < 2
     ):
-        raise InvalidInputError("--sealed", allowed, str(path))
+        raise InvalidInputError("path", allowed, str(path))
     return seeds

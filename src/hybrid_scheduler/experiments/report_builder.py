@@ -35,7 +35,7 @@ from ..reports.report_documents import (
 from . import run_record
 from .evaluation import DetailedRun, run_detailed
 from .exact_replay import RUN_FILES, add_evidence
-from .paired_comparison import BATCHES, Judgement, PairedComparison, SeedRun
+from .paired_comparison import BATCHES, PairedComparison, PairwiseTests, SeedRun
 from .run_record import RunFile
 from .spec import MEANS, SUMS, ExperimentSpec, TraceSource
 
@@ -137,7 +137,7 @@ def evidence_of(spec: ExperimentSpec, seed: int, *, title: str, figure_names: Se
 def check_suffix(path: Path) -> None:
     """Refuse a file name that is neither HTML nor PDF."""
     if path.suffix not in SUFFIXES:
-        raise InvalidInputError("--out", f"a name that ends in {' or '.join(SUFFIXES)}", str(path))
+        raise InvalidInputError("path", f"a name that ends in {' or '.join(SUFFIXES)}", str(path))
 
 
 # ------------------------------------------------------------------------------------------ from a folder
@@ -215,13 +215,13 @@ def make_report(
     if "gantt_diff" in figure_names:
         data.schedules()  # wrong names and other tasks are refused before anything is drawn
     # The oracle is the baseline where it takes part, else the first scheduler.
-    judgement = paired.judge(baseline="oracle" if "oracle" in spec.schedulers else None) if paired else None
-    verdict = paired.verdict(judgement, detailed.comparison) if paired and judgement else None
+    tests = paired.test_pairs(baseline="oracle" if "oracle" in spec.schedulers else None) if paired else None
+    verdict = paired.verdict(tests, detailed.comparison) if paired and tests else None
     verdict = verdict or detailed.comparison.verdict
     sections = [
-        Section("Results", _results(data, judgement)),
+        Section("Results", _results(data, tests)),
         *([Section("Why", _why(verdict))] if verdict.rows else []),
-        *([Section("Comparison", _verdicts(judgement))] if judgement else []),
+        *([Section("Comparison", _verdicts(tests))] if tests else []),
         Section("Figures", _pictures(data, figure_names)),
         Section("Method", [TextBlock(text) for text in (METHOD if spec.trace is None else TRACE_METHOD)]),
         Section("Configuration", [_configuration(spec, paired, seed)]),
@@ -299,15 +299,15 @@ def _why(verdict: Verdict) -> list[TextBlock | TableBlock]:
     return [TableBlock(header, rows, note, words=frozenset({3, 4}))]
 
 
-def _results(data: FigureData, judgement: Judgement | None) -> list[TextBlock | TableBlock]:
+def _results(data: FigureData, tests: PairwiseTests | None) -> list[TextBlock | TableBlock]:
     found = {metric: data.intervals(metric) for metric in _OVERVIEW if _known(data, metric)}
     names = list(found["mean_latency"])
     rows = [[label_of(name), *(_cell(found[metric].get(name)) for metric in found)] for name in names]
     seeds = data.seeds
     note = f"Means of {seeds} seeds ± half of the 95 % interval." if seeds > 1 else "One run: no intervals."
-    if judgement is not None and judgement.unit == BATCHES:
+    if tests is not None and tests.unit == BATCHES:
         note = (
-            f"One trace; interval from batch means over {judgement.seeds} batches. What belongs to the run as a "
+            f"One trace; interval from batch means over {tests.seeds} batches. What belongs to the run as a "
             "whole has one value and no interval."
         )
     header = ["scheduler", *(_OVERVIEW[metric] for metric in found)]
@@ -322,18 +322,18 @@ def _cell(one: Interval | None) -> str:
     return "–" if one is None else with_interval(one)
 
 
-def _verdicts(judgement: Judgement) -> list[TextBlock | TableBlock]:
+def _verdicts(tests: PairwiseTests) -> list[TextBlock | TableBlock]:
     rows = []
-    for standing in judgement.standings:
-        pair = standing.pair
+    for rank in tests.ranking:
+        pair = rank.pair
         if pair is None:
-            rows.append([label_of(standing.name), with_interval(standing.value), *["–"] * 5, "baseline"])
+            rows.append([label_of(rank.name), with_interval(rank.value), *["–"] * 5, "baseline"])
             continue
-        word = judgement.verdict_text(pair)
+        word = tests.verdict_text(pair)
         rows.append(
             [
-                label_of(standing.name), with_interval(standing.value), with_interval(pair.difference),
-                f"{three_digits(standing.ratio)}", _p(pair.p_holm),
+                label_of(rank.name), with_interval(rank.value), with_interval(pair.difference),
+                f"{three_digits(rank.ratio)}", _p(pair.p_holm),
                 f"{pair.rank_biserial:+.2f}", f"{pair.wins} / {pair.losses}", word,
             ]
         )  # fmt: skip
@@ -349,26 +349,25 @@ def _verdicts(judgement: Judgement) -> list[TextBlock | TableBlock]:
     ]
     table = TableBlock(
         header, rows,
-        f"Mean latency against {label_of(judgement.baseline)} over {judgement.seeds} paired {judgement.unit}. "
-        f"Effect r: rank-biserial, from -1 (lower in all {judgement.unit}) to 1.",
+        f"Mean latency against {label_of(tests.baseline)} over {tests.seeds} paired {tests.unit}. "
+        f"Effect r: rank-biserial, from -1 (lower in all {tests.unit}) to 1.",
         words=frozenset({7}),
     )  # fmt: skip
-    names = [standing.name for standing in judgement.standings]
+    names = [rank.name for rank in tests.ranking]
     wins = [
-        [f"{number} {label_of(row)}", *(_won(judgement, row, column) for column in names)]
+        [f"{number} {label_of(row)}", *(_won(tests, row, column) for column in names)]
         for number, row in enumerate(names, 1)
     ]
     matrix = TableBlock(
-        [f"{judgement.unit} won by row", *(str(number) for number in range(1, len(names) + 1))], wins,
+        [f"{tests.unit} won by row", *(str(number) for number in range(1, len(names) + 1))], wins,
         "A star marks a significant difference.",
     )  # fmt: skip
     blocks: list[TextBlock | TableBlock] = [table, matrix]
-    if judgement.exact:
+    if tests.exact:
         return [table]
-    if judgement.seeds < judgement.seeds_needed:
+    if tests.seeds < tests.seeds_needed:
         words = (
-            f"{judgement.seeds} {judgement.unit} are too few to tell any pair apart: "
-            f"take at least {judgement.seeds_needed}."
+            f"{tests.seeds} {tests.unit} are too few to tell any pair apart: take at least {tests.seeds_needed}."
         )
         blocks.insert(0, TextBlock(words))
     return blocks
@@ -380,12 +379,12 @@ def _p(value: float) -> str:
     return "<0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def _won(judgement: Judgement, row: str, column: str) -> str:
-    pair = judgement.pairs.get((row, column))
+def _won(tests: PairwiseTests, row: str, column: str) -> str:
+    pair = tests.pairs.get((row, column))
     if pair is None:
         return "·"
-    won = pair.wins if judgement.less_is_better else pair.losses
-    return f"{won}{'*' if judgement.better(pair.verdict) else ''}"
+    won = pair.wins if tests.less_is_better else pair.losses
+    return f"{won}{'*' if tests.better(pair.verdict) else ''}"
 
 
 def _pictures(data: FigureData, figure_names: Sequence[str]) -> list[TextBlock | FigureBlock]:

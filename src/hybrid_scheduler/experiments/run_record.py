@@ -4,7 +4,7 @@
     events.jsonl    the log: one event per line, canonical JSON (sorted keys, shortest numbers), virtual time only
     trace.parquet   the tasks, where they came from a trace
 
-A repeated run gives the same log, byte for byte; `replay.py` checks that.
+A repeated run gives the same log, byte for byte; `exact_replay.py` checks that.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def read_run(folder: Path) -> RunFile:
     """
     path = folder / RECORD
     if not folder.is_dir():
-        raise InvalidInputError("RUN_DIR", "the folder of a recorded run", str(folder))
+        raise InvalidInputError("folder", "the folder of a recorded run", str(folder))
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         events = content["events"]
@@ -211,8 +211,8 @@ def read_run(folder: Path) -> RunFile:
             events["sha256"], events["lines"], _trace(folder, content["configuration"].get("trace")),
         )  # fmt: skip
     except FileNotFoundError:
-        hint = "simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
-        raise InvalidInputError("RUN_DIR", f"a folder with a {RECORD}", str(folder), hint=hint) from None
+        hint = "hybrid-scheduler simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
+        raise InvalidInputError("folder", f"a folder with a {RECORD}", str(folder), hint=hint) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HybridSchedulerError(f"{path} cannot be read: {error}") from None
     if record.kind not in KINDS or content.get("format") != _FORMAT:
@@ -244,5 +244,5 @@ def directory_lock(lock: Path, folder: Path) -> Iterator[None]:
     """
     with exclusive_lock(lock) as held:
         if not held:
-            raise InvalidInputError("--out", "a folder that no other run is writing to", str(folder))
+            raise InvalidInputError("folder", "a folder that no other run is writing to", str(folder))
         yield

@@ -87,7 +87,7 @@ class TraceSource:
             allowed = (
                 f"from 2 to {most}, for {len(workload):,} tasks" if most >= 2 else "left out: the trace is short"
             )
-            raise InvalidInputError("--batches", allowed, batches)
+            raise InvalidInputError("batches", allowed, batches)
         return cls(name, workload, _workload_digest(workload), batches or min(BATCHES, most))
 
     @property
@@ -215,7 +215,7 @@ class ExperimentSpec:
         >>> from hybrid_scheduler.experiments.paired_comparison import compare_seeds
         >>> from hybrid_scheduler.experiments.spec import ExperimentSpec
         >>> spec = ExperimentSpec.for_graph("cholesky(tiles=4)", ("heft", "cpu_only"))
-        >>> compare_seeds(spec, range(2)).judge("makespan").standings[0].name
+        >>> compare_seeds(spec, range(2)).test_pairs("makespan").ranking[0].name
         'heft'
         """
         return cls(None, len(graph_of(graph)), schedulers, machine or Machine(), graph=graph)

@@ -176,7 +176,7 @@ def _prepare(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         hint = error.strerror or type(error).__name__
-        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
+        raise InvalidInputError("folder", "a folder that can be written", str(folder), hint=hint) from None
 
 
 def _finished(file: IO[bytes]) -> dict[str, dict[str, Any]]:
@@ -231,7 +231,7 @@ def sweep_folders(parent: Path) -> list[tuple[str, int, float]]:
     Parameters
     ----------
     parent
-        Folder of the folders that were given as ``--out``.
+        Folder of the folders that `run_sweep` wrote.
     """
     found = []
     for path in parent.glob(f"*/{CELLS}") if parent.is_dir() else ():
@@ -281,7 +281,7 @@ def read_table(folder: Path) -> Any:
 
 # ------------------------------------------------------------------------------------------ backends
 
-_RUN_LOCALLY = "run it on this machine with --backend local"
+RUN_LOCALLY = "run it on this machine with LocalBackend"
 _ATTEMPTS = 3
 _CONNECT_TIMEOUT_S = 5.0
 RAY_TIMEOUT_S = 30.0
@@ -290,8 +290,8 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
-    """Spawned processes, by default one per core."""
+class LocalBackend:
+    """Backend of a sweep on this machine: spawned processes, by default one per core."""
 
     processes: int | None = None
 
@@ -349,8 +349,8 @@ class _Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ray:
-    """The Ray cluster at `address`, or one that is started on this machine. Cells of lost nodes run again."""
+class RaySweepBackend:
+    """Backend of a sweep on a Ray cluster: at `address`, or started here. Cells of lost nodes run again."""
 
     address: str | None = None
 
@@ -381,7 +381,7 @@ class Ray:
             ray.shutdown()
 
     def _connected(self) -> Any:
-        ray = require("ray", "a sweep over several machines", hint=_RUN_LOCALLY)
+        ray = require("ray", "a sweep over several machines", hint=RUN_LOCALLY)
         _check_port(self.address)
         try:
             own = {"include_dashboard": False} if self.address is None else {"address": self.address}
@@ -389,7 +389,7 @@ class Ray:
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InvalidInputError(
-                "--ray-address", f"that of a Ray cluster ({first})", self.address or "none", hint=_RUN_LOCALLY
+                "address", f"that of a Ray cluster ({first})", self.address or "none", hint=RUN_LOCALLY
             ) from None
         return ray
 
@@ -400,12 +400,12 @@ def _check_port(address: str | None) -> None:
         return
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
-        raise InvalidInputError("--ray-address", "host:port, or auto", address, hint=_RUN_LOCALLY)
+        raise InvalidInputError("address", "host:port, or auto", address, hint=RUN_LOCALLY)
     try:
         socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S).close()
     except OSError as error:
         allowed = f"that of a Ray cluster, and nothing answers there ({error.strerror or error})"
-        raise InvalidInputError("--ray-address", allowed, address, hint=_RUN_LOCALLY) from None
+        raise InvalidInputError("address", allowed, address, hint=RUN_LOCALLY) from None
     if not address.startswith("ray://"):
         _check_ray(address)
 
@@ -422,4 +422,4 @@ def _check_ray(address: str) -> None:
         alive = False
     if not alive:
         allowed = "that of a Ray cluster, and what answers there is not Ray"
-        raise InvalidInputError("--ray-address", allowed, address, hint=_RUN_LOCALLY)
+        raise InvalidInputError("address", allowed, address, hint=RUN_LOCALLY)

@@ -26,7 +26,7 @@ SCHEDULERS = ("round_robin", "random", "greedy", "earliest_finish", "price_index
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WhatIfChange:
     """Differences from the present machine. None: as it is."""
 
     num_gpus: int | None = None
@@ -115,7 +115,7 @@ class WhatIfResult:
 
 
 def what_if(
-    change: Change,
+    change: WhatIfChange,
     *,
     machine: Machine | None = None,
     load: float | None = None,

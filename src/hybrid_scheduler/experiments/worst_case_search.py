@@ -23,7 +23,8 @@ from ..physics import AnalyticPhysics, ProfiledPhysics
 from ..profiling import calibrate, platform_of, profile_named
 from ..workload.distributions import DISTRIBUTIONS, Uniform, size_distribution
 from ..workload.scenarios import SCENARIOS, Scenario, kinds_of
-from .paired_comparison import DEFAULT_METRIC, FIRST_REPORTED_SEED, PairedComparison, cores, run_seeds
+from . import FIRST_DEVELOPMENT_SEED, FIRST_REPORTED_SEED
+from .paired_comparison import DEFAULT_METRIC, PairedComparison, cores, run_seeds
 from .spec import ExperimentSpec
 
 _ARRIVALS = ("poisson", "bursty")
@@ -38,7 +39,7 @@ _OF_TASKS, _OF_MACHINE = 9, 3
 _MOST_KINDS = 8
 DIMENSIONS = _OF_TASKS + _OF_MACHINE + _MOST_KINDS
 #: Seeds of the search; the report uses others.
-_SEARCH_SEEDS = range(1000, 1003)
+_SEARCH_SEEDS = range(FIRST_DEVELOPMENT_SEED, FIRST_DEVELOPMENT_SEED + 3)
 _PARENTS = 4
 #: Points per generation, however many processes there are: the result does not depend on them.
 _GENERATION = 16
@@ -108,11 +109,11 @@ def find_worst(
         If there are not two schedulers, no evaluations, or fewer than 2 confirmation seeds.
     """
     if len(spec.schedulers) != 2:
-        raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", list(spec.schedulers))
+        raise InvalidInputError("schedulers", "two schedulers, A and B of the ratio A / B", list(spec.schedulers))
     if evaluations < 1:
-        raise InvalidInputError("--evaluations", "at least 1", evaluations)
+        raise InvalidInputError("evaluations", "at least 1", evaluations)
     if confirmation_seeds < 2:
-        raise InvalidInputError("--seeds", "at least 2, for an interval", confirmation_seeds)
+        raise InvalidInputError("confirmation_seeds", "at least 2, for an interval", confirmation_seeds)
     with _Pool(processes or cores()) as tried:
         best, done = _search(spec, metric, evaluations, seed, vary_machine, tried, progress or (lambda *_: None))
     seeds = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + confirmation_seeds)

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from .calibration import Calibration as Calibration
     from .calibration import calibrate as calibrate
     from .calibration import platform_of as platform_of
-    from .hardware_profile import Point as Point
     from .hardware_profile import Profile as Profile
+    from .hardware_profile import ProfilePoint as ProfilePoint
+    from .hardware_profile import builtin_profiles as builtin_profiles
     from .hardware_profile import load_profile as load_profile
     from .hardware_profile import profile_named as profile_named
     from .hardware_profile import save_profile as save_profile
-    from .hardware_profile import shipped_profiles as shipped_profiles
     from .kernels import KERNELS as KERNELS
     from .kernels import Kernel as Kernel
     from .machine_info import Gpu as Gpu
@@ -33,12 +33,12 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "platform_of",
         ),
         "hardware_profile": (
-            "Point",
+            "ProfilePoint",
             "Profile",
             "load_profile",
             "profile_named",
             "save_profile",
-            "shipped_profiles",
+            "builtin_profiles",
         ),
         "kernels": (
             "KERNELS",

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core import Device, Floats, Ints, InvalidInputError, Links, Platform, Task, TimeTable, Workload, cpu
 from ..physics import Curve, ProfiledPhysics
-from .hardware_profile import Copies, Point, Profile
+from .hardware_profile import CopyTimings, Profile, ProfilePoint
 from .machine_info import THREAD_POOL
 
 _TRANSFERS = ("pinned", "pageable")
@@ -89,7 +89,7 @@ def _choose(x: Floats, y: Floats) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOutAccuracy:
     """Errors of one curve at sizes that were left out."""
 
     kind: str
@@ -116,7 +116,7 @@ class Calibration:
     ----------
     physics : ProfiledPhysics
         Curves of every kind and device.
-    held_out : tuple of HeldOut
+    held_out : tuple of HeldOutAccuracy
         Errors of each curve at sizes that were left out.
     by_kind : mapping
         Median held-out error of each kind over all its devices and sizes; None if there are too few sizes.
@@ -125,7 +125,7 @@ class Calibration:
     """
 
     physics: ProfiledPhysics
-    held_out: tuple[HeldOut, ...]
+    held_out: tuple[HeldOutAccuracy, ...]
     by_kind: Mapping[str, float | None]
     transfer: str
 
@@ -149,6 +149,11 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
     transfer : {"pinned", "pageable"}, optional
         Host memory that GPU copies start from; pageable where pinned was not measured.
 
+    Returns
+    -------
+    Calibration
+        Curves of all kinds and devices, with their errors.
+
     Raises
     ------
     InvalidInputError
@@ -164,7 +169,7 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
         raise InvalidInputError("transfer", "pinned or pageable", transfer)
     launch = profile.launch_overhead_seconds.median if profile.launch_overhead_seconds else 0.0
     curves: list[Curve] = []
-    held_out: list[HeldOut] = []
+    held_out: list[HeldOutAccuracy] = []
     by_kind: dict[str, float | None] = {}
     for kind in profile.kernels:
         errors_of_kind: list[Floats] = []
@@ -185,7 +190,7 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
             fixed = launch if device == "gpu" else 0.0
             curves.append(Curve(kind, device, tuple(sizes.tolist()), tuple(at.tolist()), fixed, spread))
             held_out.append(
-                HeldOut(
+                HeldOutAccuracy(
                     kind, device, FORMS[form], len(x), *(_summary(errors) if errors is not None else (None, None))
                 )
             )
@@ -212,17 +217,17 @@ def _summary(errors: Floats) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------------ times of a point
 
 
-def _cpu(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
+def _cpu(point: ProfilePoint, transfer: str, launch: float) -> tuple[float, float] | None:
     timing = point.cpu_seconds
     return None if timing is None else (timing.median, timing.spread / timing.median)
 
 
-def _thread_pool(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
+def _thread_pool(point: ProfilePoint, transfer: str, launch: float) -> tuple[float, float] | None:
     timing = point.cpu_one_thread_seconds
     return None if timing is None else (timing.median, timing.spread / timing.median)
 
 
-def _gpu(point: Point, transfer: str, launch: float) -> tuple[float, float] | None:
+def _gpu(point: ProfilePoint, transfer: str, launch: float) -> tuple[float, float] | None:
     """Return the time with copies as measured, else as a sum of kernel, copies and launch."""
     if point.gpu_seconds is not None:
         whole = _timing_for(point.gpu_seconds, transfer)
@@ -237,11 +242,11 @@ def _gpu(point: Point, transfer: str, launch: float) -> tuple[float, float] | No
     return seconds, math.sqrt(variance) / seconds
 
 
-def _timing_for(copies: Copies, transfer: str) -> Any:
+def _timing_for(copies: CopyTimings, transfer: str) -> Any:
     return copies.pinned if transfer == "pinned" and copies.pinned is not None else copies.pageable
 
 
-_SECONDS: dict[str, Callable[[Point, str, float], tuple[float, float] | None]] = {
+_SECONDS: dict[str, Callable[[ProfilePoint, str, float], tuple[float, float] | None]] = {
     "cpu": _cpu,
     "gpu": _gpu,
     THREAD_POOL: _thread_pool,
@@ -260,6 +265,17 @@ def platform_of(profile: Profile, *, gpus: int = 1) -> Platform:
         The profile.
     gpus : int, optional
         Number of GPUs, if the profiled machine has one.
+
+    Returns
+    -------
+    Platform
+        Its devices have the measured memory, bandwidth and power, and defaults where nothing was measured.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.profiling import platform_of, profile_named
+    >>> [device.name for device in platform_of(profile_named("h200"), gpus=2).devices]
+    ['cpu', 'gpu_0', 'gpu_1']
     """
     machine = profile.machine
     host = cpu("cpu")

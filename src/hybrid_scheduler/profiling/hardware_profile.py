@@ -13,16 +13,16 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..core.atomic_files import write_atomically
 from ..core.errors import InvalidInputError, UnknownNameError
 from .machine_info import Gpu, MachineInfo
+from .strict_json import StrictObject
 from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
@@ -39,7 +39,7 @@ _COMPUTED = ("cpu_gpu_ratio", "gpu_fraction", "cpu_memory_bandwidth", "gpu_memor
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class CopyTimings:
     """Timings with the host's data in ordinary (pageable) and in page-locked (pinned) memory."""
 
     pageable: Timing
@@ -47,7 +47,7 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ProfilePoint:
     """Times of one kernel at one size, for one run with data on the host; None if not measured."""
 
     kernel: str
@@ -60,10 +60,10 @@ class Point:
     cpu_one_thread_seconds: Timing | None = None
     #: On the device alone, without launch and copies.
     gpu_kernel_seconds: Timing | None = None
-    host_to_device_seconds: Copies | None = None
-    device_to_host_seconds: Copies | None = None
+    host_to_device_seconds: CopyTimings | None = None
+    device_to_host_seconds: CopyTimings | None = None
     #: Copy in, kernel and copy out, by the host's clock.
-    gpu_seconds: Copies | None = None
+    gpu_seconds: CopyTimings | None = None
     cpu_joules: float | None = None
     gpu_joules: float | None = None
 
@@ -106,7 +106,7 @@ class Point:
         return _rate(self.flops, self.gpu_kernel_seconds)
 
     @property
-    def intensity(self) -> float | None:
+    def flops_per_byte(self) -> float | None:
         """Operations per byte moved."""
         return self.flops / self.bytes_moved if self.flops is not None and self.bytes_moved else None
 
@@ -116,7 +116,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedPoint:
     """A point that was not measured on a device (cpu or gpu), with the reason."""
 
     kernel: str
@@ -126,7 +126,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class MeasurementMethod:
     """How a profile was measured."""
 
     device: str
@@ -150,11 +150,11 @@ class Profile:
         Date and time, ISO 8601.
     machine : MachineInfo
         The machine.
-    method : Method
+    method : MeasurementMethod
         How it was measured.
-    points : tuple of Point
+    points : tuple of ProfilePoint
         Times by kernel and size.
-    skipped : tuple of Skipped
+    skipped : tuple of SkippedPoint
         Points that were not measured.
     notes : tuple of str
         Remarks on the measurement.
@@ -168,9 +168,9 @@ class Profile:
 
     created: str
     machine: MachineInfo
-    method: Method
-    points: tuple[Point, ...]
-    skipped: tuple[Skipped, ...] = ()
+    method: MeasurementMethod
+    points: tuple[ProfilePoint, ...]
+    skipped: tuple[SkippedPoint, ...] = ()
     notes: tuple[str, ...] = ()
     cpu_memory_bandwidth: float | None = None
     gpu_memory_bandwidth: float | None = None
@@ -207,7 +207,7 @@ class Profile:
         """Names of the measured kernels."""
         return list(dict.fromkeys(point.kernel for point in self.points))
 
-    def of(self, kernel: str) -> list[Point]:
+    def of(self, kernel: str) -> list[ProfilePoint]:
         """Return the points of one kernel, smallest first."""
         return sorted((point for point in self.points if point.kernel == kernel), key=lambda point: point.size)
 
@@ -276,10 +276,27 @@ def _rate(amount: float | None, timing: Timing | None) -> float | None:
 def save_profile(profile: Profile, path: AnyPath) -> None:
     """Write a profile to a file in one step; missing folders are created.
 
+    Parameters
+    ----------
+    profile : Profile
+        The profile.
+    path : str or path
+        JSON file to write or replace.
+
     Raises
     ------
     InvalidInputError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hybrid_scheduler.profiling import load_profile, profile_named, save_profile
+    >>> profile = profile_named("h200")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_profile(profile, f"{folder}/profile.json")
+    ...     print(load_profile(f"{folder}/profile.json") == profile)
+    True
     """
     target = Path(path)
     text = json.dumps(profile.as_dict(), indent=2, allow_nan=False) + "\n"
@@ -293,6 +310,16 @@ def save_profile(profile: Profile, path: AnyPath) -> None:
 
 def load_profile(path: AnyPath) -> Profile:
     """Read a profile from a file.
+
+    Parameters
+    ----------
+    path : str or path
+        JSON file of `save_profile` or of the command ``hybrid-scheduler profile``.
+
+    Returns
+    -------
+    Profile
+        The profile.
 
     Raises
     ------
@@ -333,7 +360,7 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     file : str, optional
         Name of the document in messages.
     """
-    fields = _StrictObject(document, "", file)
+    fields = StrictObject(document, "", file)
     kind, version = fields.take("format"), fields.take("version")
     if kind != FORMAT:
         raise fields.error("format", repr(FORMAT), kind, hint="this is not a hardware profile")
@@ -361,14 +388,14 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     return profile
 
 
-def _texts(fields: _StrictObject, name: str) -> Iterator[str]:
+def _texts(fields: StrictObject, name: str) -> Iterator[str]:
     for item in fields.items(name):
         if not isinstance(item, str):
             raise fields.error(name, "a list of texts", item)
         yield item
 
 
-def _machine(fields: _StrictObject) -> MachineInfo:
+def _machine(fields: StrictObject) -> MachineInfo:
     with fields.all_read():
         identity = fields.take("id")
         machine = MachineInfo(
@@ -387,7 +414,7 @@ def _machine(fields: _StrictObject) -> MachineInfo:
     return machine
 
 
-def _gpu(fields: _StrictObject) -> Gpu:
+def _gpu(fields: StrictObject) -> Gpu:
     with fields.all_read():
         return Gpu(
             kind=fields.text("kind"),
@@ -398,9 +425,9 @@ def _gpu(fields: _StrictObject) -> Gpu:
         )
 
 
-def _method(fields: _StrictObject) -> Method:
+def _method(fields: StrictObject) -> MeasurementMethod:
     with fields.all_read():
-        return Method(
+        return MeasurementMethod(
             device=fields.text("device"),
             seed=fields.whole("seed"),
             precision=fields.number("precision"),
@@ -412,9 +439,9 @@ def _method(fields: _StrictObject) -> Method:
         )
 
 
-def _point(fields: _StrictObject) -> Point:
+def _point(fields: StrictObject) -> ProfilePoint:
     with fields.all_read():
-        point = Point(
+        point = ProfilePoint(
             kernel=fields.text("kernel"),
             size=fields.whole("size", 1),
             bytes_in=fields.whole("bytes_in"),
@@ -434,7 +461,7 @@ def _point(fields: _StrictObject) -> Point:
     return point
 
 
-def _timing(fields: _StrictObject, name: str) -> Timing | None:
+def _timing(fields: StrictObject, name: str) -> Timing | None:
     def read(name: str) -> Timing:
         inner = fields.object(name)
         with inner.all_read():
@@ -452,21 +479,21 @@ def _timing(fields: _StrictObject, name: str) -> Timing | None:
     return fields.optional(name, read)
 
 
-def _copies(fields: _StrictObject, name: str) -> Copies | None:
-    def read(name: str) -> Copies:
+def _copies(fields: StrictObject, name: str) -> CopyTimings | None:
+    def read(name: str) -> CopyTimings:
         inner = fields.object(name)
         with inner.all_read():
             pageable = _timing(inner, "pageable")
             if pageable is None:
                 raise inner.error("pageable", "a timing", None)
-            return Copies(pageable, _timing(inner, "pinned"))
+            return CopyTimings(pageable, _timing(inner, "pinned"))
 
     return fields.optional(name, read)
 
 
-def _skipped(fields: _StrictObject) -> Skipped:
+def _skipped(fields: StrictObject) -> SkippedPoint:
     with fields.all_read():
-        return Skipped(
+        return SkippedPoint(
             kernel=fields.text("kernel"),
             size=fields.whole("size", 1),
             device=fields.text("device"),
@@ -477,20 +504,37 @@ def _skipped(fields: _StrictObject) -> Skipped:
 # ------------------------------------------------------------------------------------------ built-in profiles
 
 
-def shipped_profiles() -> list[str]:
-    """Return the names of the profiles that ship with the package."""
+def builtin_profiles() -> list[str]:
+    """Return the names of the built-in profiles."""
     return sorted(path.stem for path in _BUILTIN_FOLDER.glob("*.json"))
 
 
 def _profile_path(name: str) -> Path:
-    """Return the path of a profile that ships with the package."""
-    if name not in shipped_profiles():
-        raise UnknownNameError("profile", name, shipped_profiles())
+    """Return the path of a built-in profile."""
+    if name not in builtin_profiles():
+        raise UnknownNameError("profile", name, builtin_profiles())
     return _BUILTIN_FOLDER / f"{name}.json"
 
 
 def profile_named(name_or_path: AnyPath) -> Profile:
-    """Return a profile that ships with the package by its name, any other by its path.
+    """Return a built-in profile by its name, any other by its path.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        Name as in `builtin_profiles`, or a JSON file.
+
+    Returns
+    -------
+    Profile
+        The profile.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is neither a built-in profile nor a file of this name.
+    InvalidInputError
+        If the file cannot be read, or is no profile.
 
     Examples
     --------
@@ -501,99 +545,3 @@ def profile_named(name_or_path: AnyPath) -> Profile:
     if isinstance(name_or_path, str) and not Path(name_or_path).suffix and not Path(name_or_path).exists():
         return load_profile(_profile_path(name_or_path))
     return load_profile(name_or_path)
-
-
-# ------------------------------------------------------------------------------------------ reading
-
-_T = TypeVar("_T")
-_MISSING = object()
-
-
-class _StrictObject:
-    """One object of a JSON document.
-
-    Parameters
-    ----------
-    value : object
-        Parsed JSON; must be a dictionary.
-    place : str
-        Path within the document, for messages.
-    file : str
-        File name, for messages.
-    """
-
-    def __init__(self, value: object, place: str, file: str) -> None:
-        self.place, self.file = place, file
-        if not isinstance(value, dict):
-            raise self.error("", "an object", value)
-        self._left: dict[str, Any] = dict(value)
-
-    def error(self, name: str, allowed: str, got: object, hint: str | None = None) -> InvalidInputError:
-        """Return an error about a field."""
-        field = ".".join(part for part in (self.place, name) if part) or "document"
-        value = "nothing" if got is _MISSING else got
-        return InvalidInputError(field, allowed, value, where=self.file, hint=hint)
-
-    def take(self, name: str) -> Any:
-        """Return a field as it is; a missing one is an object that no check accepts."""
-        return self._left.pop(name, _MISSING)
-
-    def text(self, name: str) -> str:
-        """Return a text field."""
-        value = self.take(name)
-        if not isinstance(value, str):
-            raise self.error(name, "text", value)
-        return value
-
-    def whole(self, name: str, least: int = 0) -> int:
-        """Return a whole number >= `least`."""
-        value = self.take(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.error(name, f"a whole number >= {least}", value)
-        return value
-
-    def number(self, name: str, *, above: float | None = None) -> float:
-        """Return a finite number that is at least 0, or more than `above`."""
-        value = self.take(name)
-        allowed = "a finite number >= 0" if above is None else f"a finite number > {above:g}"
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self.error(name, allowed, value)
-        if value < 0 or (above is not None and value <= above):
-            raise self.error(name, allowed, value)
-        return float(value)
-
-    def optional(self, name: str, read: Callable[[str], _T]) -> _T | None:
-        """Return `read(name)`, or None for null; the field must exist."""
-        if self._left.get(name, _MISSING) is None:
-            del self._left[name]
-            return None
-        return read(name)
-
-    def object(self, name: str) -> _StrictObject:
-        """Return an object field."""
-        return _StrictObject(self.take(name), ".".join(part for part in (self.place, name) if part), self.file)
-
-    def items(self, name: str) -> list[Any]:
-        """Return a list field."""
-        value = self.take(name)
-        if not isinstance(value, list):
-            raise self.error(name, "a list", value)
-        return value
-
-    def objects(self, name: str) -> list[_StrictObject]:
-        """Return a list of objects."""
-        return [_StrictObject(item, f"{name}[{i}]", self.file) for i, item in enumerate(self.items(name))]
-
-    def computed(self, name: str, expected: float | None) -> None:
-        """Check a number that follows from other fields; a file in which it does not is damaged."""
-        value = self.optional(name, self.number)
-        agree = value is expected if value is None or expected is None else math.isclose(value, expected)
-        if not agree:
-            raise self.error(name, f"{expected} (it follows from the other fields)", value)
-
-    @contextmanager
-    def all_read(self) -> Iterator[_StrictObject]:
-        """Check on leaving the context that all fields of the object were read."""
-        yield self
-        if self._left:
-            raise self.error(next(iter(self._left)), "left out: no such field", next(iter(self._left.values())))

@@ -63,7 +63,7 @@ class Kernel(ABC):
         """Return bytes needed besides inputs and results."""
         return 0
 
-    def memory(self, size: int) -> int:
+    def memory_bytes(self, size: int) -> int:
         """Return bytes that one run needs on its device."""
         return self.bytes_in(size) + self.bytes_out(size) + self.workspace(size)
 

@@ -92,7 +92,7 @@ def find_gpu(device_type: str = "auto") -> Gpu | None:
         If the device exists but cannot be used.
     """
     if device_type not in DEVICE_TYPES:
-        raise UnknownNameError("device", device_type, DEVICE_TYPES)
+        raise UnknownNameError("device_type", device_type, DEVICE_TYPES)
     searches: dict[str, Callable[[], Gpu | str | None]] = {"cuda": find_cuda, "mps": _find_mps}
     for kind in {"auto": ("cuda", "mps"), "cpu": ()}.get(device_type, (device_type,)):
         found = searches[kind]()
@@ -102,7 +102,10 @@ def find_gpu(device_type: str = "auto") -> Gpu | None:
             warnings.warn(f"{kind} cannot be used, the CPU is used instead: {found}", stacklevel=2)
             return None
         if device_type == kind:
-            raise InvalidInputError("device", "one that this machine has", kind, hint="auto takes what is there")
+            raise InvalidInputError(
+                "device_type", "auto, cpu or an accelerator of this machine", kind,
+                hint="auto takes the accelerator that exists",
+            )  # fmt: skip
     return None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InvalidInputError, require
-from .hardware_profile import Point, Profile
+from .hardware_profile import Profile, ProfilePoint
 from .timing import Timing
 
 _CROSSOVER, _ROOFLINE = "crossover.png", "roofline.png"
@@ -34,7 +34,7 @@ _STYLE = {
 }
 _COLUMNS = 4
 
-_Series = tuple[str, str, str, str, Callable[[Point], Timing | None]]
+_Series = tuple[str, str, str, str, Callable[[ProfilePoint], Timing | None]]
 
 
 def save_plots(profile: Profile, folder: str | Path) -> list[Path]:
@@ -90,7 +90,8 @@ def crossover_figure(profile: Profile) -> Any:
         _legend(figure, panels, loc="outside lower center", ncols=len(series))
         figure.suptitle(
             _title(
-                profile, "From which size the GPU pays off" if profile.machine.gpu else "One thread and all threads"
+                profile,
+                "Size above which the GPU is faster" if profile.machine.gpu else "One thread and all threads",
             )
         )
     return figure
@@ -161,7 +162,7 @@ def _summary(profile: Profile, kernel: str) -> str:
 def roofline_figure(profile: Profile) -> Any:
     """Return a roofline figure: operations per second over operations per byte."""
     matplotlib = _matplotlib()
-    sides: list[tuple[str, Callable[[Point], float | None], float | None]] = [
+    sides: list[tuple[str, Callable[[ProfilePoint], float | None], float | None]] = [
         (f"CPU, {_threads(profile)}", lambda point: point.cpu_flops_per_second, profile.cpu_memory_bandwidth)
     ]
     if profile.machine.gpu is not None:
@@ -178,19 +179,19 @@ def roofline_figure(profile: Profile) -> Any:
         _legend(
             figure, panels, loc="outside right upper", title="kernel\n(larger mark,\nlarger size)", alignment="left"
         )
-        figure.suptitle(_title(profile, "How near to what is possible"))
+        figure.suptitle(_title(profile, "Roofline: measured rate and hardware limit"))
     return figure
 
 
 def _roofline_panel(
-    panel: Any, profile: Profile, rate_of: Callable[[Point], float | None], bandwidth: float | None
+    panel: Any, profile: Profile, rate_of: Callable[[ProfilePoint], float | None], bandwidth: float | None
 ) -> None:
     rates = []
     for i, kernel in enumerate(profile.kernels):
         known = [
-            (point.intensity, rate / 1e9)
+            (point.flops_per_byte, rate / 1e9)
             for point in profile.of(kernel)
-            if point.intensity and (rate := rate_of(point)) is not None
+            if point.flops_per_byte and (rate := rate_of(point)) is not None
         ]
         if not known:
             continue

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import HybridSchedulerError, InvalidInputError
 from .energy_meters import WINDOW, Meter, cpu_meter, gpu_meter, joules_per_run
-from .hardware_profile import AnyPath, Copies, Method, Point, Profile, Skipped
+from .hardware_profile import AnyPath, CopyTimings, MeasurementMethod, Profile, ProfilePoint, SkippedPoint
 from .hardware_profile import save_profile as save
 from .machine_info import DEVICE_TYPES, Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
 from .timing import FEWEST_RUNS, Accelerator, RepetitionLimits, Timing, fixed_threads, repeat, timed
@@ -171,8 +171,8 @@ class _ProfilingRun:
         self.work = [(kernel, size) for size in sizes for kernel in profiler.kernels]
         self.began = time.perf_counter()
         self.notes = [*profiler.notes, *_busy()]
-        self.points: list[Point] = []
-        self.skipped: list[Skipped] = []
+        self.points: list[ProfilePoint] = []
+        self.skipped: list[SkippedPoint] = []
         self.cpu_meter = cpu_meter() if profiler.energy else None
         self.gpu_meter = meter_of(profiler.gpu) if profiler.energy else None
         self._reads_energy = False
@@ -202,7 +202,7 @@ class _ProfilingRun:
         return Profile(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             machine=describe_machine(profiler.gpu, profiler.threads),
-            method=Method(
+            method=MeasurementMethod(
                 device=profiler.gpu.kind if profiler.gpu else "cpu",
                 seed=profiler.seed,
                 precision=profiler.limits.precision,
@@ -253,7 +253,9 @@ class _ProfilingRun:
         if kernel.name not in self._last:
             return None
         before, seconds = self._last[kernel.name]
-        growth = max(kernel.flops(size) / kernel.flops(before), kernel.memory(size) / kernel.memory(before))
+        growth = max(
+            kernel.flops(size) / kernel.flops(before), kernel.memory_bytes(size) / kernel.memory_bytes(before)
+        )
         expected = seconds * growth * (FEWEST_RUNS + 1)
         if expected <= left:
             return None
@@ -291,7 +293,7 @@ class _ProfilingRun:
             self.accelerator.release()
         if found:
             bytes_in, bytes_out, flops = kernel.bytes_in(size), kernel.bytes_out(size), kernel.flops(size)
-            point = Point(kernel.name, size, bytes_in, bytes_out, flops, **found)
+            point = ProfilePoint(kernel.name, size, bytes_in, bytes_out, flops, **found)
             self.points.append(point)
             self._last[kernel.name] = size, sum(timing.median for timing in _timings(point))
 
@@ -325,9 +327,9 @@ class _ProfilingRun:
             return device.download(kernel.run(device.upload(inputs)))
 
         kernel_seconds = repeat(device.kernel(kernel, resident), limits)
-        copy_in = Copies(wall(lambda: device.upload(inputs)))
-        copy_out = Copies(wall(lambda: device.download(results)))
-        whole = Copies(wall(with_copies))
+        copy_in = CopyTimings(wall(lambda: device.upload(inputs)))
+        copy_out = CopyTimings(wall(lambda: device.download(results)))
+        whole = CopyTimings(wall(with_copies))
         if device.can_pin:
             source, target = device.pinned(inputs), device.pinned_like(results)
 
@@ -349,7 +351,7 @@ class _ProfilingRun:
         }
 
     def _skip(self, kernel: Kernel, size: int, device: str, reason: str) -> None:
-        self.skipped.append(Skipped(kernel.name, size, device, reason))
+        self.skipped.append(SkippedPoint(kernel.name, size, device, reason))
 
     # ---------------------------------------------------------------- memory
 
@@ -360,7 +362,7 @@ class _ProfilingRun:
         except InvalidInputError as error:
             return str(error)
         copies = 2 + (1 if self.accelerator else 0)  # making data needs as much again; pinned memory is a copy
-        need = kernel.memory(size) + copies * kernel.bytes_in(size)
+        need = kernel.memory_bytes(size) + copies * kernel.bytes_in(size)
         free = available_memory()
         if free is not None and need > _HOST_SHARE * free:
             return f"needs {_gigabytes(need)} of memory, {_gigabytes(free)} are free"
@@ -369,7 +371,7 @@ class _ProfilingRun:
     def _check_gpu_memory(self, kernel: Kernel, size: int, device: str) -> None:
         free = self.accelerator.free_memory() if device == "gpu" and self.accelerator else None
         # Inputs and results are in GPU memory twice while a copy is measured.
-        need = kernel.memory(size) + kernel.bytes_in(size) + kernel.bytes_out(size)
+        need = kernel.memory_bytes(size) + kernel.bytes_in(size) + kernel.bytes_out(size)
         if free is not None and need > _GPU_SHARE * free:
             raise MemoryError(f"needs {_gigabytes(need)} of GPU memory, {_gigabytes(free)} are free")
 
@@ -416,7 +418,7 @@ def _busy() -> list[str]:
     return [f"{busy}; OMP_WAIT_POLICY=passive helps"] if load > _BUSY * cores else []
 
 
-def _timings(point: Point) -> list[Timing]:
+def _timings(point: ProfilePoint) -> list[Timing]:
     """Return all timings of a point, each variant once."""
     copies = [point.host_to_device_seconds, point.device_to_host_seconds, point.gpu_seconds]
     found = [point.cpu_seconds, point.cpu_one_thread_seconds, point.gpu_kernel_seconds]
@@ -455,7 +457,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted: nothing was written", file=sys.stderr)
         return 130
     except HybridSchedulerError as error:
-        print(f"error: {error}", file=sys.stderr)
+        message = str(error).replace("device_type:", "--device:")  # the option, not the parameter
+        print(f"error: {message}", file=sys.stderr)
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         return error.exit_code
@@ -466,13 +469,15 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m hybrid_scheduler.profiling.profiler",
         description="Measure this machine's kernels and write a hardware profile.",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the profile goes")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file of the profile")
     parser.add_argument("--device", default="auto", metavar="NAME", help=" | ".join(DEVICE_TYPES))
     parser.add_argument("--sizes", type=_sizes, default=[*_DEFAULT_SIZES], metavar="N,N", help="sizes to measure")
     parser.add_argument("--kernels", type=_names, metavar="A,B", help="kernels to measure, all by default")
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop in time")
+    parser.add_argument(
+        "--budget", type=float, metavar="SECONDS", help="time limit; measurements beyond it are skipped"
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same data")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed; equal seeds give equal data")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="draw figures into this folder")
     return parser
 
@@ -513,7 +518,7 @@ def _lines(profile: Profile) -> list[str]:
     return [head, *map(_line, profile.points), *(f"skipped {one}" for one in _skipped(profile))]
 
 
-def _line(point: Point) -> str:
+def _line(point: ProfilePoint) -> str:
     gpu = point.gpu_seconds
     milliseconds = (point.cpu_seconds, gpu.pageable if gpu else None, point.gpu_kernel_seconds)
     cells = [f"{1e3 * timing.median:12.4f}" if timing else f"{'-':>12s}" for timing in milliseconds]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core import InvalidInputError
-from .hardware_profile import AnyPath, Copies, Method, Point, Profile, Skipped
+from .hardware_profile import AnyPath, CopyTimings, MeasurementMethod, Profile, ProfilePoint, SkippedPoint
 from .machine_info import Gpu, MachineInfo
 from .timing import Timing
 
@@ -32,7 +32,7 @@ _QUARTILE = 0.6745
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """One row of a history; times in seconds."""
 
     hash: str
@@ -57,7 +57,7 @@ class CodeletModel:
     device: int
     number: int
     cores: int
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
     alpha: float
     beta: float
     range: tuple[float, float]
@@ -125,7 +125,7 @@ def _combination(lines: _ModelLines) -> Iterator[CodeletModel]:
             yield CodeletModel(*kinds[0], entries, regression[4], regression[5], (regression[7], regression[8]))
 
 
-def _entry(lines: _ModelLines) -> Entry:
+def _entry(lines: _ModelLines) -> HistoryEntry:
     words = lines.words("entry", 8)
     try:
         size, flops, mean, deviation, _, sum2, runs = (float(word) for word in words[1:])
@@ -133,15 +133,15 @@ def _entry(lines: _ModelLines) -> Entry:
         raise lines.error("entry", "a hash and seven numbers", " ".join(words)) from None
     if not (size > 0 and mean > 0 and deviation >= 0 and runs >= 1):
         raise lines.error("entry", "sizes, times and runs > 0", " ".join(words))
-    return Entry(words[0], int(size), flops, mean * _MICRO, deviation * _MICRO, sum2, int(runs))
+    return HistoryEntry(words[0], int(size), flops, mean * _MICRO, deviation * _MICRO, sum2, int(runs))
 
 
-def measured(entries: tuple[Entry, ...]) -> tuple[list[Entry], list[Entry]]:
+def measured(entries: tuple[HistoryEntry, ...]) -> tuple[list[HistoryEntry], list[HistoryEntry]]:
     """Return entries that were measured, and entries that were scaled by hand from them."""
-    families: dict[tuple[int, float], list[Entry]] = {}
+    families: dict[tuple[int, float], list[HistoryEntry]] = {}
     for entry in entries:
         families.setdefault((entry.runs, float(f"{entry.deviation / entry.mean:.4g}")), []).append(entry)
-    kept: list[Entry] = []
+    kept: list[HistoryEntry] = []
     for family in families.values():
         # The original is the one that others copied unchanged, else the one with consistent sums.
         times = Counter(entry.mean for entry in family)
@@ -175,8 +175,8 @@ def read_starpu(folder: AnyPath, machine: str, *, gpu: str = "CUDA GPU") -> Prof
         known = sorted({file.suffix[1:] for file in (root / "codelets").glob("*.*")})
         raise InvalidInputError("machine", "one of " + (", ".join(known) or "those in codelets/"), machine)
     bus = _bus(root / "bus", machine)
-    points: dict[tuple[str, int], Point] = {}
-    skipped: list[Skipped] = []
+    points: dict[tuple[str, int], ProfilePoint] = {}
+    skipped: list[SkippedPoint] = []
     for file in files:
         kernel = kernel_name(file.stem)
         for device, model in _chosen(read_codelet(file)).items():
@@ -185,10 +185,10 @@ def read_starpu(folder: AnyPath, machine: str, *, gpu: str = "CUDA GPU") -> Prof
             for entry in kept:
                 _add(points, kernel, entry, device, bus)
             reason = "copied or scaled by hand from another row"
-            skipped += [Skipped(kernel, _order(kernel, entry), device, reason) for entry in scaled]
+            skipped += [SkippedPoint(kernel, _order(kernel, entry), device, reason) for entry in scaled]
     # A size measured on one device only gives no comparison of devices.
     whole = {key: p for key, p in points.items() if p.cpu_seconds is not None and p.gpu_kernel_seconds is not None}
-    skipped += [Skipped(*key, "both", "known on one device only") for key in points if key not in whole]
+    skipped += [SkippedPoint(*key, "both", "known on one device only") for key in points if key not in whole]
     if not whole:
         raise InvalidInputError("models", "some with times of CPU and GPU at the same sizes", machine)
     return Profile(
@@ -197,7 +197,7 @@ def read_starpu(folder: AnyPath, machine: str, *, gpu: str = "CUDA GPU") -> Prof
             f"StarPU machine {machine}, one core", "x86_64", bus.cpus, 1, None, "Linux", "none", "none",
             Gpu("cuda", gpu, None),
         ),
-        method=Method("starpu", 0, 0.0, None, 0.0, "as published"),
+        method=MeasurementMethod("starpu", 0, 0.0, None, 0.0, "as published"),
         points=tuple(whole[key] for key in sorted(whole)),
         skipped=tuple(skipped),
         notes=("means and deviations of StarPU's histories; copies follow from its bus, they were not timed",),
@@ -225,26 +225,28 @@ def _chosen(models: list[CodeletModel]) -> dict[str, CodeletModel]:
     return found
 
 
-def _from_regression(model: CodeletModel) -> Iterator[Entry]:
+def _from_regression(model: CodeletModel) -> Iterator[HistoryEntry]:
     """Return values of a regression at the ends and in the middle of its range, for want of a history."""
     low, high = model.range
     if not (math.isfinite(model.alpha) and math.isfinite(model.beta) and model.alpha > 0 and 0 < low < high):
         return
     for size in (low, math.sqrt(low * high), high):
-        yield Entry("", int(size), 0.0, model.alpha * size**model.beta * _MICRO, 0.0, 0.0, 1)
+        yield HistoryEntry("", int(size), 0.0, model.alpha * size**model.beta * _MICRO, 0.0, 0.0, 1)
 
 
-def _order(kernel: str, entry: Entry) -> int:
+def _order(kernel: str, entry: HistoryEntry) -> int:
     factor, tiles = _shape(kernel)
     if entry.flops > 0 and factor > 0:
         return max(1, round(math.cbrt(entry.flops / factor)))
     return max(1, round(math.sqrt(entry.bytes / (4 * tiles))))
 
 
-def _add(points: dict[tuple[str, int], Point], kernel: str, entry: Entry, device: str, bus: _Bus) -> None:
+def _add(
+    points: dict[tuple[str, int], ProfilePoint], kernel: str, entry: HistoryEntry, device: str, bus: _Bus
+) -> None:
     size = _order(kernel, entry)
     out = entry.bytes // _shape(kernel)[1]
-    base = points.get((kernel, size)) or Point(kernel, size, entry.bytes, out, entry.flops or None)
+    base = points.get((kernel, size)) or ProfilePoint(kernel, size, entry.bytes, out, entry.flops or None)
     timing = _timing(entry.mean, entry.deviation, entry.runs)
     if device == "cpu":
         base = replace(base, cpu_seconds=timing)
@@ -252,8 +254,8 @@ def _add(points: dict[tuple[str, int], Point], kernel: str, entry: Entry, device
         base = replace(
             base,
             gpu_kernel_seconds=timing,
-            host_to_device_seconds=Copies(_timing(bus.seconds_in(base.bytes_in))),
-            device_to_host_seconds=Copies(_timing(bus.seconds_out(base.bytes_out))),
+            host_to_device_seconds=CopyTimings(_timing(bus.seconds_in(base.bytes_in))),
+            device_to_host_seconds=CopyTimings(_timing(bus.seconds_out(base.bytes_out))),
         )
     points[kernel, size] = base
 

@@ -32,17 +32,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 #: Tasks that may be started and not yet ended: more would only hold memory.
 _MOST_STARTED = 256
-#: Weight of the newest copy in the mean bandwidth, the smallest copy that counts, and how far one may change it.
-_NEWEST, _LEAST_COPY, _MOST_CHANGE = 0.2, 4 << 20, 2.0
-#: Seconds between two looks at what is complete while nothing waits for it, and after the newest start of a task:
-#: a thread that ends tasks meanwhile takes the interpreter's lock from the one that starts them.
-_NAP = 0.005
-#: Seconds between two looks while a thread waits for one of several futures.
-_SHORT_NAP = 0.0005
-
-#: How many times its seconds a task was expected to take, so that the end of those behind it is expected anew.
-_FAR_OFF = 2.0
-#: Seconds that a running task counts for at least.
+#: Weight of the newest copy in the mean bandwidth.
+_NEWEST_WEIGHT = 0.2
+#: Bytes of the smallest copy that counts.
+_LEAST_COPY = 4 << 20
+#: Largest factor by which one copy may change the bandwidth.
+_MOST_CHANGE = 2.0
+#: Seconds between two checks for completed tasks that no thread waits for; also from the newest start of a task to
+#: such a check, because a thread that ends tasks takes the interpreter's lock from the thread that starts them.
+_POLL_INTERVAL_S = 0.005
+#: Seconds between two checks while a thread waits for one of several futures.
+_SHORT_POLL_INTERVAL_S = 0.0005
+#: Ratio of expected to measured seconds above which the expected end of the queue is recomputed.
+_REESTIMATE_RATIO = 2.0
+#: Smallest remaining seconds of a running task.
 _LEAST_LEFT = 1e-6
 
 #: Types of results in which arrays are looked for.
@@ -83,8 +86,8 @@ class AcceleratorWorker:
         self.replaced = 0
         #: Wakes the second thread; whether it waits for a task to be started; whether it ends after the last one.
         self._wake, self._resting, self._closing = threading.Event(), False, False
-        #: Whether a thread waits for a task that the second thread is to end.
-        self._hurried = False
+        #: Whether a thread waits for a task that the second thread is to complete.
+        self._completion_requested = False
         #: Set when the first thread has prepared the device.
         self.ready = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -173,14 +176,14 @@ class AcceleratorWorker:
             if self._threads:
                 self._threads[0] = self._new_thread("starts", self._serve)
 
-    def hurry(self, node: TaskFuture, *, here: bool) -> None:
-        """End a task when it is complete, because the program waits for it; with `here`, in the calling thread."""
-        if here and node.available:
+    def complete_soon(self, node: TaskFuture, *, in_calling_thread: bool) -> None:
+        """End a task as soon as it is complete, because the program waits for it."""
+        if in_calling_thread and node.available:
             one = self._claim(node)
             if one is not None:
                 self._finish(*one)
         else:
-            self._hurried = True
+            self._completion_requested = True
             self._wake.set()
 
     def end_if_complete(self, node: TaskFuture) -> None:
@@ -337,7 +340,7 @@ class AcceleratorWorker:
                 missing += one.nbytes
         if missing:
             began = time.perf_counter()
-            directory.hold(handles, space)
+            directory.pin(handles, space)
         on_accelerator = directory.on_accelerator
         try:
             if node.flat:
@@ -359,7 +362,7 @@ class AcceleratorWorker:
             end = accelerator.mark(timed=measured)
         finally:
             if missing:
-                directory.let_go(handles, space)
+                directory.unpin(handles, space)
         node.device_class = accelerator.device_class
         if isinstance(result, _CONTAINERS):
             value = replaced(result, lambda one: self._made(one, node, end))
@@ -381,7 +384,7 @@ class AcceleratorWorker:
         node.unshared = False
         self._started.append((node, start, end))
         if node.awaited:
-            self._hurried = True
+            self._completion_requested = True
         if (node.awaited or self._resting) and not self._wake.is_set():
             self._wake.set()
 
@@ -396,7 +399,7 @@ class AcceleratorWorker:
         if nbytes >= _LEAST_COPY:
             rates, i = self._graph.placement.bandwidth, self._space - 1
             rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MOST_CHANGE), rates[i] * _MOST_CHANGE)
-            rates[i] += _NEWEST * (rate - rates[i])
+            rates[i] += _NEWEST_WEIGHT * (rate - rates[i])
 
     def _lose(self, reason: str) -> None:
         """Close the device: its waiting tasks run on the CPU, and no more are sent here."""
@@ -427,12 +430,12 @@ class AcceleratorWorker:
                     self._wake.wait()
                 self._resting = False
             self._wake.clear()
-            if not self._hurried and not self._closing:  # tasks that were just started are left alone
-                self._wake.wait(_SHORT_NAP if watched else _NAP)
-            self._hurried = False
+            if not self._completion_requested and not self._closing:  # tasks that were just started are left alone
+                self._wake.wait(_SHORT_POLL_INTERVAL_S if watched else _POLL_INTERVAL_S)
+            self._completion_requested = False
             awaited, watched = self._asked_for()
             wait = awaited or self._closing
-            quiet = self._graph.clock() - self._started_at > _NAP
+            quiet = self._graph.clock() - self._started_at > _POLL_INTERVAL_S
             if wait or watched or quiet:
                 while (one := self._claim(wait=wait)) is not None:
                     self._finish(*one)
@@ -494,10 +497,10 @@ class AcceleratorWorker:
             self._lose(f"{self.accelerator.name} failed: {type(error).__name__}: {error}"[:200])
             self._graph.fail(node, error)
         else:
-            if node.predicted > _FAR_OFF * node.seconds or not self._started:
-                self._expect_again(node.finished)
+            if node.predicted > _REESTIMATE_RATIO * node.seconds or not self._started:
+                self._reestimate_end(node.finished)
             self._graph.finished(node)
 
-    def _expect_again(self, now: float) -> None:
-        """Expect the end of the tasks that are started anew: one that has ended was expected to take far longer."""
+    def _reestimate_end(self, now: float) -> None:
+        """Recompute when the started tasks end: one that has ended was expected to take far longer."""
         self._busy_until = now + sum(one[0].predicted for one in list(self._started))

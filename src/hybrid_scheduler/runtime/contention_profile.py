@@ -28,7 +28,7 @@ import numpy as np
 
 from ..physics import ProfiledPhysics
 from ..profiling.calibration import Calibration, calibrate
-from ..profiling.hardware_profile import Copies, Method, Point, Profile
+from ..profiling.hardware_profile import CopyTimings, MeasurementMethod, Profile, ProfilePoint
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..profiling.timing import Timing
 from .kernel_executor import KernelExecutor
@@ -37,23 +37,23 @@ from .submission import DONE, KernelCall
 
 #: Seconds of each kind and size, by class of device.
 _Services = dict[tuple[str, int], dict[str, list[float]]]
-#: A neighbour gets work for this many times the time it is needed; the rest is cancelled.
-_LONGER = 2.0
-#: Most kernels that a neighbour gets.
+#: A background device gets work for this multiple of the time it is needed; the rest is cancelled.
+_BACKGROUND_FACTOR = 2.0
+#: Largest number of kernels that a background device gets.
 _MOST_NEIGHBOUR_CALLS = 20_000
 _GATE = "gate"
 
 
 @dataclass(frozen=True)
 class ContentionCalibration:
-    """Two calibrations of a machine: each device alone, and all devices together."""
+    """Two calibrations of a machine: each device isolated, and all devices in contention."""
 
-    alone: Calibration
-    together: Calibration
+    isolated: Calibration
+    contended: Calibration
 
 
-class ContentionSurvey:
-    """Measurement of kernels alone and under contention, in rounds.
+class ContentionMeasurement:
+    """Measurement of kernels without and with contention, in rounds.
 
     On a shared machine speed changes from minute to minute. What is compared should therefore take turns: rounds
     can be interleaved with other measurements.
@@ -71,48 +71,51 @@ class ContentionSurvey:
     def __init__(self, executor: KernelExecutor, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
         self._executor, self._seed, self._rounds = executor, seed, 0
         self._calls = [KernelCall(*key) for key in dict.fromkeys((call.kind, call.size) for call in calls)]
-        self.alone: _Services = {(call.kind, call.size): {} for call in self._calls}
-        self.together: _Services = {(call.kind, call.size): {} for call in self._calls}
+        self.isolated: _Services = {(call.kind, call.size): {} for call in self._calls}
+        self.contended: _Services = {(call.kind, call.size): {} for call in self._calls}
 
     def measure(self, progress: Progress = no_progress) -> None:
-        """Measure one more round: every kind and size on every device, alone and then under contention.
+        """Measure one more round: every kind and size on every device, without and then with contention.
 
         A warm-up round precedes the first: page-locked memory for a result of a new size is made once.
         """
         if self._rounds == 0:
-            self._pass({key: {} for key in self.alone}, {}, progress)
+            self._pass({key: {} for key in self.isolated}, {}, progress)
         self._rounds += 1
-        self._pass(self.alone, {}, progress)
-        self._pass(self.together, fastest_kernels(self._executor, self.alone), progress)
+        self._pass(self.isolated, {}, progress)
+        self._pass(self.contended, fastest_kernels(self._executor, self.isolated), progress)
         self._executor.records.clear()
 
     def _pass(
-        self, found: _Services, neighbour_calls: Mapping[str, Sequence[KernelCall]], progress: Progress
+        self, found: _Services, background_calls: Mapping[str, Sequence[KernelCall]], progress: Progress
     ) -> None:
         seed = self._seed + self._rounds
         calls = shuffled(self._calls, seed)
         for pool in self._executor.pools:
             progress(f"profiling {pool.name}", self._rounds)
-            needed = _LONGER * sum(self._medians(calls, pool.kind))
-            neighbours = {
+            needed = _BACKGROUND_FACTOR * sum(self._medians(calls, pool.kind))
+            background = {
                 other.name: _enough(some, self._medians(some, other.kind), needed)
                 for other in self._executor.pools
-                if other is not pool and (some := shuffled(neighbour_calls.get(other.name, ()), seed))
+                if other is not pool and (some := shuffled(background_calls.get(other.name, ()), seed))
             }
-            for key, seconds in _services(self._executor, calls, pool.name, neighbours):
+            for key, seconds in _services(self._executor, calls, pool.name, background):
                 found[key].setdefault(pool.kind, []).append(seconds)
 
     def _medians(self, calls: Sequence[KernelCall], device_class: str) -> list[float]:
-        """Return median seconds of these calls there alone, as far as they are known."""
-        known = (self.alone[call.kind, call.size].get(device_class) for call in calls)
+        """Return median seconds of these calls there without contention, as far as they are known."""
+        known = (self.isolated[call.kind, call.size].get(device_class) for call in calls)
         return [float(np.median(seconds)) for seconds in known if seconds]
 
     def profiles(self) -> dict[str, Profile]:
-        """Return both profiles by name, ``alone`` and ``together``."""
+        """Return both profiles by name, ``isolated`` and ``contended``."""
         return {
-            "alone": _profile(self._executor, self.alone, self._seed, "each device alone"),
-            "together": _profile(
-                self._executor, self.together, self._seed, "the other devices busy with what they are best at"
+            "isolated": _profile(self._executor, self.isolated, self._seed, "each device isolated"),
+            "contended": _profile(
+                self._executor,
+                self.contended,
+                self._seed,
+                "the other devices busy with the kernels that they run fastest",
             ),
         }
 
@@ -120,14 +123,14 @@ class ContentionSurvey:
         """Return calibrations to typical (median) runtimes of all rounds so far, for decisions."""
         profiles = self.profiles()
         return ContentionCalibration(
-            *(calibrate(profiles[name], transfer="pageable") for name in ("alone", "together"))
+            *(calibrate(profiles[name], transfer="pageable") for name in ("isolated", "contended"))
         )
 
     def expected(self) -> ContentionCalibration:
         """Return calibrations to mean runtimes, disturbed runs included, for the prediction of sums."""
         typical = self.calibrated()
         return ContentionCalibration(
-            scaled_to_totals(typical.alone, self.alone), scaled_to_totals(typical.together, self.together)
+            scaled_to_totals(typical.isolated, self.isolated), scaled_to_totals(typical.contended, self.contended)
         )
 
 
@@ -154,10 +157,10 @@ def calibrate_executor(
     progress : callable, optional
         Called with a text and a count.
     """
-    survey = ContentionSurvey(executor, calls, seed=seed)
+    measurement = ContentionMeasurement(executor, calls, seed=seed)
     for _ in range(repeats):
-        survey.measure(progress)
-    return survey.calibrated()
+        measurement.measure(progress)
+    return measurement.calibrated()
 
 
 def fastest_kernels(executor: KernelExecutor, services: _Services) -> dict[str, list[KernelCall]]:
@@ -194,7 +197,7 @@ def _services(
     executor: KernelExecutor,
     calls: Sequence[KernelCall],
     device: str,
-    neighbours: Mapping[str, Sequence[KernelCall]],
+    background: Mapping[str, Sequence[KernelCall]],
 ) -> Iterator[tuple[tuple[str, int], float]]:
     """Measure for how many seconds each call keeps the device, from its start to the next call's start.
 
@@ -204,23 +207,23 @@ def _services(
     """
     since = executor.clock()
     gate = threading.Event()
-    neighbour_futures: set[Future[Any]] = set()
+    background_futures: set[Future[Any]] = set()
     try:
         with StreamSubmitter(executor) as stream:
             try:
-                for name in (device, *neighbours):
+                for name in (device, *background):
                     executor.submit_variants(cpu=gate.wait, gpu=gate.wait, kind=_GATE, device=name)
-                for name, some in neighbours.items():
+                for name, some in background.items():
                     for call in some:
                         future = executor.submit_kernel(call, device=name)
-                        neighbour_futures.add(future)
-                        future.add_done_callback(neighbour_futures.discard)
+                        background_futures.add(future)
+                        future.add_done_callback(background_futures.discard)
                 for call in calls:
                     stream.submit(call, device)
             finally:
                 gate.set()
     finally:
-        rest = list(neighbour_futures)
+        rest = list(background_futures)
         for future in rest:
             future.cancel()
         wait(rest)
@@ -249,20 +252,20 @@ def _profile(executor: KernelExecutor, services: _Services, seed: int, note: str
     return Profile(
         datetime.now(UTC).isoformat(timespec="seconds"),
         describe_machine(gpu, executor.pools[0].threads),
-        Method("executor", seed, 0.0, None, 0.0, "as set"),
+        MeasurementMethod("executor", seed, 0.0, None, 0.0, "as set"),
         points,
         notes=(f"made with the executor, GPU copies through its staging buffers; {note}",),
     )
 
 
-def _point(call: KernelCall, timings: dict[str, Timing]) -> Point:
+def _point(call: KernelCall, timings: dict[str, Timing]) -> ProfilePoint:
     kernel = call.kernel
     gpu = timings.get("gpu")
-    return Point(
+    return ProfilePoint(
         call.kind, call.size, kernel.bytes_in(call.size), kernel.bytes_out(call.size), kernel.flops(call.size),
         cpu_seconds=timings.get("cpu"),
         cpu_one_thread_seconds=timings.get("threads"),
-        gpu_seconds=Copies(gpu) if gpu else None,
+        gpu_seconds=CopyTimings(gpu) if gpu else None,
     )  # fmt: skip
 
 
@@ -279,14 +282,14 @@ class QueuedPart:
         Device index.
     arrival : float
         Arrival time in seconds.
-    alone, together : float
+    isolated, contended : float
         Duration in seconds if all other devices idle, and if one of them works all the time.
     """
 
     device: int
     arrival: float
-    alone: float
-    together: float
+    isolated: float
+    contended: float
 
 
 def finish_times(parts: Sequence[QueuedPart], devices: int) -> list[float]:
@@ -312,7 +315,7 @@ def finish_times(parts: Sequence[QueuedPart], devices: int) -> list[float]:
         if not running:
             now = min(coming)
             continue
-        whole = {i: parts[i].together if len(running) > 1 else parts[i].alone for i in running}
+        whole = {i: parts[i].contended if len(running) > 1 else parts[i].isolated for i in running}
         first = min(running, key=lambda i: left[i] * whole[i])
         step = left[first] * whole[first]
         if coming and min(coming) < now + step:

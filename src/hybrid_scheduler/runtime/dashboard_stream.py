@@ -53,7 +53,7 @@ class DashboardStream:
     address : str
         Address of the server, such as ``http://127.0.0.1:8000``. Its token is read from ``API_TOKEN``.
     scheduler : str
-        Name of the policy.
+        Name of the scheduler.
 
     Attributes
     ----------

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 #: Memory space of the CPU; accelerator number i has space i + 1.
 HOST = 0
+#: Bytes per second of a link, until copies have been measured.
+ASSUMED_BANDWIDTH = 8e9
+#: Seconds that it takes to start a copy.
+COPY_START_SECONDS = 20e-6
 _serials = itertools.count()
 #: What is known by memory space where there is nothing to know: most arrays need no dictionaries of their own.
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -265,14 +269,14 @@ class DataDirectory:
 
     # ---------------------------------------------------------------- memory
 
-    def hold(self, handles: Sequence[DataHandle], space: int) -> None:
-        """Keep copies in a space until `let_go`: a task is about to use them."""
+    def pin(self, handles: Sequence[DataHandle], space: int) -> None:
+        """Keep copies in a space until `unpin`, because a task is about to use them."""
         with self._lock:
             for handle in handles:
                 handle.users = {**handle.users, space: handle.users.get(space, 0) + 1}
 
-    def let_go(self, handles: Sequence[DataHandle], space: int) -> None:
-        """End what `hold` began."""
+    def unpin(self, handles: Sequence[DataHandle], space: int) -> None:
+        """Allow copies in a space to be evicted again, after `pin`."""
         with self._lock:
             for handle in handles:
                 handle.users = {**handle.users, space: handle.users[space] - 1}

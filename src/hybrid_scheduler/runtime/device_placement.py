@@ -1,10 +1,9 @@
 """Choice of a device for a call: the one where it is expected to end first, transfers included.
 
-The expected end on a device is its queue, plus the transfer of arrays that are not there, plus the learned run
-time, plus what is known to follow: tasks that wait for this result, and a copy back if the program usually asks for
-one. What the executor itself takes for a call is measured, and part of the expected end, too. An array that many
-calls use is worth a transfer that one call is not. So every call that would have been faster with the array in
-place lowers what the transfer counts for.
+The expected end on a device is the sum of its queue, the transfer of arrays that are not there, the learned run
+time, the measured overhead of the executor, and what is known to follow: tasks that wait for this result, and a
+copy back if the program usually asks for one. An array that many calls use is worth a transfer that one call is
+not. So every call that would have been faster with the array in place lowers the cost of the transfer.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .data_handle import HOST
+from .data_handle import ASSUMED_BANDWIDTH, COPY_START_SECONDS, HOST
 from .function_durations import NEAR, DurationEstimate, FunctionDurations, MeasuredOverhead
 from .task_function import CallSizes
 
@@ -27,32 +26,35 @@ if TYPE_CHECKING:
 
 #: Device class of the CPU with one thread, and with all cores.
 ONE_CORE, ALL_CORES = "cpu", "cpu (all cores)"
-#: A device is not tried where its transfers alone, or a careful guess, take this many times as long as the best.
-_HOPELESS = 4.0
-#: Measurements of a function on the CPU, beside its runs on an accelerator, may be expected to take a share of its
-#: seconds so far, and half a millisecond.
-_SHADOW_SHARE, _SHADOW_SECONDS = 0.1, 5e-4
-#: Expected seconds of a measurement on the CPU that waits for the end of the executor.
-_LATE_SHADOW = 0.02
-#: How many times as long as on a GPU a call is expected to take on a CPU that has not run it.
-_SLOW_CPU = 10.0
-#: Cases whose choice is kept, the calls for which one that is too short to choose is kept, and others are.
-_MOST_KEPT, _FIXED_USES, _USES = 1_000, 1_000, 64
-#: Of calls whose choice is kept, the first few are measured, one in so many after them, and all that take so many
-#: seconds.
-_MEASURED_FIRST, _MEASURED_EVERY, _MEASURED_FROM = 4, 8, 1e-3
-#: How far (in ln) the learned run time may be from the expected one before a kept choice is dropped.
+#: A device is not tried if its transfers, or a cautious estimate, take more than this multiple of the best time.
+_MAX_SLOWDOWN = 4.0
+#: Measurements of a function on the CPU beside its runs on an accelerator: allowed share of its seconds so far.
+_SHADOW_SHARE = 0.1
+#: Seconds that such measurements may take in addition.
+_SHADOW_SECONDS = 5e-4
+#: Largest expected seconds of a measurement on the CPU that waits for the end of the executor.
+_LATE_SHADOW_SECONDS = 0.02
+#: Assumed ratio of CPU to GPU run time for a function that the CPU has not run.
+_ASSUMED_CPU_SLOWDOWN = 10.0
+#: Decisions that are cached per function.
+_MOST_KEPT = 1_000
+#: Calls that reuse a decision if deciding takes longer than it could gain.
+_REUSES_IF_SHORT = 1_000
+#: Calls that reuse any other decision.
+_REUSES = 64
+#: Calls with a cached decision that are measured: the first ones, one in so many, and all above so many seconds.
+_MEASURED_FIRST = 4
+_MEASURED_EVERY = 8
+_MEASURED_FROM_SECONDS = 1e-3
+#: Largest difference (in ln) of learned and expected run time before a cached decision is dropped.
 _MOST_MOVED = 1.0
-#: Seconds that overheads are taken for until they have been measured: of choosing, of a call that the submitting
-#: thread runs or starts, and of handing a call to a core and its result back.
-_CHOOSING, _IN_PLACE, _HAND_OVER = 30e-6, 30e-6, 200e-6
-#: Most bytes that are copied to main memory for a measurement on the CPU.
+#: Seconds assumed until measured: to decide, to start a call in the submitting thread, to hand it to a core.
+_DECIDING_SECONDS = 30e-6
+_IN_PLACE_SECONDS = 30e-6
+_HAND_OVER_SECONDS = 200e-6
+#: Largest number of bytes that are copied to main memory for a measurement on the CPU.
 _MOST_FETCHED = 1 << 20
-#: Bytes per second of a link, until copies have been measured.
-_BANDWIDTH = 8e9
-#: Seconds that starting a copy takes.
-_COPY_START = 20e-6
-#: Successors that are looked at to see where a chain of calls should run.
+#: Successors that are considered to find where a chain of calls should run.
 _LOOK_AHEAD = 16
 
 
@@ -93,8 +95,8 @@ class Candidate(NamedTuple):
         return self.wait + self.transfer + self.overhead + self.run + self.ahead
 
 
-class Choice(NamedTuple):
-    """A decision: memory space of the device, expected seconds of the run, why, and what was considered."""
+class PlacementDecision(NamedTuple):
+    """Device of a call: its memory space, the expected seconds of the run, the reason, and all candidates."""
 
     space: int
     predicted: float
@@ -102,12 +104,13 @@ class Choice(NamedTuple):
     candidates: tuple[Candidate, ...]
 
 
-_CPU_ONLY = Choice(HOST, 0.0, "there is no other device", ())
+_Options = list[tuple[float, int, PlacementDecision]]
+_CPU_ONLY = PlacementDecision(HOST, 0.0, "there is no other device", ())
 
 
 @dataclass(slots=True)
-class KeptChoice:
-    """Choice for the next calls with arguments of about the same sizes and arrays in the same places.
+class CachedDecision:
+    """Decision for the next calls with arguments of about the same sizes and arrays in the same places.
 
     Attributes
     ----------
@@ -116,17 +119,18 @@ class KeptChoice:
     options : list
         Devices with what a call takes there apart from the queue, in seconds; the shortest first.
     uses : int
-        For how many further calls it is kept.
+        Number of further calls that may use it.
     """
 
     sizes: CallSizes
-    options: list[tuple[float, int, Choice]]
+    options: _Options
     uses: int
     used: int = 0
 
-    def measures(self, choice: Choice) -> bool:
+    def measures(self, decision: PlacementDecision) -> bool:
         """Return whether the call that uses it now is measured; of many short calls a few are enough."""
-        return self.used <= _MEASURED_FIRST or self.used % _MEASURED_EVERY == 0 or choice.predicted > _MEASURED_FROM
+        sampled = self.used <= _MEASURED_FIRST or self.used % _MEASURED_EVERY == 0
+        return sampled or decision.predicted > _MEASURED_FROM_SECONDS
 
 
 @dataclass(slots=True)
@@ -148,7 +152,7 @@ class FunctionFacts:
     seconds : float
         Measured seconds of all its runs.
     kept : dict
-        By the case of a call, which is what its arguments say: the choice that is kept for the next such calls.
+        Cached decisions for the next calls, by what the arguments of a call say (its case).
     shadows : bool
         Whether calls that run on an accelerator may be measured on the CPU as well.
     shadow_seconds : float
@@ -164,7 +168,7 @@ class FunctionFacts:
     unusable: dict[str, str] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    kept: dict[tuple[object, ...], KeptChoice] = field(default_factory=dict)
+    kept: dict[tuple[object, ...], CachedDecision] = field(default_factory=dict)
     shadows: bool = True
     shadow_seconds: float = 0.0
     forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
@@ -211,15 +215,15 @@ class DevicePlacement:
         self._cores, self._accelerators, self.durations = cores, accelerators, durations
         self.facts: dict[str, FunctionFacts] = {}
         #: Bytes per second to each accelerator, as measured; copies back are taken to be as fast.
-        self.bandwidth = [_BANDWIDTH] * len(accelerators)
+        self.bandwidth = [ASSUMED_BANDWIDTH] * len(accelerators)
         #: Expected seconds of the calls that wait for a core or run on one.
         self.cpu_backlog = 0.0
         #: What the executor takes to choose, for a call that the submitting thread runs on the CPU, for one that is
         #: handed to a core, and, by memory space, for one that the submitting thread starts on an accelerator.
         #: Accelerators of one class share it, so that none of them is preferred.
-        self.choosing, self.in_place = MeasuredOverhead(_CHOOSING), MeasuredOverhead(_IN_PLACE)
-        self.hand_over = MeasuredOverhead(_HAND_OVER)
-        by_class = {one.device_class: MeasuredOverhead(_IN_PLACE) for one in accelerators}
+        self.choosing, self.in_place = MeasuredOverhead(_DECIDING_SECONDS), MeasuredOverhead(_IN_PLACE_SECONDS)
+        self.hand_over = MeasuredOverhead(_HAND_OVER_SECONDS)
+        by_class = {one.device_class: MeasuredOverhead(_IN_PLACE_SECONDS) for one in accelerators}
         self.starting = [self.in_place, *(by_class[one.device_class] for one in accelerators)]
         #: Whether a call is being measured on the CPU.
         self.measuring = False
@@ -231,8 +235,8 @@ class DevicePlacement:
             found = self.facts[key] = FunctionFacts()
         return found
 
-    def repeated(self, kept: KeptChoice, handles: Sequence[DataHandle]) -> Choice | None:
-        """Return the kept choice of a device by the present queues; None if it must be considered again."""
+    def repeated(self, kept: CachedDecision, handles: Sequence[DataHandle]) -> PlacementDecision | None:
+        """Return the cached decision for a device by the present queues; None if it must be considered again."""
         if kept.uses <= 0:
             return None
         kept.uses -= 1
@@ -240,12 +244,12 @@ class DevicePlacement:
         options = kept.options
         best, _, chosen = options[0]
         best += self._queue(chosen.space, handles, options[1][0] - best if len(options) > 1 else math.inf)
-        for seconds, space, choice in options[1:]:
+        for seconds, space, decision in options[1:]:
             if seconds >= best:
                 break
             end = seconds + self._queue(space, handles, best - seconds)
             if end < best:
-                best, chosen = end, choice
+                best, chosen = end, decision
         return chosen if best < math.inf else None
 
     def _queue(self, space: int, handles: Sequence[DataHandle], limit: float = 0.0) -> float:
@@ -265,126 +269,126 @@ class DevicePlacement:
                 seconds = max(seconds, self._accelerators[made - 1].time_to(event))
         return seconds
 
-    def choose(self, call: TaskFuture) -> Choice:
+    def choose(self, node: TaskFuture) -> PlacementDecision:
         """Return the decision for a call whose inputs are known, and keep it for further such calls."""
         if not self._accelerators:
-            known = self._on_cpu(call)
+            known = self._on_cpu(node)
             if known is None:
                 return _CPU_ONLY
-            choice = _CPU_ONLY._replace(predicted=known.seconds)
-            self._keep(call, [(0.0, HOST, choice)], _USES)
-            return choice
+            decision = _CPU_ONLY._replace(predicted=known.seconds)
+            self._keep(node, [(0.0, HOST, decision)], _REUSES)
+            return decision
         began = time.perf_counter()
-        choice = self.consider(call)
-        options, uses = self._options(call, choice)
+        decision = self.consider(node)
+        options, uses = self._options(node, decision)
         self.choosing.note(time.perf_counter() - began)
         if uses:
-            if uses == _FIXED_USES:
+            if uses == _REUSES_IF_SHORT:
                 text = f"choosing takes {self.choosing.seconds * 1e6:.0f} µs, longer than it could gain"
-                choice = choice._replace(reason=f"{text}: the better fixed device")
-                options = [(0.0, choice.space, choice)]
-            self._keep(call, options, uses)
-        return choice
+                decision = decision._replace(reason=f"{text}: the better fixed device")
+                options = [(0.0, decision.space, decision)]
+            self._keep(node, options, uses)
+        return decision
 
-    def pinned(self, call: TaskFuture) -> Choice:
-        """Return the choice of the device that the program named for a call."""
-        space = call.pinned or HOST
-        known = self._on_cpu(call) if space == HOST else self._on_accelerator(call, space)
-        return Choice(space, known.seconds if known else 0.0, "the program chose it", ())
+    def pinned(self, node: TaskFuture) -> PlacementDecision:
+        """Return the decision for the device that the program named for a call."""
+        space = node.pinned or HOST
+        known = self._on_cpu(node) if space == HOST else self._on_accelerator(node, space)
+        return PlacementDecision(space, known.seconds if known else 0.0, "the program chose it", ())
 
-    def _keep(self, call: TaskFuture, options: list[tuple[float, int, Choice]], uses: int) -> None:
-        if call.case is None:
+    def _keep(self, node: TaskFuture, options: _Options, uses: int) -> None:
+        if node.case is None:
             return
-        kept = self.facts_of(call.key or call.function.key).kept
+        kept = self.facts_of(node.key or node.function.key).kept
         if len(kept) >= _MOST_KEPT:
             kept.clear()
-        before = kept.get(call.case)
-        kept[call.case] = KeptChoice(call.sizes, options, uses, before.used if before is not None else 0)
+        before = kept.get(node.case)
+        kept[node.case] = CachedDecision(node.sizes, options, uses, before.used if before is not None else 0)
 
-    def _options(self, call: TaskFuture, choice: Choice) -> tuple[list[tuple[float, int, Choice]], int]:
+    def _options(self, node: TaskFuture, decision: PlacementDecision) -> tuple[_Options, int]:
         """Return the devices between which queues decide for further such calls, and for how many of them."""
-        if call.trial is not None or call.shadow is Shadow.NOW or not choice.candidates:
+        if node.trial is not None or node.shadow is Shadow.NOW or not decision.candidates:
             return [], 0
-        known = self._on_cpu(call) if choice.space == HOST else self._on_accelerator(call, choice.space)
+        known = self._on_cpu(node) if decision.space == HOST else self._on_accelerator(node, decision.space)
         if known is None or not known.warm:
             return [], 0
         spaces = {"cpu": HOST} | {one.name: space for space, one in enumerate(self._accelerators, 1)}
-        on_cpu, *others = choice.candidates
-        if choice.space == HOST:
-            if choice.predicted < min(one.overhead for one in others):
-                return [(0.0, HOST, choice)], _FIXED_USES
+        on_cpu, *others = decision.candidates
+        if decision.space == HOST:
+            if decision.predicted < min(one.overhead for one in others):
+                return [(0.0, HOST, decision)], _REUSES_IF_SHORT
             # A call that would be faster elsewhere with its arrays in place must be counted every time.
             # A device that was not measured for such a call may be tried once its arrays are worth the transfer.
             if any(one.end - one.transfer < on_cpu.end or not one.known for one in others):
                 return [], 0
         options = []
-        for one in choice.candidates:
+        for one in decision.candidates:
             space = spaces[one.device]
             # No queue sends a call to a CPU that has never run it.
-            measured = self._on_cpu(call) is not None if space == HOST else one.known
-            if measured or space == choice.space:
-                options.append((one.end - one.wait, space, choice._replace(space=space, predicted=one.run)))
-        return sorted(options, key=lambda one: one[0]), _USES
+            measured = self._on_cpu(node) is not None if space == HOST else one.known
+            if measured or space == decision.space:
+                options.append((one.end - one.wait, space, decision._replace(space=space, predicted=one.run)))
+        return sorted(options, key=lambda one: one[0]), _REUSES
 
-    def renew(self, call: TaskFuture) -> None:
-        """Bring a kept choice up to date with what was learned from a call; drop it if that is far from it."""
-        facts = self.facts_of(call.function.key)
-        kept = facts.kept.get(call.case) if call.case is not None else None
-        known = self.durations.estimate(call.function.key, call.device_class, call.sizes)
-        if kept is None or known is None or call.case is None:
+    def renew(self, node: TaskFuture) -> None:
+        """Update a cached decision with what was learned from a call; drop it if the two are far apart."""
+        facts = self.facts_of(node.function.key)
+        kept = facts.kept.get(node.case) if node.case is not None else None
+        known = self.durations.estimate(node.function.key, node.device_class, node.sizes)
+        if kept is None or known is None or node.case is None:
             return
         options = []
-        for end, space, choice in kept.options:
-            assumed = choice.predicted
-            if space == call.space:
+        for end, space, decision in kept.options:
+            assumed = decision.predicted
+            if space == node.space:
                 if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MOST_MOVED:
-                    facts.kept.pop(call.case, None)
+                    facts.kept.pop(node.case, None)
                     return
-                end, choice = end + known.seconds - assumed, choice._replace(predicted=known.seconds)
-            options.append((end, space, choice))
+                end, decision = end + known.seconds - assumed, decision._replace(predicted=known.seconds)
+            options.append((end, space, decision))
         kept.options = sorted(options, key=lambda one: one[0])
 
-    def consider(self, call: TaskFuture) -> Choice:
+    def consider(self, node: TaskFuture) -> PlacementDecision:
         """Return the decision from the present queues and transfers."""
-        function = call.function
+        function = node.function
         facts = self.facts_of(function.key)
         usable = [
             (space, one)
             for space, one in enumerate(self._accelerators, 1)
             if function.gpu is not None
             and one.device_class not in facts.unusable
-            and call.sizes.nbytes + call.memory * 1e6 <= one.capacity
+            and node.sizes.nbytes + node.memory * 1e6 <= one.capacity
             and one.backlog() < math.inf
         ]
-        estimates = {HOST: self._on_cpu(call)}
+        estimates = {HOST: self._on_cpu(node)}
         for space, _ in usable:
-            estimates[space] = self._on_accelerator(call, space)
+            estimates[space] = self._on_accelerator(node, space)
         if not usable:
             known = estimates[HOST]
             reason = next(iter(facts.unusable.values()), "only the CPU can run it")
-            return Choice(HOST, known.seconds if known else 0.0, reason, ())
-        transfers = {space: self._transfer(call, space) for space in estimates}
-        candidates = self._candidates(call, facts, estimates, transfers)
+            return PlacementDecision(HOST, known.seconds if known else 0.0, reason, ())
+        transfers = {space: self._transfer(node, space) for space in estimates}
+        candidates = self._candidates(node, facts, estimates, transfers)
         warm = {space: one for space, one in estimates.items() if one is not None and one.warm}
         if not warm:  # on an accelerator, which may lose a little; a CPU may take far longer
             ends = {space: one.end for space, one in zip(estimates, candidates, strict=True) if space != HOST}
-            return self._tried(call, facts, min(ends, key=ends.__getitem__), estimates, candidates)
+            return self._tried(node, facts, min(ends, key=ends.__getitem__), estimates, candidates)
         near = {space: one for space, one in warm.items() if one.distance <= NEAR}
         best = min(transfers[space] + one.seconds for space, one in (near or warm).items())
         for space, _ in usable:
             least = self.starting[space].seconds
             if best >= least and self._worth_a_trial(facts, space, estimates[space], transfers[space], best):
-                return self._tried(call, facts, space, estimates, candidates)
+                return self._tried(node, facts, space, estimates, candidates)
         spaces = list(estimates)
         # A device that has never run the function is not chosen by a guess.
         measured = [i for i, space in enumerate(spaces) if estimates[space] is not None]
         chosen = min(measured, key=lambda i: candidates[i].end)
         space = spaces[chosen]
         if space == HOST:
-            self._credit(call, estimates, candidates)
+            self._credit(node, estimates, candidates)
         else:
-            call.shadow = self._worth_a_shadow(call, facts, estimates[HOST], transfers[HOST], best)
-        return Choice(space, candidates[chosen].run, "it is expected to end first here", candidates)
+            node.shadow = self._worth_a_shadow(node, facts, estimates[HOST], transfers[HOST], best)
+        return PlacementDecision(space, candidates[chosen].run, "it is expected to end first here", candidates)
 
     def is_short(self, seconds: float) -> bool:
         """Return whether a call of so many seconds on the CPU runs in the thread that submits it.
@@ -393,26 +397,26 @@ class DevicePlacement:
         """
         return 0.0 < seconds < self.hand_over.seconds
 
-    def must_wait(self, call: TaskFuture) -> bool:
+    def must_wait(self, node: TaskFuture) -> bool:
         """Return whether a call should wait for the first measurement of its function, which is under way.
 
         Without it all calls that are submitted at once would go where nothing is known.
         """
-        key = call.key or ""
+        key = node.key or ""
         facts = self.facts.get(key)
         if facts is None or not facts.trials:
             return False
         for device_class in list(facts.trials):  # an accelerator's first runs are short, the CPU's may not be
             if device_class != ONE_CORE:
-                estimate = self.durations.estimate(key, device_class, call.sizes)
+                estimate = self.durations.estimate(key, device_class, node.sizes)
                 if estimate is None or not estimate.warm:
                     return True
         return False
 
-    def observe(self, call: TaskFuture) -> None:
+    def observe(self, node: TaskFuture) -> None:
         """Learn from a finished call; what is learned here is learned from durations."""
 
-    def forget(self, call: TaskFuture) -> None:
+    def forget(self, node: TaskFuture) -> None:
         """Forget a call that failed."""
 
     # ---------------------------------------------------------------- expected ends
@@ -420,13 +424,13 @@ class DevicePlacement:
     def _class(self, space: int) -> str:
         return ONE_CORE if space == HOST else self._accelerators[space - 1].device_class
 
-    def _on_cpu(self, call: TaskFuture) -> DurationEstimate | None:
+    def _on_cpu(self, node: TaskFuture) -> DurationEstimate | None:
         """Return the estimate for the CPU: with all cores if nothing else runs there, else with one."""
         first, second = (ALL_CORES, ONE_CORE) if self._cores.is_idle else (ONE_CORE, ALL_CORES)
-        return self._estimate_on_cpu(call.function.key, call.sizes, first, second)
+        return self._estimate_on_cpu(node.function.key, node.sizes, first, second)
 
-    def _on_accelerator(self, call: TaskFuture, space: int) -> DurationEstimate | None:
-        return self.durations.estimate(call.function.key, self._accelerators[space - 1].device_class, call.sizes)
+    def _on_accelerator(self, node: TaskFuture, space: int) -> DurationEstimate | None:
+        return self.durations.estimate(node.function.key, self._accelerators[space - 1].device_class, node.sizes)
 
     def _estimate_on_cpu(self, key: str, sizes: CallSizes, first: str, second: str) -> DurationEstimate | None:
         """Return the estimate for the first class, unless calls of the second one were nearer in size."""
@@ -438,33 +442,33 @@ class DevicePlacement:
             return one or other
         return other if other.distance < one.distance else one
 
-    def _transfer(self, call: TaskFuture, space: int) -> float:
+    def _transfer(self, node: TaskFuture, space: int) -> float:
         """Return the seconds of copies that the call needs there, less what earlier calls would have saved."""
         seconds = 0.0
-        for handle in call.handles:
+        for handle in node.handles:
             if space in handle.copies:
                 continue
             if space == HOST:
-                seconds += _COPY_START + handle.nbytes / self.bandwidth[handle.source - 1]
+                seconds += COPY_START_SECONDS + handle.nbytes / self.bandwidth[handle.source - 1]
             else:
-                cost = _COPY_START + handle.nbytes / self.bandwidth[space - 1]
+                cost = COPY_START_SECONDS + handle.nbytes / self.bandwidth[space - 1]
                 if HOST not in handle.copies:  # from one accelerator to another by way of main memory
-                    cost += _COPY_START + handle.nbytes / self.bandwidth[handle.source - 1]
+                    cost += COPY_START_SECONDS + handle.nbytes / self.bandwidth[handle.source - 1]
                 seconds += max(0.0, cost - handle.saved.get(space, 0.0))
         return seconds
 
     def _candidates(
         self,
-        call: TaskFuture,
+        node: TaskFuture,
         facts: FunctionFacts,
         estimates: dict[int, DurationEstimate | None],
         transfers: dict[int, float],
     ) -> tuple[Candidate, ...]:
         measured = [one.seconds for one in estimates.values() if one is not None]
-        guess = max(measured, default=0.0) * (_SLOW_CPU if estimates[HOST] is None else 1.0)
+        guess = max(measured, default=0.0) * (_ASSUMED_CPU_SLOWDOWN if estimates[HOST] is None else 1.0)
         certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
-        ahead = self._ahead(call, list(estimates))
-        moved = call.sizes.nbytes / _BANDWIDTH
+        ahead = self._ahead(node, list(estimates))
+        moved = node.sizes.nbytes / ASSUMED_BANDWIDTH
         cheapest = min(ahead.values())
         found = []
         for space, estimate in estimates.items():
@@ -472,22 +476,22 @@ class DevicePlacement:
             known = estimate or DurationEstimate(guess, math.inf, False, guess)
             run = known.most if certain and not near else known.seconds
             after = min(ahead[space], cheapest + moved)
-            wait = self._queue(space, call.handles)
+            wait = self._queue(space, node.handles)
             if space == HOST:
                 name = "cpu"
                 overhead = self.in_place.seconds if self.is_short(run) else self.hand_over.seconds
             else:
                 name, overhead = self._accelerators[space - 1].name, self.starting[space].seconds
-                if not call.waiting():
+                if not node.waiting():
                     share = facts.fetched / facts.made
-                    after += share * (_COPY_START + facts.result_bytes / self.bandwidth[space - 1])
+                    after += share * (COPY_START_SECONDS + facts.result_bytes / self.bandwidth[space - 1])
             found.append(Candidate(name, wait, transfers[space], run, after, near, overhead))
         return tuple(found)
 
-    def _ahead(self, call: TaskFuture, spaces: list[int]) -> dict[int, float]:
+    def _ahead(self, node: TaskFuture, spaces: list[int]) -> dict[int, float]:
         """Return the seconds of the chain of calls that wait for this one, if all of it ran in one place."""
         total = dict.fromkeys(spaces, 0.0)
-        current = call
+        current = node
         for _ in range(_LOOK_AHEAD):
             successor = next(iter(current.waiting()), None)
             if successor is None or successor.key is None:
@@ -506,14 +510,14 @@ class DevicePlacement:
 
     def _credit(
         self,
-        call: TaskFuture,
+        node: TaskFuture,
         estimates: dict[int, DurationEstimate | None],
         candidates: tuple[Candidate, ...],
     ) -> None:
         """Note what the call would have saved with its arrays in place elsewhere, by the hopeful guess."""
         here = candidates[0].end
         for (space, estimate), one in zip(list(estimates.items())[1:], candidates[1:], strict=True):
-            missing = [handle for handle in call.handles if space not in handle.copies]
+            missing = [handle for handle in node.handles if space not in handle.copies]
             total = sum(handle.nbytes for handle in missing)
             if estimate is None or total == 0:
                 continue
@@ -527,20 +531,21 @@ class DevicePlacement:
 
     def _tried(
         self,
-        call: TaskFuture,
+        node: TaskFuture,
         facts: FunctionFacts,
         space: int,
         estimates: dict[int, DurationEstimate | None],
         candidates: tuple[Candidate, ...],
-    ) -> Choice:
-        """Return the choice of an accelerator that has not been measured for such a call."""
+    ) -> PlacementDecision:
+        """Return the decision for an accelerator that has not been measured for such a call."""
         device_class, known = self._class(space), estimates[space]
-        if estimates[HOST] is None and facts.shadows and call.function.repeatable:
-            call.shadow = Shadow.LATE
+        if estimates[HOST] is None and facts.shadows and node.function.repeatable:
+            node.shadow = Shadow.LATE
         if device_class not in facts.trials:
-            call.trial = device_class
+            node.trial = device_class
             facts.trials.add(device_class)
-        return Choice(space, known.seconds if known else 0.0, "it has not been measured here yet", candidates)
+        seconds = known.seconds if known else 0.0
+        return PlacementDecision(space, seconds, "it has not been measured here yet", candidates)
 
     def _worth_a_trial(
         self, facts: FunctionFacts, space: int, estimate: DurationEstimate | None, transfer: float, best: float
@@ -549,39 +554,36 @@ class DevicePlacement:
         if self._class(space) in facts.trials:
             return False
         if estimate is None or not estimate.warm:
-            return transfer < _HOPELESS * best
+            return transfer < _MAX_SLOWDOWN * best
         # Small calls take as long there as larger ones, so that they say little about how long this one takes.
         return (
             estimate.distance > NEAR
             and transfer + estimate.least < best
-            and transfer + estimate.seconds < _HOPELESS * best
+            and transfer + estimate.seconds < _MAX_SLOWDOWN * best
         )
 
     def _worth_a_shadow(
         self,
-        call: TaskFuture,
+        node: TaskFuture,
         facts: FunctionFacts,
         estimate: DurationEstimate | None,
         transfer: float,
         best: float,
     ) -> Shadow:
         """Return whether a call that an accelerator runs should be measured on the CPU as well, and when."""
-        if (
-            not call.function.repeatable
-            or not facts.shadows
-            or (estimate is not None and estimate.distance <= NEAR)
-        ):
+        known = estimate is not None and estimate.distance <= NEAR
+        if known or not node.function.repeatable or not facts.shadows:
             return Shadow.NONE
-        fetched = sum(one.nbytes for one in call.handles if HOST not in one.copies)
-        if fetched > _MOST_FETCHED or transfer > _HOPELESS * best:
+        fetched = sum(one.nbytes for one in node.handles if HOST not in one.copies)
+        if fetched > _MOST_FETCHED or transfer > _MAX_SLOWDOWN * best:
             return Shadow.NONE
         if estimate is not None and transfer + estimate.least >= best:
             return Shadow.NONE
-        expected = _SLOW_CPU * best if estimate is None else estimate.most
+        expected = _ASSUMED_CPU_SLOWDOWN * best if estimate is None else estimate.most
         allowed = _SHADOW_SECONDS + _SHADOW_SHARE * facts.seconds - facts.shadow_seconds
         if expected <= allowed and not self.measuring and self._cores.has_free_core:
             return Shadow.NOW
-        return Shadow.LATE if expected <= _LATE_SHADOW else Shadow.NONE
+        return Shadow.LATE if expected <= _LATE_SHADOW_SECONDS else Shadow.NONE
 
     def worth_a_late_shadow(self, key: str, sizes: CallSizes) -> bool:
         """Return whether a call should still be measured on the CPU, now that nothing else runs."""
@@ -592,5 +594,5 @@ class DevicePlacement:
         best = min(one.seconds for one in known)
         estimate = self._estimate_on_cpu(key, sizes, ONE_CORE, ALL_CORES)
         if estimate is None:
-            return _SLOW_CPU * best <= _LATE_SHADOW
-        return estimate.distance > NEAR and estimate.least < best and estimate.most <= _LATE_SHADOW
+            return _ASSUMED_CPU_SLOWDOWN * best <= _LATE_SHADOW_SECONDS
+        return estimate.distance > NEAR and estimate.least < best and estimate.most <= _LATE_SHADOW_SECONDS

@@ -28,7 +28,7 @@ _LARGEST_SIZE = 100.0
 _reported: set[Path] = set()
 
 
-def history_folder(folder: bool | str | Path = True) -> Path:
+def duration_folder(folder: bool | str | Path = True) -> Path:
     """Return the folder for learned run times.
 
     Parameters
@@ -78,7 +78,7 @@ class StoredRun(NamedTuple):
     measured_at: int
 
 
-class HistoryFile(NamedTuple):
+class DurationFile(NamedTuple):
     """Content of a file: id and description of the machine, and what was measured on it."""
 
     machine: str
@@ -102,7 +102,7 @@ class DurationStore:
     """
 
     def __init__(self, folder: bool | str | Path, device_classes: Sequence[str], cores: int | None = None) -> None:
-        self.folder = history_folder(folder)
+        self.folder = duration_folder(folder)
         # Run times of other processors say nothing here.
         parts = cpu_model(), f"{cores or usable_cores()} cores", *sorted(device_classes)
         self.description = ", ".join(parts)
@@ -125,7 +125,7 @@ class DurationStore:
                 new = StoredRun._make((*row, now))
                 merged[_key(new)] = new
             kept = sorted(merged.values(), key=lambda row: row.measured_at)[-MOST_ROWS:]
-            _write(self.path, HistoryFile(self.machine, self.description, kept))
+            _write(self.path, DurationFile(self.machine, self.description, kept))
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -133,9 +133,9 @@ class DurationStore:
         except OSError as error:
             self._report(f"run times are not kept: {self.folder}: {error}")
 
-    def _read(self) -> HistoryFile:
+    def _read(self) -> DurationFile:
         try:
-            found = read_history(self.path)
+            found = read_duration_file(self.path)
             if found.machine != self.machine:
                 raise ValueError("made on another machine")
         except FileNotFoundError:
@@ -144,7 +144,7 @@ class DurationStore:
             self._report(f"run times were not read: {self.path}: {error}")
         else:
             return found
-        return HistoryFile(self.machine, self.description, [])
+        return DurationFile(self.machine, self.description, [])
 
     def _report(self, message: str) -> None:
         if self.path not in _reported:
@@ -152,12 +152,12 @@ class DurationStore:
             _log.warning("%s", message)
 
 
-def history_files(folder: Path) -> list[Path]:
+def duration_paths(folder: Path) -> list[Path]:
     """Return the files of learned run times in a folder, one for each machine."""
     return sorted(folder.glob("*.json"))
 
 
-def read_history(path: Path) -> HistoryFile:
+def read_duration_file(path: Path) -> DurationFile:
     """Read a file of learned run times.
 
     Raises
@@ -177,12 +177,12 @@ def read_history(path: Path) -> HistoryFile:
             _check(row)
             if dimensions.setdefault(row[:3], len(row.sizes)) != len(row.sizes):
                 raise ValueError("rows that contradict each other")
-        return HistoryFile(str(document["machine"]), str(document.get("description", "")), rows)
+        return DurationFile(str(document["machine"]), str(document.get("description", "")), rows)
     except (KeyError, TypeError, RecursionError, AttributeError) as error:
         raise ValueError(f"damaged ({type(error).__name__})") from None
 
 
-def forget_history(path: Path, functions: set[str] | None = None) -> None:
+def delete_durations(path: Path, functions: set[str] | None = None) -> None:
     """Remove functions from a file of learned run times, or the whole file.
 
     Parameters
@@ -194,7 +194,7 @@ def forget_history(path: Path, functions: set[str] | None = None) -> None:
     """
 
     def remove() -> None:
-        found = read_history(path) if functions is not None else None
+        found = read_duration_file(path) if functions is not None else None
         kept = [row for row in found.rows if row.function not in (functions or ())] if found else []
         if found and kept:
             _write(path, found._replace(rows=kept))
@@ -218,7 +218,7 @@ def _locked(folder: Path, change: Callable[[], None]) -> None:
         time.sleep(0.01)
 
 
-def _write(path: Path, content: HistoryFile) -> None:
+def _write(path: Path, content: DurationFile) -> None:
     document = {"format": _FORMAT, "version": _VERSION, **content._asdict()}
     write_atomically(path, json.dumps(document) + "\n")
 

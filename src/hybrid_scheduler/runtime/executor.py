@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .kernel_executor import KernelExecutor
     from .simulated_vs_real import SimulatedTwin
 
-#: The policy that this executor has built in; other schedulers come from the registry.
+#: The scheduler that this executor has built in; other schedulers come from the registry.
 _DEFAULT = "hybrid_ml"
 #: Seconds of a thread's turn while accelerators are used.
 _TURN = 1e-4
@@ -56,7 +56,7 @@ class HybridExecutor(Executor):
     cores : int, optional
         CPU cores to use; all usable ones if left out.
     history : bool or path, optional
-        Whether run times are kept on disk for the next start of the program; or the folder for them.
+        Whether learned run times are kept on disk for the next start of the program; or the folder for them.
     accelerators : sequence of AcceleratorBackend, optional
         Accelerators to use instead of those found.
     dashboard : str, optional
@@ -64,7 +64,7 @@ class HybridExecutor(Executor):
         stored there when the executor is closed. Without an answer the program goes on.
     seed : int, optional
         Seed of the scheduler.
-    kernels : dict, optional
+    **kernels
         Further options of the `KernelExecutor` behind `submit_kernel` and `submit_variants`.
 
     Examples
@@ -110,7 +110,7 @@ class HybridExecutor(Executor):
         self.graph = TaskGraph(cores or usable_cores(), found, durations)
         #: Read by Dask, which keeps this many tasks in flight.
         self._max_workers = self.graph.cores.cores + len(found)
-        self._choose_policy(scheduler, seed)
+        self._choose_scheduler(scheduler, seed)
         if self._store is not None:
             durations.add_document(self._store.load())
             for function, device_class, _, _, runs in durations.rows():
@@ -120,7 +120,7 @@ class HybridExecutor(Executor):
         if dashboard is not None:
             from .dashboard_stream import DashboardStream
 
-            self.stream = DashboardStream(self.graph, dashboard, _name_of_policy(scheduler))
+            self.stream = DashboardStream(self.graph, dashboard, _scheduler_name(scheduler))
         for worker in self.graph.workers:
             worker.start()
         if found:
@@ -129,7 +129,7 @@ class HybridExecutor(Executor):
         self._finalizer = weakref.finalize(self, _end_dropped, self.graph, self._store, self.stream)
         self._finalizer.atexit = False
 
-    def _choose_policy(self, scheduler: str | Online, seed: int) -> None:
+    def _choose_scheduler(self, scheduler: str | Online, seed: int) -> None:
         if scheduler == _DEFAULT:
             return
         online = create(real_spec(scheduler)) if isinstance(scheduler, str) else scheduler
@@ -339,7 +339,7 @@ class HybridExecutor(Executor):
             self.save_history()
 
     def save_history(self) -> None:
-        """Write what was learned to disk now."""
+        """Write the learned run times to disk now."""
         _save(self.graph, self._store)
 
 
@@ -353,7 +353,7 @@ def _check_kernel_options(options: dict[str, Any]) -> None:
             raise UnknownNameError("option of HybridExecutor", name, known)
 
 
-def _name_of_policy(scheduler: str | Online) -> str:
+def _scheduler_name(scheduler: str | Online) -> str:
     return scheduler if isinstance(scheduler, str) else type(scheduler).__name__
 
 
@@ -373,12 +373,12 @@ def _explanation(future: TaskFuture) -> str:
     name = getattr(future.function, "name", None) or getattr(future.function, "__qualname__", repr(future.function))
     if future.key is None:
         return f"{name}: a plain function, so it runs on a core of the CPU; @auto or @task lets it use a GPU"
-    if future.choice is None:
+    if future.decision is None:
         return f"{name}: waits for its inputs"
-    choice = future.choice
-    where = "cpu" if choice.space == 0 else future.graph.states[choice.space - 1].name
-    lines = [f"{name}: on {where}, because {choice.reason}"]
-    for one in choice.candidates:
+    decision = future.decision
+    where = "cpu" if decision.space == 0 else future.graph.states[decision.space - 1].name
+    lines = [f"{name}: on {where}, because {decision.reason}"]
+    for one in decision.candidates:
         parts = (
             f"queue {_time(one.wait)}, transfer {_time(one.transfer)}, run {_time(one.run)},"
             f" overhead {_time(one.overhead)}"

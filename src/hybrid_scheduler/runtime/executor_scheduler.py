@@ -1,7 +1,8 @@
 """Schedulers of executors: those of the registry, with the parameters that real hardware needs.
 
-They are the simulated ones. Learners observe only what was executed, know that tasks are measured kernels
-(`HybridML`), and use no prices: these trade the current task for later ones.
+The classes are those used in simulation. Learned schedulers observe executed decisions only (`feedback="bandit"`),
+treat tasks as measured kernels, and do not price devices, because prices delay the current task in favour of later
+ones.
 """
 
 from __future__ import annotations

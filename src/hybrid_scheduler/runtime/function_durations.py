@@ -16,27 +16,31 @@ import numpy as np
 
 from .task_function import CallSizes
 
-#: Weight of the newest run in the mean of its size: of one that was faster than the mean or confirms that runs
-#: became far slower, and of another slower one. Runs are slower for many reasons that pass, such as cold caches.
-_FASTER, _SLOWER = 0.6, 0.2
+#: Weight of a run in the mean of its size if it was faster than the mean, or confirms that runs became far slower.
+_WEIGHT_IF_FASTER = 0.6
+#: Weight of any other slower run. Many causes of slow runs are temporary, such as cold caches.
+_WEIGHT_IF_SLOWER = 0.2
 #: Weight of the newest run in a function's typical seconds.
-_NEWEST = 0.3
-#: A run that took this many times the mean was disturbed, unless the next one takes as long.
-_DISTURBED = 3.0
+_WEIGHT_IN_TYPICAL = 0.3
+#: A run that takes more than this multiple of the mean counts as disturbed, unless the next one takes as long.
+_DISTURBED_RATIO = 3.0
 #: Calls whose sizes all lie within this factor (its ln) are about the same size.
 NEAR = math.log(2.0)
-#: Most sizes that are kept of one kind of call; the regression keeps what the others said.
+#: Largest number of sizes that are kept of one kind of call; the regression keeps what it learned from others.
 _MOST_SIZES = 256
-#: How far the shift of the nearest measured call reaches (in ln of the sizes).
-_REACH = 1.0
-#: Largest power of a size with which time is taken to grow, as in a product of matrices. A first run that was slow
-#: for another reason would else let the regression expect minutes.
-_STEEPEST = 3.0
-#: Strength of "time grows with the bytes" against measurements, as a number of runs.
-_PRIOR = 0.3
-#: Of the executor's own work: weight of the newest seconds in their mean, how many times the mean they count for at
-#: most, and within which factor of the first guess the mean stays.
-_NEWEST_OVERHEAD, _OUTLIER, _MOST_OFF = 0.1, 3.0, 10.0
+#: Distance (in ln of the sizes) over which the shift of the nearest measured call decays to 1/e.
+_SHIFT_DISTANCE = 1.0
+#: Largest exponent of a size in the run time, as in a product of matrices. Otherwise a first run that was slow for
+#: another reason would let the regression expect minutes.
+_LARGEST_EXPONENT = 3.0
+#: Weight of the prior "time grows with the bytes", as a number of runs.
+_PRIOR_RUNS = 0.3
+#: Weight of the newest measurement in the mean overhead of the executor.
+_WEIGHT_IN_OVERHEAD = 0.1
+#: Largest multiple of the mean overhead that one measurement counts for.
+_OUTLIER_RATIO = 3.0
+#: Largest factor between the mean overhead and the first assumption.
+_MOST_OFF = 10.0
 
 
 class DurationEstimate(NamedTuple):
@@ -51,9 +55,9 @@ class DurationEstimate(NamedTuple):
     warm : bool
         False if only a first run was seen, which includes loading and planning.
     most : float
-        Careful guess: as if time grew with every size of the call at once.
+        Cautious estimate: as if time grew with every size of the call at once.
     least : float
-        Hopeful guess: as if a larger call took no longer than the nearest one that was measured.
+        Optimistic estimate: as if a larger call took no longer than the nearest one that was measured.
     """
 
     seconds: float
@@ -71,7 +75,7 @@ class _Calls:
     def __init__(self, dimensions: int) -> None:
         #: By sizes: mean of ln seconds, number of runs (0: a first run only), and bytes.
         self.means: dict[tuple[float, ...], tuple[float, int, int]] = {}
-        self._matrix = np.eye(dimensions + 1) * _PRIOR
+        self._matrix = np.eye(dimensions + 1) * _PRIOR_RUNS
         self._matrix[0, 0] = 1e-3  # nothing is assumed about the speed itself
         self._vector = np.zeros(dimensions + 1)
         self.weights: tuple[float, ...] = ()
@@ -88,13 +92,13 @@ class _Calls:
             self._keep(call.sizes, (log, 1, call.nbytes))
         else:
             confirmed = call.sizes in self.disturbed
-            if log > found[0] + math.log(_DISTURBED) and not confirmed:
+            if log > found[0] + math.log(_DISTURBED_RATIO) and not confirmed:
                 self.disturbed.add(call.sizes)  # or a kernel was loaded, which each size may need once
                 return
             self.disturbed.discard(call.sizes)
-            weight = _FASTER if log < found[0] or confirmed else _SLOWER
+            weight = _WEIGHT_IF_FASTER if log < found[0] or confirmed else _WEIGHT_IF_SLOWER
             self.means[call.sizes] = found[0] + weight * (log - found[0]), found[1] + 1, call.nbytes
-            if found[1] > 8:  # the regression has heard enough of this size
+            if found[1] > 8:  # the regression has enough samples of this size
                 return
         row = np.array((1.0, *call.sizes))
         self._matrix += np.outer(row, row)
@@ -124,9 +128,9 @@ class _Calls:
         nearest, (log, _, nbytes) = min(warm, key=lambda one: _distance(call.sizes, one[0]))
         distance = _distance(call.sizes, nearest)
         shift = log - self._fitted(nearest, nbytes)
-        fitted = self._fitted(call.sizes, call.nbytes) + shift * math.exp(-distance / _REACH)
+        fitted = self._fitted(call.sizes, call.nbytes) + shift * math.exp(-distance / _SHIFT_DISTANCE)
         grown = [max(0.0, a - b) for a, b in zip(call.sizes, nearest, strict=True)]
-        growth, fitted = sum(grown), min(fitted, log + _STEEPEST * max(grown, default=0.0))
+        growth, fitted = sum(grown), min(fitted, log + _LARGEST_EXPONENT * max(grown, default=0.0))
         seconds, most = math.exp(min(max(fitted, -25.0), 15.0)), math.exp(min(log + growth, 15.0))
         return DurationEstimate(seconds, distance, True, max(seconds, most), min(seconds, math.exp(log)))
 
@@ -189,7 +193,7 @@ class FunctionDurations:
             calls = by_signature[call.signature] = _Calls(len(call.sizes))
         calls.add(call, seconds, first=first)
         before = self._typical.get((function, device_class), seconds)
-        self._typical[function, device_class] = before + _NEWEST * (seconds - before)
+        self._typical[function, device_class] = before + _WEIGHT_IN_TYPICAL * (seconds - before)
         return calls
 
     def estimate(self, function: str, device_class: str, call: CallSizes) -> DurationEstimate | None:
@@ -205,7 +209,7 @@ class FunctionDurations:
         every size of the nearest call that was.
         """
         known = self.estimate(function, device_class, call)
-        return known is not None and known.warm and known.distance > 0 and seconds > _DISTURBED * known.most
+        return known is not None and known.warm and known.distance > 0 and seconds > _DISTURBED_RATIO * known.most
 
     def typical(self, function: str, device_class: str) -> float | None:
         """Return the seconds of the function's latest runs there, whatever their sizes."""
@@ -255,8 +259,8 @@ class MeasuredOverhead:
 
     def note(self, seconds: float) -> None:
         """Add a measurement; one that was disturbed counts for a few times the mean only."""
-        sample = min(max(seconds, self._least), _OUTLIER * self.seconds, self._most)
-        self.seconds += _NEWEST_OVERHEAD * (sample - self.seconds)
+        sample = min(max(seconds, self._least), _OUTLIER_RATIO * self.seconds, self._most)
+        self.seconds += _WEIGHT_IN_OVERHEAD * (sample - self.seconds)
 
 
 def _tuples(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Executor of measured kernels, commands and callables that move their data themselves.
 
-It is a policy on top of a `HybridExecutor`, whose graph runs, cancels and ends the tasks. Any online scheduler of
-the registry decides, task by task, from backlogs that are sums of predicted runtimes. It observes measured outcomes
+It places tasks on top of a `HybridExecutor`, whose graph runs, cancels and ends them. Any online scheduler of the
+registry decides, task by task, from backlogs that are sums of predicted run times. It observes measured outcomes
 before the next decision: only what was executed, never what other devices would have taken.
 """
 
@@ -27,8 +27,8 @@ from .accelerators import AcceleratorBackend, DeviceLostError, backend_for, is_o
 from .device_discovery import DevicePool, as_platform, chosen, find_pools
 from .executor import HybridExecutor
 from .executor_scheduler import executor_scheduler
+from .kernel_durations import KernelDurations, device_class_and_seconds
 from .kernel_stream import KernelInputs
-from .measured_runtimes import RuntimeHistory, device_class_and_seconds
 from .submission import (
     CANCELLED,
     DONE,
@@ -44,7 +44,7 @@ from .submission import (
 )
 from .task_parts import PlacedTask, RunPart, TaskOwner, TaskPart, add_parts, can_split, run_task
 
-#: Kind of tasks that come through plain `submit`; the policy does not decide about them.
+#: Kind of tasks that come through plain `submit`; the scheduler does not decide about them.
 _CALLABLE = "callable"
 #: Share of the time that may be spent on training models, which slows kernels down.
 _TRAINING_SHARE = 0.05
@@ -61,7 +61,7 @@ _SURELY_FITS = 100.0
 
 
 class KernelExecutor(Executor):
-    """A `concurrent.futures.Executor` with one worker per device, whose policy places each task.
+    """A `concurrent.futures.Executor` with one worker per device, whose scheduler places each task.
 
     Parameters
     ----------
@@ -119,13 +119,13 @@ class KernelExecutor(Executor):
         self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
         self._training = BackgroundRetraining(ThreadTrainingWorker(_TRAINING_SHARE))
-        self._history = RuntimeHistory()
+        self._durations = KernelDurations()
         #: The task that was decided last, and its seconds by class of device as the scheduler predicts them.
         self._latest: tuple[int, Floats | None] = (-1, None)
-        self.policy = self._start_policy(scheduler)
+        self.policy = self._start_scheduler(scheduler)
         self._names = [pool.name for pool in self.pools]
         self._ids = itertools.count()
-        self._lock = threading.RLock()  # guards the policy, the history and the queue of outcomes
+        self._lock = threading.RLock()  # guards the scheduler, the durations and the queue of outcomes
         self.outcomes: deque[tuple[Task, Outcome | None]] = deque()
         self.inputs = KernelInputs()
         #: The tasks that have ended, in the order of their ends; of very many, the newest.
@@ -156,10 +156,10 @@ class KernelExecutor(Executor):
             if calibration is not None:
                 self._calibrated_times = CalibratedTimes(calibration.physics, self.platform)
             self._training.cancel()
-            self.policy = self._start_policy(scheduler)
+            self.policy = self._start_scheduler(scheduler)
             self.decision_seconds = self.learning_seconds = 0.0
 
-    def _start_policy(self, scheduler: str | Online) -> Online:
+    def _start_scheduler(self, scheduler: str | Online) -> Online:
         policy = scheduler if isinstance(scheduler, Online) else executor_scheduler(scheduler)
         knows = policy.knows
         if knows is Knowledge.REALISED:
@@ -204,7 +204,7 @@ class KernelExecutor(Executor):
         timeout : float, optional
             Time limit of the run in seconds.
         device : str, optional
-            Device name, to overrule the policy.
+            Device name, to overrule the scheduler.
 
         Returns
         -------
@@ -352,7 +352,9 @@ class KernelExecutor(Executor):
         """Return the decision as it can be carried out: (device, fraction, status)."""
         device, fraction = decision.device, decision.fraction
         if not 0 <= device < len(self.pools) or not 0.0 <= fraction <= 1.0:
-            raise InvalidInputError("decision", f"a device below {len(self.pools)} and a share in [0, 1]", decision)
+            raise InvalidInputError(
+                "decision", f"a device below {len(self.pools)} and a fraction in [0, 1]", decision
+            )
         host = int(self.platform.cpu_of[device])
         if fraction == 0.0 or device == host:
             return host, 0.0, DONE
@@ -373,18 +375,18 @@ class KernelExecutor(Executor):
         """Return whether a task may be split between a device and the CPU."""
         return isinstance(work, KernelCall) and self.split and can_split(work.kind, work.kernel.bytes_in(work.size))
 
-    def _predict(self, task: Task, device: int, share: float) -> float:
-        """Return seconds of a share there: as calibrated, else as measured so far, else as predicted, else 0."""
+    def _predict(self, task: Task, device: int, fraction: float) -> float:
+        """Return seconds of a fraction of a task there: calibrated, else measured, else predicted, else 0."""
         column = int(self.platform.class_of[device])
         if self._calibrated_times is not None and task.kind in self._calibrated_times.physics.kinds:
             whole, fixed = self._calibrated_times.row(task)[column].tolist()
-            return float(fixed + share * whole)
+            return float(fixed + fraction * whole)
         with self._lock:
-            estimate = self._history.estimate(task.kind, column, task.size)
+            estimate = self._durations.estimate(task.kind, column, task.size)
             decided, by_class = self._latest
         if estimate is None:  # no such kernel has run there: as the scheduler predicts
             estimate = float(by_class[column]) if by_class is not None and decided == task.task_id else 0.0
-        return share * estimate
+        return fraction * estimate
 
     # ---------------------------------------------------------------- running and ending tasks
 
@@ -403,7 +405,7 @@ class KernelExecutor(Executor):
         placed.record.status = RETRIED
         if len(placed.parts) == 1:
             placed.device, placed.record.fraction = host, 0.0
-        part.send_to(host, self._predict(placed.task, host, part.share))
+        part.send_to(host, self._predict(placed.task, host, part.fraction))
         self.workers[host].put(part)
         return True
 
@@ -413,7 +415,7 @@ class KernelExecutor(Executor):
             self.counts[LATE] += 1
 
     def _task_ended(self, placed: PlacedTask, error: BaseException | None) -> None:
-        """Record the end of a task, and keep its outcome for the policy."""
+        """Record the end of a task, and keep its outcome for the scheduler."""
         record, outcome = placed.record, None
         try:
             if error is None:
@@ -436,7 +438,7 @@ class KernelExecutor(Executor):
     # ---------------------------------------------------------------- learning
 
     def learn(self) -> None:
-        """Let the policy observe finished tasks; happens before every decision, and is useful before a pause."""
+        """Let the scheduler observe finished tasks; happens before every decision, and is useful before a pause."""
         if not self.outcomes:
             return
         with self._lock:
@@ -448,7 +450,7 @@ class KernelExecutor(Executor):
                     continue
                 whole = device_class_and_seconds(outcome, self.platform)
                 if whole is not None:
-                    self._history.record(task.kind, whole[0], task.size, whole[1])
+                    self._durations.record(task.kind, whole[0], task.size, whole[1])
                 self.policy.observe(outcome)
                 self._training.step(self.policy, outcome.task_id)
             self.learning_seconds += time.perf_counter() - began

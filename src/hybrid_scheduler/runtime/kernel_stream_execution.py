@@ -57,7 +57,7 @@ def prepare(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None:
 
 
 @dataclass(frozen=True)
-class Choices:
+class ReferenceTimes:
     """Measured runtimes of a stream on every device.
 
     Attributes
@@ -83,9 +83,9 @@ class Choices:
         return np.where(np.isnan(column), self.best, column)
 
 
-def measure_choices(
+def measure_reference_times(
     executor: KernelExecutor, calls: Sequence[KernelCall], *, repeats: int = 3, progress: Progress = no_progress
-) -> Choices:
+) -> ReferenceTimes:
     """Run every kernel of the stream on every device and return the median runtimes.
 
     Pairs of kernel and device alternate in random order, as in a real run. Data is then in no cache, because
@@ -128,7 +128,7 @@ def measure_choices(
                 hint="leave it out, or choose a smaller size",
             )
     executor.records.clear()
-    return Choices(tuple(devices), seconds)
+    return ReferenceTimes(tuple(devices), seconds)
 
 
 def _measured(executor: KernelExecutor, call: KernelCall, device: str) -> float | None:
@@ -165,8 +165,8 @@ class StreamExecution:
         """Sum of measured runtimes in seconds."""
         return float(sum(record.measured or 0.0 for record in self.succeeded))
 
-    def as_dict(self, choices: Choices | None = None) -> dict[str, Any]:
-        """Return the run as a JSON document, with ratios to the best choices if these are given."""
+    def as_dict(self, reference: ReferenceTimes | None = None) -> dict[str, Any]:
+        """Return the run as a JSON document, with ratios to the fastest devices if reference times are given."""
         count = max(len(self.records), 1)
         return {
             "scheduler": self.scheduler,
@@ -185,7 +185,7 @@ class StreamExecution:
             "explored": self.explored,
             "learned_from": self.learned_from,
             "on": _devices(self.records),
-            **(ratios(self, choices) if choices is not None else {}),
+            **(ratios(self, reference) if reference is not None else {}),
         }
 
 
@@ -208,14 +208,14 @@ def _devices(records: Sequence[ExecutionRecord]) -> dict[str, int]:
     return counts
 
 
-def ratios(execution: StreamExecution, choices: Choices) -> dict[str, Any]:
-    """Return ratios to the best measured choices.
+def ratios(execution: StreamExecution, reference: ReferenceTimes) -> dict[str, Any]:
+    """Return ratios to the measured times on the fastest devices.
 
     Parameters
     ----------
     execution : StreamExecution
         The run to judge.
-    choices : Choices
+    reference : ReferenceTimes
         Runtimes of the same stream on every device.
 
     Returns
@@ -228,10 +228,10 @@ def ratios(execution: StreamExecution, choices: Choices) -> dict[str, Any]:
     if not rows:
         return {"ratio": None, "ratio_geometric": None, "choice_ratio": None, "choice_ratio_geometric": None}
     records = [execution.records[i] for i in rows]
-    best = choices.best[rows]
+    best = reference.best[rows]
     measured = np.array([record.measured for record in records])
-    columns = [choices.devices.index(record.device) for record in records]
-    chosen = choices.seconds[rows, columns]
+    columns = [reference.devices.index(record.device) for record in records]
+    chosen = reference.seconds[rows, columns]
     # A split has no reference time: its measured time is taken.
     chosen = np.array(
         [
@@ -262,7 +262,7 @@ def run_stream(
     Parameters
     ----------
     executor, calls, progress
-        As for `measure_choices`.
+        As for `measure_reference_times`.
     mode : {"sequential", "batch"}, optional
         One task after the other, or all at once.
     learning : sequence of KernelCall, optional
@@ -274,7 +274,9 @@ def run_stream(
         raise InvalidInputError("mode", " or ".join(_MODES), mode)
     most = executor.records.maxlen
     if most is not None and len(calls) > most:
-        raise InvalidInputError("tasks", f"at most {most}, of which the executor keeps records", len(calls))
+        raise InvalidInputError(
+            "tasks", f"at most {most} (the executor keeps the records of the newest {most} tasks)", len(calls)
+        )
     for done, call in enumerate(learning):
         progress(f"learning {call.kind} {call.size}", done)
         executor.submit_kernel(call).exception()

@@ -25,14 +25,15 @@ from .task_parts import RunPart, TaskPart, run_task
 
 _LOST = "lost_devices"
 _RESENT = "resent"
-_LOCAL = "run it on this machine instead: --backend local"
+#: Hint of errors about a cluster.
+RUN_WITHOUT_RAY = "run it on this machine with KernelExecutor"
 #: Seconds to wait for a cluster to answer, and for its actors to start.
 ANSWER_TIMEOUT_S, _START_TIMEOUT_S = 5.0, 60.0
 
 
 def _need_ray() -> Any:
     """Return the ray package, or raise an error that says how to install it."""
-    return require("ray", "the Ray backend", hint=_LOCAL)
+    return require("ray", "the Ray backend", hint=RUN_WITHOUT_RAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def ray_devices(nodes: list[dict[str, Any]]) -> list[RayDevice]:
             pool = DevicePool(f"n{number}.gpu_{i}", "gpu", "cuda:0", 1, node=number)
             devices.append(RayDevice(pool, node["NodeID"], 0 if cpus <= gpus else 1, 1))
     if not devices:
-        raise HybridSchedulerError("the Ray cluster has no node with a CPU to give", hint=_LOCAL)
+        raise HybridSchedulerError("the Ray cluster has no node with a CPU to give", hint=RUN_WITHOUT_RAY)
     return devices
 
 
@@ -154,19 +155,21 @@ def connect(address: str | None) -> Any:
         ray.init(log_to_driver=False, configure_logging=False, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         text = next(iter(str(error).splitlines()), type(error).__name__)
-        raise HybridSchedulerError(f"no Ray cluster at {address or 'this machine'}: {text}", hint=_LOCAL) from None
+        raise HybridSchedulerError(
+            f"no Ray cluster at {address or 'this machine'}: {text}", hint=RUN_WITHOUT_RAY
+        ) from None
     return ray
 
 
 def _check_answers(address: str) -> None:
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
-        raise InvalidInputError("--address", "HOST:PORT or auto", address)
+        raise InvalidInputError("address", "HOST:PORT or auto", address)
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S).close()
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise HybridSchedulerError(f"no Ray cluster answers at {address}: {reason}", hint=_LOCAL) from None
+        raise HybridSchedulerError(f"no Ray cluster answers at {address}: {reason}", hint=RUN_WITHOUT_RAY) from None
 
 
 class RayExecutor(KernelExecutor):
@@ -180,6 +183,12 @@ class RayExecutor(KernelExecutor):
         HOST:PORT, ``auto``, or None to start a cluster on this machine.
     calibration, timeout, seed
         As for `KernelExecutor`.
+
+    Examples
+    --------
+    >>> import hybrid_scheduler as hs
+    >>> with hs.RayExecutor() as executor:  # doctest: +SKIP
+    ...     executor.submit_kernel(hs.KernelCall("matmul", 256)).result()
     """
 
     def __init__(
@@ -224,7 +233,7 @@ class RayExecutor(KernelExecutor):
         """Return the living device that is free first: of the same kind if there is one, a CPU otherwise."""
         living = [i for i, worker in enumerate(self.workers) if worker.lost is None]
         if not living:
-            raise HybridSchedulerError("every device of the Ray cluster is lost", hint=_LOCAL)
+            raise HybridSchedulerError("every device of the Ray cluster is lost", hint=RUN_WITHOUT_RAY)
         kind = self.pools[device].kind
         same = [i for i in living if self.pools[i].kind == kind] or [
             i for i in living if self.pools[i].kind == "cpu"
@@ -274,5 +283,5 @@ def _wait_ready(ray: Any, backends: dict[str, RayBackend]) -> None:
     _, missing = ray.wait(list(waiting), num_returns=len(waiting), timeout=_START_TIMEOUT_S)
     if missing:
         names = ", ".join(waiting[one] for one in missing)
-        hint = f"other programs may hold its resources; or {_LOCAL}"
+        hint = f"other programs may hold its resources; or {RUN_WITHOUT_RAY}"
         raise HybridSchedulerError(f"devices that did not start within {_START_TIMEOUT_S:g} s: {names}", hint=hint)

@@ -1,4 +1,4 @@
-"""DevicePlacement of calls by an online scheduler of the registry."""
+"""Placement of calls by an online scheduler of the registry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core import Device, Knowledge, Links, Online, Outcome, Platform, Setting,
 from ..physics import Tariff, dollars_per_second
 from .cpu_cores import CpuCores
 from .data_handle import HOST
-from .device_placement import AcceleratorState, Choice, DevicePlacement, Shadow
+from .device_placement import AcceleratorState, DevicePlacement, PlacementDecision, Shadow
 from .function_durations import FunctionDurations
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _LearnedTimes:
 
 
 class RegistryPlacement(DevicePlacement):
-    """DevicePlacement by an online scheduler of the registry.
+    """Placement by an online scheduler of the registry.
 
     The scheduler sees the queue of each device, and when the data that the call needs would be there: copies run
     beside the calls before it. One that knows durations is given the learned ones.
@@ -88,10 +88,10 @@ class RegistryPlacement(DevicePlacement):
             )
         )
 
-    def choose(self, call: TaskFuture) -> Choice:
+    def choose(self, node: TaskFuture) -> PlacementDecision:
         """Return the scheduler's decision; queues and transfers are those of this moment."""
-        plain = self.consider(call) if self._accelerators else super().choose(call)
-        if not plain.candidates or (call.trial is not None and self._scheduler.knows is Knowledge.TOLD):
+        plain = self.consider(node) if self._accelerators else super().choose(node)
+        if not plain.candidates or (node.trial is not None and self._scheduler.knows is Knowledge.TOLD):
             return plain
         names = {one.device: one for one in plain.candidates}
         now = time.perf_counter() - self._began
@@ -104,12 +104,12 @@ class RegistryPlacement(DevicePlacement):
                 free_at[index], ready_at[index] = now + one.wait, now + one.transfer
                 seconds[index] = one.run, one.overhead
         task = Task(
-            call.number,
-            max(1.0, call.sizes.nbytes / 1e6),
+            node.number,
+            max(1.0, node.sizes.nbytes / 1e6),
             0.5,
-            call.memory or call.sizes.nbytes / 1e6,
+            node.memory or node.sizes.nbytes / 1e6,
             arrival_time=now,
-            kind=call.function.name[:64],
+            kind=node.function.name[:64],
         )
         with self._lock:
             self._times.current = seconds
@@ -119,20 +119,20 @@ class RegistryPlacement(DevicePlacement):
         if one is None:  # a device that cannot take this call
             chosen, one = HOST, plain.candidates[HOST]
         if chosen == HOST or self._scheduler.knows is not Knowledge.TOLD:
-            call.shadow = Shadow.NONE
-        return Choice(chosen, one.run, "the scheduler chose it", plain.candidates)
+            node.shadow = Shadow.NONE
+        return PlacementDecision(chosen, one.run, "the scheduler chose it", plain.candidates)
 
-    def observe(self, call: TaskFuture) -> None:
+    def observe(self, node: TaskFuture) -> None:
         """Let the scheduler learn from a finished call."""
         nan = float("nan")
-        on_cpu = (call.started, call.seconds) if call.space == HOST else (nan, 0.0)
-        on_gpu = (call.started, call.seconds) if call.space != HOST else (nan, 0.0)
+        on_cpu = (node.started, node.seconds) if node.space == HOST else (nan, 0.0)
+        on_gpu = (node.started, node.seconds) if node.space != HOST else (nan, 0.0)
         with self._lock:
             self._scheduler.observe(
-                Outcome(call.number, call.space, float(call.space != HOST), call.submitted, *on_cpu, *on_gpu)
+                Outcome(node.number, node.space, float(node.space != HOST), node.submitted, *on_cpu, *on_gpu)
             )
 
-    def forget(self, call: TaskFuture) -> None:
+    def forget(self, node: TaskFuture) -> None:
         """Let the scheduler forget a call that failed."""
         with self._lock:
-            self._scheduler.forget(call.number)
+            self._scheduler.forget(node.number)

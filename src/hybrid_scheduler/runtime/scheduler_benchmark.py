@@ -18,10 +18,10 @@ from .contention_profile import ContentionCalibration, calibrate_executor
 from .executor_scheduler import real_spec
 from .kernel_executor import KernelExecutor
 from .kernel_stream_execution import (
-    Choices,
     Progress,
+    ReferenceTimes,
     StreamExecution,
-    measure_choices,
+    measure_reference_times,
     no_progress,
     prepare,
     run_stream,
@@ -57,7 +57,7 @@ class KernelBenchmark:
         Called with a text and a count.
     executions : dict
         The runs by scheduler, filled by `run`.
-    choices : Choices, optional
+    reference : ReferenceTimes, optional
         Runtimes of every kernel on every device, filled by `run`.
     """
 
@@ -71,7 +71,7 @@ class KernelBenchmark:
     repeats: int = 3
     progress: Progress = no_progress
     executions: dict[str, StreamExecution] = field(default_factory=dict)
-    choices: Choices | None = None
+    reference: ReferenceTimes | None = None
 
     def needs_calibration(self) -> bool:
         """Return whether one of the schedulers must know durations."""
@@ -86,8 +86,10 @@ class KernelBenchmark:
         if given is None and self.needs_calibration():
             sample = self.learning or self.calls
             self.calibrated = calibrate_executor(executor, sample, progress=self.progress)
-        self.choices = choices = measure_choices(executor, self.calls, repeats=self.repeats, progress=self.progress)
-        document = self._head(choices)
+        self.reference = reference = measure_reference_times(
+            executor, self.calls, repeats=self.repeats, progress=self.progress
+        )
+        document = self._head(reference)
         for spec in self.specs:
             self._compile(spec)
             execution = run_stream(
@@ -95,8 +97,8 @@ class KernelBenchmark:
                 learning=self.learning if executor.policy.learns else (),
             )  # fmt: skip
             self.executions[spec] = execution
-            judged = execution.as_dict(choices)
-            judged["decision_overhead_of_saved"] = _overhead(execution, choices)
+            judged = execution.as_dict(reference)
+            judged["decision_overhead_of_saved"] = _overhead(execution, reference)
             document["schedulers"][spec] = judged
         if self.compare:
             document["compare"] = compare_real(
@@ -115,12 +117,12 @@ class KernelBenchmark:
         """Return the calibration for the mode: in a batch other devices are busy."""
         if self.calibrated is None:
             return None
-        return self.calibrated.together if self.mode == "batch" else self.calibrated.alone
+        return self.calibrated.contended if self.mode == "batch" else self.calibrated.isolated
 
-    def _head(self, choices: Choices) -> dict[str, Any]:
+    def _head(self, reference: ReferenceTimes) -> dict[str, Any]:
         executor = self.executor
         gpu = find_gpu() if any(pool.is_accelerator for pool in executor.pools) else None
-        best = float(choices.best.sum())
+        best = float(reference.best.sum())
         document: dict[str, Any] = {
             "source": "measured",
             "machine": describe_machine(gpu).as_dict(),
@@ -132,8 +134,8 @@ class KernelBenchmark:
             "always": {},
             "schedulers": {},
         }
-        for device in choices.devices:
-            total = float(choices.always(device).sum())
+        for device in reference.devices:
+            total = float(reference.always(device).sum())
             document["always"][device] = {"total_seconds": total, "ratio": total / best}
         return document
 
@@ -146,7 +148,7 @@ class KernelBenchmark:
         ]
 
 
-def _overhead(execution: StreamExecution, choices: Choices) -> dict[str, float | None]:
+def _overhead(execution: StreamExecution, reference: ReferenceTimes) -> dict[str, float | None]:
     """Return decision time as a share of the time saved over sending everything to one device."""
-    saved = {device: float(choices.always(device).sum()) - execution.total for device in choices.devices}
+    saved = {device: float(reference.always(device).sum()) - execution.total for device in reference.devices}
     return {device: execution.decision_seconds / gain if gain > 0 else None for device, gain in saved.items()}

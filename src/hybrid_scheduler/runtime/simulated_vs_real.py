@@ -25,7 +25,8 @@ from ..core import (
 from ..physics import TablePhysics
 from ..profiling.calibration import Calibration
 from ..profiling.machine_info import THREAD_POOL
-from .contention_profile import ContentionCalibration, ContentionSurvey, QueuedPart, finish_times
+from .contention_profile import ContentionCalibration, ContentionMeasurement, QueuedPart, finish_times
+from .data_handle import COPY_START_SECONDS
 from .executor_scheduler import executor_scheduler
 from .kernel_executor import KernelExecutor
 from .kernel_stream import as_workload
@@ -48,7 +49,7 @@ def simulate(
     spec: str,
     learning: Sequence[KernelCall] = (),
 ) -> dict[str, Any]:
-    """Simulate a real batch: the same policy, tasks, arrivals and machine, with calibrated durations.
+    """Simulate a real batch: the same scheduler, tasks, arrivals and machine, with calibrated durations.
 
     Tasks keep their ids, by which some schedulers decide. Learners start from nothing, as on the real machine.
 
@@ -57,7 +58,7 @@ def simulate(
     executor : KernelExecutor
         Its platform is simulated.
     calibration : Calibration
-        Durations that the policy knows, as on the real machine.
+        Durations that the scheduler knows, as on the real machine.
     expected : ContentionCalibration
         Durations that kernels take, depending on whether other devices work at the moment.
     calls, records : sequences
@@ -86,8 +87,8 @@ def simulate(
         executor.can_divide,
     )
     outcomes = Cluster(platform, calibration.physics).run(workload, policy).outcomes
-    alone, together = (one.physics.times(workload, platform) for one in (expected.alone, expected.together))
-    parts = _queued_parts(executor, outcomes, alone, together)[_parts_before(outcomes, len(before)) :]
+    isolated, contended = (one.physics.times(workload, platform) for one in (expected.isolated, expected.contended))
+    parts = _queued_parts(executor, outcomes, isolated, contended)[_parts_before(outcomes, len(before)) :]
     finish = finish_times(parts, len(platform.devices))
     return {
         "makespan_seconds": max(finish) - begin,
@@ -102,7 +103,7 @@ def _parts_before(outcomes: Outcomes, row: int) -> int:
 
 
 def _queued_parts(
-    executor: KernelExecutor, outcomes: Outcomes, alone: TimeTable, together: TimeTable
+    executor: KernelExecutor, outcomes: Outcomes, isolated: TimeTable, contended: TimeTable
 ) -> list[QueuedPart]:
     platform = executor.platform
     parts = []
@@ -113,7 +114,9 @@ def _queued_parts(
         for where, share in ((device, fraction), (host, 1.0 - fraction)):
             if share > 0:
                 column = int(platform.class_of[where])
-                durations = (share * table[row, column, 0] + table[row, column, 1] for table in (alone, together))
+                durations = (
+                    share * table[row, column, 0] + table[row, column, 1] for table in (isolated, contended)
+                )
                 arrival = float(outcomes.workload.arrival_time[row])
                 parts.append(QueuedPart(where, arrival, *map(float, durations)))
     return parts
@@ -139,7 +142,7 @@ def compare_real(
     Parameters
     ----------
     executor, calls, progress
-        As for `kernel_stream_execution.measure_choices`.
+        As for `kernel_stream_execution.measure_reference_times`.
     specs : sequence of str
         Schedulers.
     sample : sequence of KernelCall, optional
@@ -153,12 +156,12 @@ def compare_real(
     learning : sequence of KernelCall, optional
         Kernels that schedulers that learn run before each batch, on both machines.
     """
-    survey = ContentionSurvey(executor, sample if sample is not None else calls, seed=seed)
+    contention = ContentionMeasurement(executor, sample if sample is not None else calls, seed=seed)
     runs: dict[str, list[StreamExecution]] = {spec: [] for spec in specs}
     for _ in range(rounds):
         if given is None:
-            survey.measure(progress)
-        calibration = (given or survey.calibrated()).together
+            contention.measure(progress)
+        calibration = (given or contention.calibrated()).contended
         for spec in specs:
             executor.set_scheduler(spec, calibration=calibration)
             compile_rules(executor, calls)
@@ -167,14 +170,14 @@ def compare_real(
             runs[spec].append(
                 run_stream(executor, calls, mode="batch", name=spec, progress=progress, learning=first)
             )
-    calibration, expected = (given or survey.calibrated()).together, given or survey.expected()
+    calibration, expected = (given or contention.calibrated()).contended, given or contention.expected()
     return SimulatedVsReal(
         {
             spec: _compared(executor, calibration, expected, calls, spec, executions, learning)
             for spec, executions in runs.items()
         },
         runs,
-        survey,
+        contention,
     )
 
 
@@ -184,7 +187,7 @@ class SimulatedVsReal:
 
     schedulers: dict[str, dict[str, Any]]
     runs: dict[str, list[StreamExecution]]
-    survey: ContentionSurvey
+    contention: ContentionMeasurement
 
 
 def _compared(
@@ -233,9 +236,6 @@ def compile_rules(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None
 
 
 # ------------------------------------------------------------------------------------------ twin of a program
-
-#: Seconds that starting a copy takes, as the placement assumes.
-_COPY_START = 20e-6
 
 
 class TwinRow(NamedTuple):
@@ -328,7 +328,7 @@ def twin_of(
     seconds = np.array([typical[one.function, one.device, one.nbytes] for one in records])
     for row, (one, nbytes) in enumerate(zip(records, _program_bytes(records, rows), strict=True)):
         if nbytes:
-            seconds[row] += _COPY_START + nbytes / bandwidth[accelerators.index(one.device)]
+            seconds[row] += COPY_START_SECONDS + nbytes / bandwidth[accelerators.index(one.device)]
     others = [Device(f"core_{i}", THREAD_POOL, memory=np.inf) for i in range(1, cores)]
     others += [Device(name, "gpu", memory=np.inf) for name in accelerators]
     platform = Platform("twin", (cpu(), *others))
@@ -408,4 +408,4 @@ def _links(cores: int, bandwidth: Sequence[float]) -> tuple[Floats, Floats]:
     per_megabyte, per_copy = one_way[:, None] + one_way[None, :], copies[:, None] + copies[None, :]
     np.fill_diagonal(per_megabyte, 0.0)
     np.fill_diagonal(per_copy, 0.0)
-    return per_megabyte, _COPY_START * per_copy
+    return per_megabyte, COPY_START_SECONDS * per_copy

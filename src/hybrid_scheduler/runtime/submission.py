@@ -32,6 +32,13 @@ class KernelCall:
         Seed of the input data.
     inputs : tuple of tensors, optional
         Input data; made from the seed if left out.
+
+    Examples
+    --------
+    >>> import hybrid_scheduler as hs
+    >>> call = hs.KernelCall("matmul", 1024)
+    >>> round(call.memory, 1), round(call.intensity, 2)
+    (12.6, 0.94)
     """
 
     kind: str
@@ -51,7 +58,7 @@ class KernelCall:
     @property
     def memory(self) -> float:
         """Megabytes needed on the device where it runs."""
-        return float(self.kernel.memory(self.size)) / 1e6
+        return float(self.kernel.memory_bytes(self.size)) / 1e6
 
     @property
     def intensity(self) -> float:
@@ -131,7 +138,39 @@ DONE, RETRIED, MOVED, FAILED, CANCELLED, TIMED_OUT = "done", "retried", "moved",
 
 @dataclass(slots=True)
 class ExecutionRecord:
-    """Measurements of one task, in seconds; points in time count from the executor's start."""
+    """Measurements of one task, in seconds; points in time count from the executor's start.
+
+    Attributes
+    ----------
+    task_id : int
+        Number of the task.
+    kind : str
+        Kernel kind.
+    size : float
+        Task size.
+    device : str
+        Device of the scheduler's decision, after what could not be carried out was changed.
+    fraction : float
+        Fraction of the task on that device; the rest runs on the CPU.
+    status : str
+        done, retried, moved, failed, cancelled or timed_out.
+    submitted, started, finished : float
+        Points in time; None if it has not begun or ended.
+    predicted, measured : float
+        Expected and measured seconds from the first part's start to the last one's end; None if unknown.
+    cpu_seconds, accelerator_seconds : float
+        Seconds of the part on each side; 0 if there was none.
+    cpu_started, accelerator_started : float
+        Start of the part on each side; None if there was none.
+    wait : float
+        Seconds in the queue.
+    joules : float
+        Energy; None if it was not measured.
+    decision_seconds : float
+        Seconds that the scheduler took to decide.
+    error : str
+        Message of the error; None without one.
+    """
 
     task_id: int
     kind: str

@@ -123,7 +123,7 @@ class CpuRunner:
                 graph.complete(node, result)
                 return
             node.started = graph.clock()
-            if node.handed_at:  # there, and as long back
+            if node.handed_at:  # the hand-over takes about as long in each direction
                 graph.placement.hand_over.note(2 * (node.started - node.handed_at - node.transfer))
             result = function(*args, **kwargs)
             node.finished = graph.clock()

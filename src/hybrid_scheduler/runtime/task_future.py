@@ -16,7 +16,7 @@ from .device_placement import Shadow
 from .task_function import MOVABLE_KINDS, CallSizes, check_argument, flattened, is_array, is_tensor, replaced
 
 if TYPE_CHECKING:
-    from .device_placement import Choice
+    from .device_placement import PlacementDecision
     from .task_graph import TaskGraph
 
 
@@ -44,6 +44,24 @@ class TaskFuture(Future[Any]):
 
     Arrays stay where they were made until `result` copies them to main memory; `handle` returns them as they are.
     The condition of `Future` is made when a thread first needs it, which for most tasks is never.
+
+    Attributes
+    ----------
+    number : int
+        Number of the task in its executor.
+    device_class : str
+        Device class that ran it; empty until it has run.
+    seconds, predicted : float
+        Measured and expected seconds of the run.
+
+    Examples
+    --------
+    >>> import hybrid_scheduler as hs
+    >>> with hs.HybridExecutor(device_type="cpu", history=False) as executor:
+    ...     first = executor.submit(sum, [1, 2, 3])
+    ...     second = executor.submit(pow, first, 2)
+    ...     print(isinstance(first, hs.TaskFuture), second.result())
+    True 36
     """
 
     _state: str = PENDING
@@ -72,7 +90,7 @@ class TaskFuture(Future[Any]):
     #: What its arguments say, as far as it matters for the choice of a device; None if that is not known.
     case: tuple[object, ...] | None = None
     memory = 0.0
-    choice: Choice | None = None
+    decision: PlacementDecision | None = None
     #: Device class that this call measures for the first time.
     trial: str | None = None
     space = 0
@@ -308,20 +326,20 @@ class TaskFuture(Future[Any]):
 
     def handle(self, timeout: float | None = None) -> Any:
         """Return the result as it is: arrays as `DataHandle` objects, wherever they are."""
-        self._hurry(timeout)
+        self._request_completion(timeout)
         if self._state == FINISHED and self._exception is None:
             return self._result
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the error of the task, or None."""
-        self._hurry(timeout)
+        self._request_completion(timeout)
         return super().exception(timeout)
 
-    def _hurry(self, timeout: float | None) -> None:
+    def _request_completion(self, timeout: float | None) -> None:
         if self.key is not None and not self.ended:
             self.awaited = True
-            self.graph.hurry(self, here=timeout is None)
+            self.graph.complete_soon(self, in_calling_thread=timeout is None)
 
     @property
     def is_watched(self) -> bool:

@@ -16,7 +16,15 @@ from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
 from .cpu_cores import CpuCores
 from .data_handle import HOST, DataDirectory
-from .device_placement import ALL_CORES, ONE_CORE, AcceleratorState, Choice, DevicePlacement, KeptChoice, Shadow
+from .device_placement import (
+    ALL_CORES,
+    ONE_CORE,
+    AcceleratorState,
+    CachedDecision,
+    DevicePlacement,
+    PlacementDecision,
+    Shadow,
+)
 from .function_durations import FunctionDurations
 from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial, TimeoutWatch
 from .task_function import CallSizes, TaskFunction, flattened
@@ -129,7 +137,7 @@ class TaskGraph:
         for one in inputs:
             if not one.add_dependent(node):
                 self._input_ended(node, one)
-        self._count_down(node, here=True)
+        self._count_down(node, submitting=True)
         return node
 
     def _submit_resolved(self, node: TaskFuture) -> TaskFuture:
@@ -143,7 +151,7 @@ class TaskGraph:
             self.fail(node, error)
         else:
             node.unshared = True
-            self._place(node, kept, here=True)
+            self._place(node, kept, submitting=True)
         return node
 
     def admit(self, node: TaskFuture, *others: TaskFuture) -> None:
@@ -156,10 +164,10 @@ class TaskGraph:
         for one in others:
             one.counted = True
 
-    def _sized(self, node: TaskFuture) -> KeptChoice | None:
-        """Return the choice that is kept for such calls, or find the sizes of the call."""
+    def _sized(self, node: TaskFuture) -> CachedDecision | None:
+        """Return the cached decision for such calls, or find the sizes of the call."""
         if node.case is not None:
-            if node.dependents:  # what follows matters for the choice as well
+            if node.dependents:  # what follows matters for the decision as well
                 node.case = None
             else:
                 kept = self.placement.facts_of(node.function.key).kept.get(node.case)
@@ -176,12 +184,12 @@ class TaskGraph:
         else:
             self._count_down(node)
 
-    def _count_down(self, node: TaskFuture, *, here: bool = False) -> None:
+    def _count_down(self, node: TaskFuture, *, submitting: bool = False) -> None:
         with self._lock:
             node.missing -= 1
             ready = node.missing == 0 and not node.ended
         if ready:
-            self._make_ready(node, here=here)
+            self._make_ready(node, submitting=submitting)
 
     def _raise_ranks(self, node: TaskFuture, inputs: list[TaskFuture]) -> None:
         """Raise the ranks of tasks above a new one: the longest chain of expected seconds below each."""
@@ -210,7 +218,7 @@ class TaskGraph:
 
     # ---------------------------------------------------------------- placing
 
-    def _make_ready(self, node: TaskFuture, *, here: bool = False) -> None:
+    def _make_ready(self, node: TaskFuture, *, submitting: bool = False) -> None:
         """Place a task whose inputs are available; a very short one may run in the calling thread."""
         node.inputs, kept = (), None
         try:
@@ -226,49 +234,49 @@ class TaskGraph:
         except BaseException as error:
             self.fail(node, error)
             return
-        self._place(node, kept, here=here)
+        self._place(node, kept, submitting=submitting)
 
-    def _place(self, node: TaskFuture, kept: KeptChoice | None = None, *, here: bool = False) -> None:
+    def _place(self, node: TaskFuture, kept: CachedDecision | None = None, *, submitting: bool = False) -> None:
         """Choose a device for a call and put it into its queue."""
         pinned = node.pinned is not None
-        choice = self.placement.repeated(kept, node.handles) if kept is not None and not pinned else None
-        if kept is not None and choice is not None:
-            node.measured = kept.measures(choice)
-            self._start(node, choice, here=here)
+        decision = self.placement.repeated(kept, node.handles) if kept is not None and not pinned else None
+        if kept is not None and decision is not None:
+            node.measured = kept.measures(decision)
+            self._start(node, decision, submitting=submitting)
             return
         try:
             # A call that is started in this thread is measured before many more can be submitted.
-            waits = not pinned and self.placement.must_wait(node) and not (here and self._all_free())
+            waits = not pinned and self.placement.must_wait(node) and not (submitting and self._all_free())
             if waits and self._park(node):
                 return
-            choice = self.placement.pinned(node) if pinned else self.placement.choose(node)
+            decision = self.placement.pinned(node) if pinned else self.placement.choose(node)
         except BaseException as error:
             self.fail(node, error)
             return
         if node.shadow is not Shadow.NONE:
             self._start_shadow(node)
-        self._start(node, choice, here=here)
+        self._start(node, decision, submitting=submitting)
 
-    def _start(self, node: TaskFuture, choice: Choice, *, here: bool) -> None:
-        """Run or start a call where it was placed, or put it into a queue; with `here` it was just submitted."""
+    def _start(self, node: TaskFuture, decision: PlacementDecision, *, submitting: bool) -> None:
+        """Run or start a call where it was placed, or put it into a queue; `submitting`: it was just submitted."""
         placement = self.placement
-        node.choice, node.space, node.predicted = choice, choice.space, choice.predicted
+        node.decision, node.space, node.predicted = decision, decision.space, decision.predicted
         fixed = node.timeout is not None or node.function.threads is not None
-        if choice.space == HOST:
-            if here and placement.is_short(choice.predicted) and not fixed:
+        if decision.space == HOST:
+            if submitting and placement.is_short(decision.predicted) and not fixed:
                 self.runner.run(node, self.cores.cores)
                 if node.measured:
                     placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
-            elif here or fixed or not self.runner.follows(node):
+            elif submitting or fixed or not self.runner.follows(node):
                 node.prepare_sharing()
-                if here and self.cores.has_free_core:
+                if submitting and self.cores.has_free_core:
                     node.handed_at = self.clock()
                 self._put_on_cores(node)
         else:
-            worker = self.workers[choice.space - 1]
-            if here and node.timeout is None and worker.start_here(node):
+            worker = self.workers[decision.space - 1]
+            if submitting and node.timeout is None and worker.start_here(node):
                 if node.measured:
-                    placement.starting[choice.space].note(self.clock() - node.submitted - node.in_function)
+                    placement.starting[decision.space].note(self.clock() - node.submitted - node.in_function)
             else:
                 node.prepare_sharing()
                 node.rank = node.rank or (self._expected(node) if node.depends else 0.0)
@@ -426,8 +434,8 @@ class TaskGraph:
             facts.unusable[device_class] = f"the GPU could not run it ({reason})"
             _log.warning("%s runs on the CPU from now on: %s", node.function.name, reason)
         self.end_trial(node)
-        assert node.choice is not None
-        node.choice = node.choice._replace(space=HOST, reason=f"the GPU could not run it ({reason})")
+        assert node.decision is not None
+        node.decision = node.decision._replace(space=HOST, reason=f"the GPU could not run it ({reason})")
         node.space = HOST
         self._put_on_cores(node)
 
@@ -492,10 +500,10 @@ class TaskGraph:
             for one in node.end_dependents():
                 self._fail_dependent(one, node)
 
-    def hurry(self, node: TaskFuture, *, here: bool) -> None:
-        """Note that the program waits for a task; with `here`, the calling thread ends what an accelerator runs."""
+    def complete_soon(self, node: TaskFuture, *, in_calling_thread: bool) -> None:
+        """Complete a task on an accelerator without delay, because the program waits for it."""
         if node.space != HOST:
-            self.workers[node.space - 1].hurry(node, here=here)
+            self.workers[node.space - 1].complete_soon(node, in_calling_thread=in_calling_thread)
 
     def end_if_complete(self, node: TaskFuture) -> None:
         """End a task that an accelerator was seen to have completed, so that its future says so."""

@@ -51,25 +51,25 @@ class Division(NamedTuple):
     into: Callable[[Tensors, Any], object] | None = None
 
 
-def _cut(rows: int, share: float) -> int:
+def _cut(rows: int, fraction: float) -> int:
     """Return the row at which to cut, with at least one row on each side."""
-    return min(max(round(rows * share), 1), rows - 1)
+    return min(max(round(rows * fraction), 1), rows - 1)
 
 
 def _by_rows(shared: int) -> Callable[[Tensors, float], tuple[Tensors, Tensors]]:
     """Divide the first inputs by rows; the last `shared` ones go to both parts."""
 
-    def parts(inputs: Tensors, share: float) -> tuple[Tensors, Tensors]:
+    def parts(inputs: Tensors, fraction: float) -> tuple[Tensors, Tensors]:
         own, common = inputs[: len(inputs) - shared], inputs[len(inputs) - shared :]
-        at = _cut(len(own[0]), share)
+        at = _cut(len(own[0]), fraction)
         return (*(x[:at] for x in own), *common), (*(x[at:] for x in own), *common)
 
     return parts
 
 
-def _sparse_rows(inputs: Tensors, share: float) -> tuple[Tensors, Tensors]:
+def _sparse_rows(inputs: Tensors, fraction: float) -> tuple[Tensors, Tensors]:
     ends, places, values, vector = inputs
-    at = _cut(len(ends) - 1, share)
+    at = _cut(len(ends) - 1, fraction)
     middle = int(ends[at])
     first = ends[: at + 1], places[:middle], values[:middle], vector
     return first, (ends[at:] - ends[at], places[middle:], values[middle:], vector)
@@ -111,7 +111,7 @@ def can_split(kind: str, bytes_in: float) -> bool:
 
 # ------------------------------------------------------------------------------------------ tasks and their parts
 
-#: Seconds of a share of a task on a device; 0 if nothing is known.
+#: Seconds of a fraction of a task on a device; 0 if nothing is known.
 Predict = Callable[[Task, int, float], float]
 #: Seconds that a part of unknown duration counts for in a queue, so that the shorter of two queues is free first.
 _UNKNOWN = 1e-6
@@ -126,19 +126,19 @@ class TaskOwner(NamedTuple):
         Runs the parts.
     pools : sequence of DevicePool
         Its devices.
-    moves : callable
+    on_device_error : callable
         Sends a part to another device after an error of its own; returns False if its task fails with it.
-    ended : callable
+    on_end : callable
         Called with a task and its error, or None, before its future has the error or the result.
-    late : callable
+    on_late_result : callable
         Called after a part has run whose task had ended.
     """
 
     graph: TaskGraph
     pools: Sequence[DevicePool]
-    moves: Callable[[TaskPart, BaseException], bool]
-    ended: Callable[[PlacedTask, BaseException | None], None]
-    late: Callable[[], None]
+    on_device_error: Callable[[TaskPart, BaseException], bool]
+    on_end: Callable[[PlacedTask, BaseException | None], None]
+    on_late_result: Callable[[], None]
 
 
 class PlacedTask:
@@ -203,7 +203,7 @@ class PlacedTask:
             return None
         cpu_start, cpu_time = (on_cpu[0].started, on_cpu[0].repeatable_seconds) if on_cpu else (nan, 0.0)
         start, seconds = (on_gpu[0].started, on_gpu[0].repeatable_seconds) if on_gpu else (nan, 0.0)
-        fraction = on_gpu[0].share if on_gpu else 0.0
+        fraction = on_gpu[0].fraction if on_gpu else 0.0
         device = (on_gpu or on_cpu)[0].device
         return Outcome(
             self.task.task_id, device, fraction, self.task.arrival_time, cpu_start, cpu_time, start, seconds
@@ -211,7 +211,7 @@ class PlacedTask:
 
 
 class TaskPart(DirectTask):
-    """Share of a task that one device executes: all of it, or a part of a split.
+    """Part of a task that one device executes: all of it, or one side of a split.
 
     Parameters
     ----------
@@ -219,8 +219,8 @@ class TaskPart(DirectTask):
         Its task.
     device : int
         Device index.
-    share : float
-        Share of the task.
+    fraction : float
+        Fraction of the task.
     run : callable
         Runs it, given the device's backend and pool.
     expected : float
@@ -236,14 +236,14 @@ class TaskPart(DirectTask):
         self,
         placed: PlacedTask,
         device: int,
-        share: float,
+        fraction: float,
         run: RunPart,
         expected: float,
         whole: SplitTask | None = None,
     ) -> None:
         graph = placed.owner.graph
         super().__init__(graph, next(graph.numbers), run, (), {})
-        self.placed, self.share, self.whole = placed, share, whole
+        self.placed, self.fraction, self.whole = placed, fraction, whole
         self.send_to(device, expected)
 
     def send_to(self, device: int, expected: float) -> None:
@@ -285,13 +285,13 @@ class TaskPart(DirectTask):
         """Go to another device if the executor says so, unless the task has ended."""
         if self.whole is not None and self.whole.ended:
             return False
-        return self.placed.owner.moves(self, error)
+        return self.placed.owner.on_device_error(self, error)
 
     def ending(self, error: BaseException | None) -> None:
         """End the task, if this was its only or its last part, or if it failed."""
         placed, whole, graph = self.placed, self.whole, self.graph
         if whole is None:
-            placed.owner.ended(placed, error)
+            placed.owner.on_end(placed, error)
         elif error is not None:
             graph.fail(whole, error)
         elif placed.is_last_part() and placed.join is not None:
@@ -304,7 +304,7 @@ class TaskPart(DirectTask):
 
     def ended_late(self) -> None:
         """Count a result that nothing waits for."""
-        self.placed.owner.late()
+        self.placed.owner.on_late_result()
 
 
 class SplitTask(DirectTask):
@@ -332,7 +332,7 @@ class SplitTask(DirectTask):
 
     def ending(self, error: BaseException | None) -> None:
         """Let the executor record the end."""
-        self.placed.owner.ended(self.placed, error)
+        self.placed.owner.on_end(self.placed, error)
 
 
 def add_parts(
@@ -357,11 +357,11 @@ def add_parts(
     device : int
         Device index.
     fraction : float
-        Share of the device; strictly between 0 and 1 if the task is split.
+        Fraction of the task on the device; strictly between 0 and 1 if the task is split.
     host : int
         Index of the CPU beside the device.
     predict : callable
-        Returns seconds of a share of the task on a device.
+        Returns seconds of a fraction of the task on a device.
     """
     placed.device, task = device, placed.task
     if isinstance(work, Variants) or not 0.0 < fraction < 1.0:
@@ -375,10 +375,10 @@ def add_parts(
         else _joined(work, division, fraction)
     )
     whole = SplitTask(placed)
-    shares = (device, fraction), (host, 1.0 - fraction)
+    sides = (device, fraction), (host, 1.0 - fraction)
     placed.parts = [
-        TaskPart(placed, where, share, run, predict(task, where, share), whole)
-        for (where, share), run in zip(shares, runs, strict=True)
+        TaskPart(placed, where, part, run, predict(task, where, part), whole)
+        for (where, part), run in zip(sides, runs, strict=True)
     ]
     placed.join = division.join
     return whole

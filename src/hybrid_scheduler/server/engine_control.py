@@ -18,7 +18,7 @@ from ..engine.stability import QUEUE_BLIND, stability_limit
 from ..live import IdempotencyKey, LiveConfig, MeasuredRun, RunLabels
 from ..live.command_queue import ClientTask
 from ..physics import AnalyticPhysics, ProfiledPhysics, full_speed
-from ..profiling import calibrate, platform_of, profile_named, shipped_profiles
+from ..profiling import builtin_profiles, calibrate, platform_of, profile_named
 from ..schedulers import create, schedulers
 from ..workload import capacity_of, generate
 from ..workload.argument_checks import parse_spec
@@ -143,8 +143,8 @@ def chosen_machine(machine: Machine, options: StartOptions) -> Machine:
         If there is no such platform or profile, or the text describes none.
     """
     if options.profile is not None:
-        if options.profile not in shipped_profiles():
-            raise UnknownNameError("profile", options.profile, shipped_profiles())
+        if options.profile not in builtin_profiles():
+            raise UnknownNameError("profile", options.profile, builtin_profiles())
         profile = profile_named(options.profile)
         return replace(machine, platform=platform_of(profile), physics=calibrate(profile).physics)
     if options.platform is None and options.platform_yaml is None:

@@ -28,7 +28,7 @@ from ..core.worker_process import WorkerProcess
 from ..experiments import FIRST_REPORTED_SEED
 from ..experiments.report_builder import evidence_of, make_report
 from ..experiments.spec import ExperimentSpec, TraceSource
-from ..experiments.what_if import Change, WhatIfResult, baseline_figures, what_if
+from ..experiments.what_if import WhatIfChange, WhatIfResult, baseline_figures, what_if
 from ..reports.figures import FIGURES
 from ..reports.report_documents import as_html, as_pdf
 from ..schedulers import schedulers
@@ -39,7 +39,7 @@ from ..workload.scenarios import scenario_named
 class WhatIfQuestion:
     """All inputs of a what-if comparison."""
 
-    change: Change
+    change: WhatIfChange
     machine: Machine
     #: Offered load; None means the scenario's own.
     load: float | None
@@ -331,4 +331,4 @@ def _prepare_and_report(prepare: Callable[[], None], progress: Path) -> None:
 def load_libraries() -> None:
     """Compute a minimal comparison of all schedulers, which loads compiled code and models."""
     names = tuple(name for name, info in schedulers().items() if info.published)
-    compute(WhatIfQuestion(Change(), Machine(), None, "default", names, tasks=20, seeds=2))
+    compute(WhatIfQuestion(WhatIfChange(), Machine(), None, "default", names, tasks=20, seeds=2))

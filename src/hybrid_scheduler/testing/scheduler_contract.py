@@ -117,7 +117,30 @@ def _assert_same(a: Outcomes, b: Outcomes, message: str) -> None:
 
 
 def small_workload(num_tasks: int = 60, seed: int = 0, *, rate: float = 8.0, max_memory: float = 500.0) -> Workload:
-    """Return mixed tasks with Poisson arrivals, ties in arrival time and ids that do not start at 0."""
+    """Return mixed tasks with Poisson arrivals, ties in arrival time and ids that do not start at 0.
+
+    Parameters
+    ----------
+    num_tasks : int, optional
+        Number of tasks.
+    seed : int, optional
+        Random seed; equal seeds give equal tasks.
+    rate : float, optional
+        Mean number of arrivals per second.
+    max_memory : float, optional
+        Largest memory of a task in megabytes.
+
+    Returns
+    -------
+    Workload
+        The tasks.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.testing import small_workload
+    >>> len(small_workload(10))
+    10
+    """
     draw = np.random.default_rng(seed)
     arrival = np.cumsum(draw.exponential(1.0 / rate, num_tasks))
     arrival[1::7] = arrival[0::7][: len(arrival[1::7])]
@@ -131,7 +154,28 @@ def small_workload(num_tasks: int = 60, seed: int = 0, *, rate: float = 8.0, max
 
 
 def fork_join_workload(width: int = 4, stages: int = 3, seed: int = 0) -> Workload:
-    """Return stages of parallel tasks between joins; every edge hands over some data."""
+    """Return stages of parallel tasks between joins; every edge hands over some data.
+
+    Parameters
+    ----------
+    width : int, optional
+        Parallel tasks of each stage.
+    stages : int, optional
+        Number of stages; each begins with a join of the one before.
+    seed : int, optional
+        Random seed; equal seeds give equal tasks.
+
+    Returns
+    -------
+    Workload
+        The tasks with their dependencies.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.testing import fork_join_workload
+    >>> len(fork_join_workload(width=4, stages=3))
+    15
+    """
     draw = np.random.default_rng(seed)
     dependencies: list[list[int]] = []
     previous: list[int] = []

@@ -41,7 +41,7 @@ _GAMMA = 0.98
 #: From idle to nearly full.
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 SCENARIOS = ("mixed", "mixed", "default", "transfer", "small", "low-intensity", "lognormal", "bursty")
-#: Workloads to learn from. Every reported figure uses seeds from 1000 on.
+#: Workloads to learn from: training uses seeds below 1000, reported figures use seeds from 3000 on.
 _TRAINING_SEEDS = range(1000)
 
 Bools = NDArray[np.bool_]

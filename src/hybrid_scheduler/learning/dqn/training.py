@@ -2,7 +2,7 @@
 
     python -m hybrid_scheduler.learning.dqn.training rl_agent.safetensors
 
-Training uses workloads with seeds below 1000; every reported figure uses seeds from 1000 on.
+Training uses workloads with seeds below 1000; reported figures use seeds from 3000 on.
 """
 
 from __future__ import annotations

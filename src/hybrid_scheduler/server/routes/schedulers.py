@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Response
 from ...core import Platform
 from ...core.platform import PLATFORMS
 from ...physics import ProfiledPhysics
-from ...profiling import platform_of, profile_named, shipped_profiles
+from ...profiling import builtin_profiles, platform_of, profile_named
 from ...schedulers import schedulers
 from ...workload.argument_checks import parse_spec
 from ...workload.scenarios import SCENARIOS, Scenario, capacity_of, generate
@@ -145,7 +145,7 @@ def _machines(context: AppContext) -> list[dict[str, Any]]:
     measured = isinstance(configured.physics, ProfiledPhysics)
     rows = [_machine(configured.platform, "configured", "As configured", measured=measured)]
     rows += [_machine(make(), "platform", _label(name), name=name) for name, make in PLATFORMS.items()]
-    for name in shipped_profiles():
+    for name in builtin_profiles():
         rows.append(_machine(platform_of(profile_named(name)), "profile", _label(name), name=name, measured=True))
     return rows
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, Response
 
 from ...core import InvalidInputError, UnknownNameError
-from ...experiments.what_if import SCHEDULERS, Change, WhatIfResult
+from ...experiments.what_if import SCHEDULERS, WhatIfChange, WhatIfResult
 from ...schedulers import schedulers
 from ...workload.scenarios import SCENARIOS
 from ..app_context import AppContext, RequestContext
@@ -46,7 +46,7 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
     if scenario not in SCENARIOS:
         hint = "the live run plays a trace: name a scenario"
         raise InvalidInputError("scenario", "named in the request", scenario, hint=hint)
-    change = Change(
+    change = WhatIfChange(
         num_gpus=request.num_gpus,
         gpu_speed=request.gpu_speed,
         bandwidth=request.bandwidth,

@@ -1,4 +1,4 @@
-"""History of measured runtimes, by which an executor predicts how long its queues are.
+"""Measured run times of kernels, by which an executor predicts how long its queues are.
 
 It interpolates between measured sizes of a kernel kind on a device class. A scheduler that learns has a model of
 its own and does not use it.
@@ -51,8 +51,17 @@ class _Curve:
         return math.exp(seconds[place] + _SLOPE * (size - sizes[place]))
 
 
-class RuntimeHistory:
-    """Measured runtimes by kernel kind and device class."""
+class KernelDurations:
+    """Measured run times by kernel kind and device class.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler.runtime.kernel_durations import KernelDurations
+    >>> durations = KernelDurations()
+    >>> durations.record("matmul", 0, 10.0, 2.0)
+    >>> durations.estimate("matmul", 0, 10.0)
+    2.0
+    """
 
     def __init__(self) -> None:
         self._curves: dict[tuple[str, int], _Curve] = {}
@@ -69,13 +78,13 @@ class RuntimeHistory:
         size : float
             Task size, > 0.
         seconds : float
-            Measured runtime; ignored unless finite and > 0.
+            Measured run time; ignored unless finite and > 0.
         """
         if seconds > 0 and math.isfinite(seconds):
             self._curves.setdefault((kind, column), _Curve()).add(math.log(size), math.log(seconds))
 
     def estimate(self, kind: str, column: int, size: float) -> float | None:
-        """Return the likely seconds of a whole task there; None if none has run."""
+        """Return the expected seconds of a whole task there; None if none has run."""
         curve = self._curves.get((kind, column))
         return None if curve is None else curve.at(math.log(size))
 
