@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -137,3 +138,9 @@ def check_sources(trace: str | None, **others: object) -> None:
             raise InvalidInputError(f"--{name.replace('_', '-')}", "left out with --trace", value)
     if others.get("batch") and others.get("utilisation") is not None:
         raise InvalidInputError("--utilisation", "left out with --batch", others["utilisation"])
+
+
+def check_empty(option: str, folder: Path) -> None:
+    """Raise `InvalidInputError` for this option if its folder is not new or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInputError(option, "a new or empty folder", str(folder))
