@@ -40,7 +40,7 @@ class Metrics:
         )
         self.seconds = Histogram(
             _PREFIX + "http_request_duration_seconds",
-            "Time from request to the end of the answer.",
+            "Time from request to the end of the response.",
             ("route",),
             buckets=_BUCKETS,
             registry=registry,

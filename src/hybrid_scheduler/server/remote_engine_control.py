@@ -142,7 +142,7 @@ class RemoteEngineControl:
         age = await self.heartbeat_age()
         if age is not None and age >= MAX_HEARTBEAT_AGE_S:  # a command would wait for its timeout
             raise ApiError(503, "the engine is not running", hint="start one with --role engine")
-        reply = await self._commands.ask(kind, payload, timeout=timeout)
+        reply = await self._commands.send_command(kind, payload, timeout=timeout)
         if reply.ok:
             return reply.body
         error, message = reply.body, str(reply.body.get("message", "the engine refused"))

@@ -1,4 +1,4 @@
-"""Models of the live run's state and commands, and of what-if questions."""
+"""Models of the live run's state and commands, and of what-if requests."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ class WhatIfRow(ResponseModel):
     )
 
 
-class WhatIfAnswer(ResponseModel):
+class WhatIfResponse(ResponseModel):
     """Both machines under the same tasks."""
 
     scenario: str
