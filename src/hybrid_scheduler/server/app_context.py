@@ -197,7 +197,7 @@ class AppContext:
     #: Folder of the built dashboard; None if it is not built.
     static: Path | None = None
     state: ServerState = field(default_factory=ServerState)
-    #: The machine and the load that what-if requests start from; a load of None is the scenario's own.
+    #: Baseline machine and load of what-if requests; a load of None is the scenario's own.
     machine: Machine = field(default_factory=Machine)
     load: float | None = None
     whatif_worker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)

@@ -105,7 +105,7 @@ _IDLE_S = 120.0
 #: Seconds between two looks at a process that prepares itself, and of compiling for which a request waits: code
 #: that cannot be cached takes less.
 _LOOK_S, SHORT_COMPILING_S = 0.05, 2.0
-#: A slider sends many changes of the same machine: its unchanged figures are computed once.
+#: A slider sends many changes of the same baseline machine: that one's figures are computed once.
 _cached_baseline = lru_cache(maxsize=16)(baseline_figures)
 
 
@@ -117,7 +117,7 @@ def compute(job: WhatIfJob, baseline: Floats | None = None) -> list[WhatIfResult
     job
         The inputs.
     baseline
-        Figures of the unchanged machine, if they are known.
+        Figures of the baseline machine, if they are known.
 
     Returns
     -------

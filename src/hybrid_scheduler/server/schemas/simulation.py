@@ -280,12 +280,12 @@ class ScenarioRequest(RequestModel):
 
 
 _Load = Annotated[
-    float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the current machine's capacity.")
+    float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the baseline machine's capacity.")
 ]
 
 
 class WhatIfRequest(RequestModel):
-    """The changed machine; missing values stay as they are."""
+    """The changed machine; missing values are those of the baseline machine."""
 
     model_config = request_example(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, load=0.5, energy_weight=0.2)
 
@@ -329,7 +329,7 @@ class WhatIfRow(ResponseModel):
 
 
 class WhatIfResponse(ResponseModel):
-    """Both machines under the same tasks."""
+    """The baseline machine and the changed machine under the same tasks."""
 
     scenario: str
     tasks: int
