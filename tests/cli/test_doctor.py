@@ -22,7 +22,7 @@ def test_complete_installation_passes(run: Run) -> None:
     assert result.exit_code == 0, result.output
     found = statuses(result.stdout)
     assert json.loads(result.stdout)["ok"] is True
-    for name in ("Python", "packages", "compiler", "kernel cache", "settings", "log file"):
+    for name in ("Python", "packages", "compiler", "compile cache", "settings", "log file"):
         assert found[name] == "ok", name
     for name in ("machine", "GPU", "torch", "ray", "ortools"):
         assert found[name] == "info", name
@@ -59,7 +59,7 @@ def test_folders_that_cannot_be_written_are_warnings(run: Run, monkeypatch: pyte
     monkeypatch.setattr(doctor, "why_not_writable", lambda folder: "Read-only file system")
     result = run("doctor")
     assert result.exit_code == 0
-    assert "!  kernel cache" in result.stdout
+    assert "!  compile cache" in result.stdout
     assert "hint: set NUMBA_CACHE_DIR to a folder that can be written" in result.stdout
     assert "!  log file      logs: Read-only file system; runs go on without a log" in result.stdout
 

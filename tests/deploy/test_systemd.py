@@ -34,7 +34,7 @@ def test_it_may_do_little(service):
     assert (
         service["StateDirectory"] == service["CacheDirectory"] == service["LogsDirectory"] == ["hybrid-scheduler"]
     )
-    assert "MemoryDenyWriteExecute" not in service  # kernels are compiled while the program runs
+    assert "MemoryDenyWriteExecute" not in service  # code is compiled while the program runs
 
 
 def test_it_comes_back_and_is_given_time_to_end(service):
