@@ -1040,7 +1040,7 @@ def test_verify_finds_inconsistent_rows(address):
     assert wrong["results"] == "3 results without their task"
     assert wrong["training data"] == "1 rows without their task"
     assert "next_task_id is 3, but 4 is in use" in wrong["counters"]
-    assert wrong["row counts"] == "tasks has 3 rows, noted are 4"
+    assert wrong["row counts"] == "tasks has 3 rows, but the stored count is 4"
     with_connection(address, lambda c: c.exec_driver_sql("DROP TABLE commands"))
     assert "commands" in {f.name: f.detail for f in verify(address) if not f.ok}["tables"]
 

@@ -232,7 +232,7 @@ def check_text(field: str, text: object) -> None:
     if not isinstance(text, str) or not 0 < len(text) <= _MAX_TEXT:
         raise InvalidInputError(field, f"a text of 1 to {_MAX_TEXT} characters", text)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidInputError(field, "a text without NUL and half characters", text)
+        raise InvalidInputError(field, "text without NUL characters and unpaired surrogates", text)
 
 
 def joined_results(parts: Sequence[ResultColumns]) -> ResultColumns:
