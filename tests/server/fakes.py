@@ -474,7 +474,7 @@ class FakeControl:
         self.orders.append(("measured", run))
         return OTHER_RUN
 
-    async def forget(self) -> int:
+    async def delete_tasks(self) -> int:
         if self.repository.outage is not None:
             raise JournalUnavailable("the database is unavailable")
         count = len(self.repository.tasks_by_id)

@@ -232,8 +232,8 @@ class BatchBuilder:
         """
         return None if run.run_id is None else self._measured.find(run.run_id, repr(run.created_at))
 
-    def forget_run(self, run_id: str) -> None:
-        """Forget a stored run that is deleted, so that it can be stored again."""
+    def drop_run(self, run_id: str) -> None:
+        """Drop the keys of a stored run that is deleted, so that it can be stored again."""
         self._measured.drop_stored(run_id)
         self._keys.drop_stored(run_id)
 

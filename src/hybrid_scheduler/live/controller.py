@@ -219,7 +219,7 @@ class LiveController:
         self.publish_status()  # before the batch can be durable, and its event be seen
         self._batches.deliver()
 
-    def forget(self, deleted: Future[int]) -> None:
+    def delete_tasks(self, deleted: Future[int]) -> None:
         """Delete every task with its results; `deleted` is running once this is sure, and gets their number.
 
         A deletion that is going on is not begun again.
@@ -230,7 +230,7 @@ class LiveController:
         self._flush()
         self._batches.require_capacity("delete anything")
         self._deletion = SharedCommand(deleted)
-        self._journal.forget(self._deletion.result)
+        self._journal.delete_tasks(self._deletion.result)
         self._watch_deletion()
 
     def delete_run(self, run_id: str, deleted: Future[int]) -> None:
@@ -242,8 +242,8 @@ class LiveController:
         self._batches.require_capacity("delete anything")
         if active:  # a task that is submitted later begins another run
             self._run = self._record = None
-        self._batches.forget_run(run_id)
-        self._journal.forget(deleted, run_id)
+        self._batches.drop_run(run_id)
+        self._journal.delete_run(run_id, deleted)
 
     def describe_run(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
         """Replace name, tags and note of a run; `stored` is done when they are durable."""
@@ -257,9 +257,9 @@ class LiveController:
             return
         if self._deletion.accepted_now():
             for lane in self.lanes:
-                lane.forget()
+                lane.reset_statistics()
             if self._run is not None:
-                self._run.floor.forget()
+                self._run.floor.reset()
                 self._update()
         if not self._deletion.ended():
             return

@@ -2,8 +2,8 @@
 
 One `Batch` is the content of one transaction. Core names are mapped to published ones here, once.
 
-Call order: `open` once, before anything else; then `append`, `forget` and `describe` as often as needed; `close` at
-the end. Only the engine thread calls `append`. Only `open` and `close` wait for a disk.
+Call order: `open` once, before anything else; then `append`, `delete_tasks`, `delete_run` and `describe` as often
+as needed; `close` at the end. Only the engine thread calls `append`. Only `open` and `close` wait for a disk.
 """
 
 from __future__ import annotations
@@ -358,14 +358,15 @@ class Journal(Protocol):
             If there is no capacity.
         """
 
-    def forget(self, deleted: Future[int], run_id: str | None = None) -> None:
+    def delete_tasks(self, deleted: Future[int]) -> None:
         """Delete every task with its results; runs and counters stay.
-
-        With `run_id`, delete that run with all its rows instead, completely or not at all.
 
         `deleted` is running once the request is durable, and gets the number of tasks at the end. Until it is
         running it may be cancelled or get an error; then nothing was deleted.
         """
+
+    def delete_run(self, run_id: str, deleted: Future[int]) -> None:
+        """Delete a run with all its rows, completely or not at all; `deleted` is used as by `delete_tasks`."""
 
     def describe(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
         """Replace name, tags and note of a run, after the batches that wait; never waits itself.
