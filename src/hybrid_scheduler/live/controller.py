@@ -173,7 +173,7 @@ class LiveController:
 
     def submit(self, task: SubmittedTask, key: IdempotencyKey | None, task_id: Future[int]) -> None:
         """Place a client's task; `task_id` gets its id when the task is durable."""
-        earlier = self._batches.submitted(key) if key is not None else None
+        earlier = self._batches.find_submission(key) if key is not None else None
         if earlier is not None:
             forward_result(earlier, task_id)
             return
@@ -201,11 +201,11 @@ class LiveController:
         The active run goes on; the ids of its tasks have a gap. A run that is being stored or was stored lately, by
         its id, is not stored again: both futures get the first one's result.
         """
-        known = self._batches.submitted(key) if key is not None else None
+        known = self._batches.find_submission(key) if key is not None else None
         if known is not None:
             forward_result(known, stored_id)
             return
-        if (earlier := self._batches.storing(measured)) is not None:
+        if (earlier := self._batches.find_measured_run(measured)) is not None:
             forward_result(earlier, stored_id)
             return
         run_id = measured.run_id or self._new_id()
@@ -488,7 +488,7 @@ class LiveController:
     def _event(self, type: str, body: dict[str, Any]) -> None:
         assert self._record is not None
         t = self._run.now if self._run else 0.0
-        self._batches.event(type, self._record.run_id, t, self._clock.unix(), body)
+        self._batches.add_event(type, self._record.run_id, t, self._clock.unix(), body)
 
     def _notify(self, kind: str, message: str, level: str | None = None) -> None:
         self._event("notification", notification(kind, message, level=level))
@@ -512,7 +512,7 @@ class LiveController:
         assert self._record is not None
         version = version_record(event, self._record.run_id, self._clock.unix())
         if version is not None:
-            self._batches.version(version)
+            self._batches.add_version(version)
         if event.kind != "loaded":
             self._event("notification", lane_notification(event))
 

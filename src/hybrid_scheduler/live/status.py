@@ -180,6 +180,6 @@ def read_status(
         makespan_bound=run.floor.makespan if run else None,
         first_arrival=run.floor.first_arrival if run else None,
         slowdown=None if config.slowdown is None else asdict(config.slowdown),
-        comparison=tuple(run.rows()) if run else (),
+        comparison=tuple(run.statistics()) if run else (),
         verdict=run.verdict().as_dict() if run else None,
     )
