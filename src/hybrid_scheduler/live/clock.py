@@ -27,7 +27,7 @@ class Clock(Protocol):
     def unix(self) -> float:
         """Return seconds since 1970, for timestamps."""
 
-    def effort(self) -> float:
+    def thread_cpu_time(self) -> float:
         """Return the CPU seconds of this thread, which do not count the time of other programs."""
 
     def wait(self, timeout: float, wake: threading.Event) -> None:
@@ -45,7 +45,7 @@ class WallClock:
         """Return seconds since 1970."""
         return time.time()
 
-    def effort(self) -> float:
+    def thread_cpu_time(self) -> float:
         """Return the CPU seconds of this thread."""
         return time.thread_time()
 

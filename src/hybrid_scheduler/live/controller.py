@@ -73,9 +73,9 @@ class LiveController:
         self._trainer, self._snapshots, self._new_id = trainer, snapshots, new_id
         self._initial_config, self._initial_hash = config, content_hash(config.as_dict())
         self._defaults_hash = self._initial_hash if defaults is None else content_hash(defaults.as_dict())
-        #: Of the configuration under which the active run began.
-        self._home = self._initial_hash
-        #: Of the active run, or of the next one.
+        #: Hash of the configuration under which the active run began; checkpoints call it `home`.
+        self._begin_hash = self._initial_hash
+        #: Configuration of the active run, or of the next one.
         self._config = config
         self._run: LiveRun | None = None
         self._record: RunRecord | None = None
@@ -298,7 +298,7 @@ class LiveController:
             self._notify("run_stopped", "another run begins")
             self._flush()
         self._activate(run, config.new_record(self._new_id(), self._clock.unix(), mode), warnings)
-        self._home = self._initial_hash
+        self._begin_hash = self._initial_hash
         run.begin(first)
         message = f"{config.scenario.name} at {config.load:g} of capacity, seed {config.seed}"
         self._announce("run_started", message)
@@ -344,7 +344,7 @@ class LiveController:
         scenario, load = run.source.scenario, run.source.utilisation
         now = replace(run.config, scenario=scenario, utilisation=load, trace=run.trace)
         self._activate(run, old, now.warnings())
-        self._config, self._home = now, str((recovered.state or {})["home"])
+        self._config, self._begin_hash = now, str((recovered.state or {})["home"])
         self._announce("resumed", f"resumed after a restart, at task {recovered.counters.next_task_id}")
 
     def _activate(self, run: LiveRun, record: RunRecord, warnings: list[str]) -> None:
@@ -433,11 +433,11 @@ class LiveController:
 
     def _decide_due_tasks(self, run: LiveRun) -> float:
         """Decide for the tasks that are due, for at most one chunk of them."""
-        began, due, before = self._clock.effort(), self._time.due, self._checkpoint()
+        began, due, before = self._clock.thread_cpu_time(), self._time.due, self._checkpoint()
         chunk = run.advance(self._next_task, self._chunk_size.tasks, due)
         if chunk is not None:
             self._add_chunk(chunk, before)
-            self._chunk_size.adapt(len(chunk), self._clock.effort() - began)
+            self._chunk_size.adapt(len(chunk), self._clock.thread_cpu_time() - began)
         if run.source.ended:
             self._end()
             self._announce("run_stopped", f"the trace has ended after {run.ordinal:,} tasks")
@@ -548,7 +548,7 @@ class LiveController:
         trace = self._run.trace
         self._last_checkpoint = {
             **self._run.checkpoint(),
-            "home": self._home,
+            "home": self._begin_hash,
             "defaults": self._defaults_hash,
             "trace_file": None if trace is None or trace.path is None else str(trace.path),
             "speed": None if self._time.speed == math.inf else self._time.speed,

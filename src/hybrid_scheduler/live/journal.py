@@ -211,7 +211,7 @@ class Recent:
 
     tasks: Workload
     results: Mapping[str, ResultColumns]
-    #: Of central schedulers: those of the tasks that have started.
+    #: Results of central schedulers, for the tasks that have started.
     started: Mapping[str, StartedTasks] = field(default_factory=dict)
 
 

@@ -337,7 +337,7 @@ class LatencyFloor:
                 self._open, self._filled = [], 0
 
     def compile(self, tasks: Workload) -> None:
-        """Bound some tasks for what that compiles."""
+        """Compile the bound by computing it once."""
         if self._exists:
             mean_latency_bound(tasks, self._machine.platform, self._machine.physics)
 

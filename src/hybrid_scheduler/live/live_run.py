@@ -37,8 +37,8 @@ _ORACLE = "oracle"
 #: Triggers of versions that were not trained in this run.
 _LOADED = ("pretrained", "restart")
 _CHECKPOINT_FORMAT = 1
-#: Tasks of a run that is made for what it compiles.
-_REHEARSED = 64
+#: Tasks of the warm-up run that compiles the live code.
+_WARM_UP_TASKS = 64
 #: Virtual seconds for which a drift counts as a reason.
 _DRIFT_S = 300.0
 
@@ -570,8 +570,8 @@ def compile_live_code(config: LiveConfig) -> None:
         return
     run = LiveRun(replace(config, schedulers=own, retrain_interval=1), _NoTraining())
     run.begin(1)
-    while run.ordinal < _REHEARSED:
-        if run.advance(run.ordinal + 1, _REHEARSED - run.ordinal, math.inf) is None:
+    while run.ordinal < _WARM_UP_TASKS:
+        if run.advance(run.ordinal + 1, _WARM_UP_TASKS - run.ordinal, math.inf) is None:
             break
     run.end_episode(run.ordinal + 1)  # every outcome is learned from
     run.checkpoint()

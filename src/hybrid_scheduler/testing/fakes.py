@@ -240,7 +240,7 @@ class FakeClock:
         """Return the time as seconds since 1970."""
         return self._now
 
-    def effort(self) -> float:
+    def thread_cpu_time(self) -> float:
         """Return the time as a measure of computing time."""
         return self._now
 

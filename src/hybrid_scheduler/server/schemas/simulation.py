@@ -252,7 +252,7 @@ class RunPreview(ResponseModel):
     platform: PreviewPlatform
     measured: bool = Field(description="Durations come from a measured profile.")
     slowdown: SlowdownInfo | None = None
-    limits: list[SaturationLimit] = Field(description="Of the schedulers that ignore the queues.")
+    limits: list[SaturationLimit] = Field(description="Saturation limits of the schedulers that ignore the queues.")
     warnings: list[str]
     tasks: int | None = Field(description="Tasks of the trace; null for a scenario.")
     shape: WorkloadShape
