@@ -511,7 +511,7 @@ class FakeCache:
 
     @property
     def state(self) -> str:
-        return "away" if self.is_unavailable else "ok"
+        return "unavailable" if self.is_unavailable else "ok"
 
     async def ping(self) -> bool:
         return not self.is_unavailable

@@ -461,7 +461,7 @@ class LiveRun:
         ]
 
     def verdict(self) -> Verdict:
-        """Return who leads and why; device loads are those of the last minute of virtual time."""
+        """Return the leader and why the others are slower; device loads are those of the last virtual minute."""
         marks = [*self._marks, self._mark()]
         while len(marks) > 2 and marks[1].at <= self.now - LOAD_WINDOW_S:  # as `utilisations` drops them
             del marks[0]
@@ -534,7 +534,7 @@ class LiveRun:
 def stored_verdict(
     state: dict[str, Any], rows: Sequence[SchedulerStatistics], devices: Sequence[dict[str, Any]]
 ) -> Verdict:
-    """Return who leads in a stored run and why; device loads are those of the whole run.
+    """Return the leader of a stored run and why the others are slower; device loads are those of the whole run.
 
     Parameters
     ----------

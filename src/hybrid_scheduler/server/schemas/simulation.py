@@ -68,7 +68,8 @@ class Status(ResponseModel):
     """State of the live run."""
 
     state: Literal["running", "paused", "stopped", "held"] = Field(
-        description="`held`: the database or the engine is unavailable, and no tasks are made until it is back."
+        description="`held`: the run is on hold because the journal cannot take more batches, usually while the "
+        "database is unavailable, or because the engine's process is unavailable."
     )
     is_running: bool
     is_paused: bool
@@ -88,7 +89,7 @@ class Status(ResponseModel):
     next_task_id: int
     episode: Episode | None
     unsaved_batches: int
-    storage: Literal["ok", "away"]
+    storage: Literal["ok", "away"] = Field(description="`away`: the database is unavailable.")
     notes: list[str] = Field(description="Remarks on the numbers.")
     latency_bound: float | None = Field(
         None, description="Lower bound on the mean latency of the tasks so far; no scheduler can beat it."
@@ -97,7 +98,9 @@ class Status(ResponseModel):
     first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
     slowdown: SlowdownInfo | None = Field(None, description="A time in which a device is slower.")
     comparison: list[ComparisonRow]
-    verdict: VerdictResponse | None = Field(None, description="Who leads and why; null without a run.")
+    verdict: VerdictResponse | None = Field(
+        None, description="Leader, and why the others are slower; null without a run."
+    )
 
 
 class StartRequest(RequestModel):
