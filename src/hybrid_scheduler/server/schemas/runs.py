@@ -167,7 +167,8 @@ class RunDetail(Run):
 
     comparison: list[ComparisonRow]
     verdict: VerdictResponse | None = Field(
-        description="Leader, and why the others are slower, by the whole run unless it is live; null without results."
+        description="Leader, and why the others are slower, in the whole run unless it is live; null without "
+        "results."
     )
     replay: RunReplay | None = Field(description="Null for a measured run, whose times cannot be repeated.")
 
