@@ -43,7 +43,9 @@ def execute(
     sizes: Annotated[
         str, typer.Option(metavar="MIN,MAX", help="Smallest and largest size; sizes are log-uniform.")
     ] = _SIZES,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same kernels and sizes.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Random seed; equal seeds give equal kernels and sizes.")
+    ] = 0,
     batch: Annotated[
         bool, typer.Option("--batch", help="Submit all kernels at once instead of one after the other.")
     ] = False,

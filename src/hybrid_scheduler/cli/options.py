@@ -88,7 +88,9 @@ SlowdownOption = Annotated[
         help="Time in which tasks take longer on a device: device=gpu_1,factor=3,start=20,until=40[,every=60].",
     ),
 ]
-SeedOption = Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")]
+SeedOption = Annotated[
+    str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal tasks and results.")
+]
 FirstSeedOption = Annotated[int, typer.Option(metavar="N", help="First seed; the others follow it.")]
 ProcessesOption = Annotated[
     int | None, typer.Option(metavar="N", help="Seeds to run in parallel; one per core by default.", min=1)

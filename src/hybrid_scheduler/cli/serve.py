@@ -32,7 +32,9 @@ def serve(
     repeat: Annotated[
         bool, typer.Option("--repeat", help="Begin the trace again at its end; otherwise the run ends there.")
     ] = False,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks.")] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal tasks.")
+    ] = None,
     speed: Annotated[str | None, typer.Option(metavar="X", help="Simulated seconds per real second.")] = None,
     schedulers: SchedulersOption = None,
     slowdown: SlowdownOption = None,
