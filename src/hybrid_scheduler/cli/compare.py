@@ -107,7 +107,7 @@ def compare(
 
     Every seed is one workload that all schedulers get. A difference is significant if the Wilcoxon test, corrected
     for all pairs, and the 95 % interval of the mean difference agree. Otherwise it is too close to call. It is
-    worth caring about if it is also at least 1 % of the baseline's mean.
+    relevant if it is also at least 1 % of the baseline's mean.
 
     A trace is one run: it is cut into batches of consecutive tasks, which are compared pair by pair. Where
     neighbouring batches are correlated, the intervals are widened.
@@ -401,7 +401,7 @@ def _remarks(judgement: Judgement) -> list[str]:
         return ["span / bound: makespan over a lower bound that counts the data between tasks"]
     found = [
         f"{_SIGNIFICANT} significantly better: Wilcoxon (Holm, all pairs) and the interval of the difference agree",
-        "worth caring about: significant, and at least 1 % of the baseline's mean",
+        "relevant: significant, and at least 1 % of the baseline's mean",
         f"effect r: rank-biserial, -1 if all {judgement.unit} are lower than the baseline's, 1 if all are higher",
     ]
     if judgement.unit == "batches":

@@ -1,4 +1,4 @@
-"""DevicePlacement of calls by an online scheduler of the registry."""
+"""Placement of calls by an online scheduler of the registry."""
 
 from __future__ import annotations
 
