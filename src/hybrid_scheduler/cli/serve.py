@@ -43,7 +43,7 @@ def serve(
         typer.Option("--no-start", help="Do not start the run; wait for the dashboard or the API to start it."),
     ] = False,
 ) -> None:
-    """Start the server: a continuous run, its API and its dashboard.
+    """Start the server: a live run, its API and its dashboard.
 
     The command starts a new run, or resumes the one that was in progress. All results are kept in the database.
     Ctrl-C stops the server; the next start resumes the run, also without its options. Other options, or a changed

@@ -391,10 +391,6 @@ def wave_slowdown(scenario: Scenario, load: float | None, machine: Machine) -> S
     return Slowdown(kind, factor, round(start * wave, 1), round(until * wave, 1), round(wave, 2))
 
 
-#: The name of `LiveConfig` before 0.2, kept for programs of users.
-Course = LiveConfig
-
-
 def _plugin_files(specs: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """Return file name and SHA-256 of each scheduler that is not the package's own, by its specification."""
     files = {}
