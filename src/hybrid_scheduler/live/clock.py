@@ -96,7 +96,7 @@ class VirtualTime:
 
     @property
     def due(self) -> float:
-        """Where virtual time should be; infinity if there is no speed limit."""
+        """Virtual time that the run should have reached; infinity without a speed limit."""
         if self.speed == math.inf:
             return math.inf
         return self._base + (self._clock.now() - self._wall) * self.speed

@@ -190,7 +190,7 @@ class LiveRun:
 
     @property
     def _central(self) -> list[CentralLane]:
-        """Those of them where tasks wait in a common queue."""
+        """Active lanes whose tasks wait in a common queue."""
         return [lane for lane in self.active_lanes if isinstance(lane, CentralLane)]
 
     # ---------------------------------------------------------------- advancing

@@ -172,7 +172,7 @@ class ServerState:
     whatif_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     whatif_results: _SharedResults = field(default_factory=_SharedResults)
     previews: _SharedResults = field(default_factory=_SharedResults)
-    #: How often history was deleted; part of every cache key.
+    #: Number of deletions of the history; part of every cache key.
     deletions: int = 0
     #: Requests with the same idempotency key run one after the other.
     key_locks: KeyedLocks = field(default_factory=KeyedLocks)

@@ -40,7 +40,7 @@ class SchedulerResponse(ResponseModel):
     look: LookResponse
     published: bool = Field(description="Part of the published comparison.")
     protocol: str
-    knows: str = Field(description="What it knows of durations: nothing, estimates or exact values.")
+    knows: str = Field(description="Knowledge of durations: nothing, estimates or exact values.")
     summary: str
     parameters: dict[str, Any]
     order: int

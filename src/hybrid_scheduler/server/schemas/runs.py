@@ -361,5 +361,5 @@ class RunDiff(ResponseModel):
 
     a: RunDetail
     b: RunDetail
-    schedulers: list[DiffRow] = Field(description="Those that both runs have, in the order of run a.")
+    schedulers: list[DiffRow] = Field(description="Schedulers of both runs, in the order of run a.")
     changed: dict[str, list[Any]] = Field(description="Settings that differ: [in a, in b].")
