@@ -37,7 +37,7 @@ class DiscardingJournal:
             if future is not None:
                 future.set_result(None)
 
-    def forget(self, deleted: Future[int]) -> None:
+    def delete_tasks(self, deleted: Future[int]) -> None:
         deleted.set_result(0)
 
     def close(self, timeout: float = 5.0) -> None:

@@ -46,7 +46,9 @@ def test_dir_lists_every_public_name():
 
 
 def test_course_is_the_former_name_of_live_config():
-    assert hybrid_scheduler.Course is hybrid_scheduler.LiveConfig
+    with pytest.warns(DeprecationWarning, match="Course is deprecated .* use LiveConfig"):
+        assert hybrid_scheduler.Course is hybrid_scheduler.LiveConfig
+    assert "Course" not in hybrid_scheduler.__all__
 
 
 def test_import_loads_no_heavy_library():

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from .learning import RandomForestPredictor as RandomForestPredictor
     from .learning import XGBoostPredictor as XGBoostPredictor
     from .live import ContinuousSimulation as ContinuousSimulation
-    from .live import Course as Course
     from .live import LiveConfig as LiveConfig
     from .live import LiveStatus as LiveStatus
     from .metrics import Interval as Interval
@@ -177,7 +176,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "live": (
             "ContinuousSimulation",
-            "Course",
             "LiveConfig",
             "LiveStatus",
         ),
@@ -256,5 +254,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "workload.trace_formats": ("import_trace",),
     },
+    former_names={"Course": "LiveConfig"},
 )
 __all__ = [*__all__, "__version__"]

@@ -22,7 +22,7 @@ def test_complete_installation_passes(run: Run) -> None:
     assert result.exit_code == 0, result.output
     found = statuses(result.stdout)
     assert json.loads(result.stdout)["ok"] is True
-    for name in ("Python", "packages", "compiler", "kernel cache", "settings", "log file"):
+    for name in ("Python", "packages", "compiler", "compile cache", "settings", "log file"):
         assert found[name] == "ok", name
     for name in ("machine", "GPU", "torch", "ray", "ortools"):
         assert found[name] == "info", name
@@ -41,7 +41,7 @@ def test_bad_settings_fail_the_doctor(run: Run) -> None:
     Path("config.yaml").write_text("simulation: {sede: 1, tasks: 0}", encoding="utf-8")
     result = run("doctor")
     assert result.exit_code == 1
-    assert "✗  settings      config.yaml:1: key: must be a known one of section simulation" in result.stdout
+    assert "✗  settings       config.yaml:1: key: must be a known one of section simulation" in result.stdout
     assert "hint: did you mean 'simulation.seed'?" in result.stdout
     assert "simulation.tasks: must be" in result.stdout
     assert result.stdout.endswith("not ready: settings\n")
@@ -59,20 +59,20 @@ def test_folders_that_cannot_be_written_are_warnings(run: Run, monkeypatch: pyte
     monkeypatch.setattr(doctor, "why_not_writable", lambda folder: "Read-only file system")
     result = run("doctor")
     assert result.exit_code == 0
-    assert "!  kernel cache" in result.stdout
+    assert "!  compile cache" in result.stdout
     assert "hint: set NUMBA_CACHE_DIR to a folder that can be written" in result.stdout
-    assert "!  log file      logs: Read-only file system; runs go on without a log" in result.stdout
+    assert "!  log file       logs: Read-only file system; runs go on without a log" in result.stdout
 
 
 def test_unwritable_folder_has_a_reason(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").touch()
     monkeypatch.setenv("LOG_FILE", "file/below/run.log")
-    assert "!  log file      file/below: Not a directory; runs go on without a log" in run("doctor").stdout
+    assert "!  log file       file/below: Not a directory; runs go on without a log" in run("doctor").stdout
 
 
 def test_folder_that_does_not_exist_yet_is_not_created(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_FILE", "new/below/run.log")
-    assert "✓  log file      new/below/run.log" in run("doctor").stdout
+    assert "✓  log file       new/below/run.log" in run("doctor").stdout
     assert not Path("new").exists()
 
 

@@ -77,6 +77,8 @@ def test_compare_writes_json_and_files(run: Run) -> None:
     }  # fmt: skip
     assert len(Path("results/seeds.csv").read_text(encoding="utf-8").splitlines()) == 1 + 8 * 3
     assert "a new or empty folder" in compared(run, "--out", "results").stderr
+    kept = run("report", *SMALL, "--keep", "results")
+    assert kept.stderr == "error: --keep: must be a new or empty folder, got 'results'\n"
 
 
 def test_compare_fails_if_slower(run: Run) -> None:

@@ -23,5 +23,19 @@ def test_both_names_are_refused(run: Run) -> None:
     assert result.stderr == "error: --road: must be left out with --host-memory, its new name, got 'pinned'\n"
 
 
-def test_old_name_is_not_in_the_help(run: Run) -> None:
+def test_old_names_of_execute_work_with_a_deprecation_warning(run: Run) -> None:
+    result = run("execute", "--mix", "sort", "--whole", "--address", "localhost:1", "--backend", "slurm")
+    *warnings, error = result.stderr.splitlines()
+    assert warnings == [
+        f"warning: {old} is deprecated and will be removed in the next release; use {new}"
+        for old, new in (("--mix", "--kernels"), ("--whole", "--indivisible"), ("--address", "--ray-address"))
+    ]
+    assert error == "error: --backend: must be one of local, ray, got 'slurm'"
+    both = run("execute", "--whole", "--indivisible")
+    assert both.stderr == "error: --whole: must be left out with --indivisible, its new name, got True\n"
+
+
+def test_old_names_are_not_in_the_help(run: Run) -> None:
     assert "--road" not in run("calibrate", "--help").stdout
+    listed = run("execute", "--help").stdout
+    assert not [name for name in ("--mix", "--whole", " --address") if name in listed]

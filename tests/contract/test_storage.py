@@ -100,7 +100,7 @@ def settled(journal, engine):
 
 def deleted(journal):
     future = Future()
-    journal.forget(future)
+    journal.delete_tasks(future)
     return future.result(30)
 
 
@@ -686,7 +686,7 @@ async def test_deleting_a_long_history_keeps_newer_rows_and_reports_progress(
         engine = Engine()
         stored(journal, engine.batch(5))
         future = Future()
-        journal.forget(future)
+        journal.delete_tasks(future)
         while len(chunks) < 3:
             await asyncio.sleep(0.01)
         assert future.running()  # accepted: it will be completed
@@ -719,7 +719,7 @@ async def test_the_next_engine_completes_an_accepted_deletion(address, repositor
     journal.open()
     stored(journal, engine.batch(5))
     future = Future()
-    journal.forget(future)
+    journal.delete_tasks(future)
     while len(chunks) < 3:
         await asyncio.sleep(0.01)
     journal.close(timeout=0.1)
@@ -735,7 +735,7 @@ def test_cancelled_deletion_deletes_nothing(journal):
     stored(journal, Engine().batch(5))
     future = Future()
     future.cancel()
-    journal.forget(future)
+    journal.delete_tasks(future)
     assert deleted(journal) == 5
 
 
@@ -756,7 +756,7 @@ OTHER = "01HZX3Q5T8V9W0X1Y2Z3A4B5C7"
 
 def deleted_run(journal, run_id):
     future = Future()
-    journal.forget(future, run_id)
+    journal.delete_run(run_id, future)
     return future.result(30)
 
 
@@ -1040,7 +1040,7 @@ def test_verify_finds_inconsistent_rows(address):
     assert wrong["results"] == "3 results without their task"
     assert wrong["training data"] == "1 rows without their task"
     assert "next_task_id is 3, but 4 is in use" in wrong["counters"]
-    assert wrong["row counts"] == "tasks has 3 rows, noted are 4"
+    assert wrong["row counts"] == "tasks has 3 rows, but the stored count is 4"
     with_connection(address, lambda c: c.exec_driver_sql("DROP TABLE commands"))
     assert "commands" in {f.name: f.detail for f in verify(address) if not f.ok}["tables"]
 
@@ -1151,8 +1151,8 @@ async def test_results_of_tasks_that_were_deleted_while_they_waited_are_not_stor
     clock.advance(2.0)
     newest = engine.pause().next_task_id - 1
     assert engine.status().comparison[0].waiting > 0
-    forgotten = engine.forget()
-    while not forgotten.done():  # the engine steps when its clock advances
+    deleted = engine.delete_tasks()
+    while not deleted.done():  # the engine steps when its clock advances
         clock.advance(0.05)
         await asyncio.sleep(0.01)
     engine.resume()

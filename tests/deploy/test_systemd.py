@@ -34,7 +34,7 @@ def test_service_is_sandboxed(service):
     assert (
         service["StateDirectory"] == service["CacheDirectory"] == service["LogsDirectory"] == ["hybrid-scheduler"]
     )
-    assert "MemoryDenyWriteExecute" not in service  # kernels are compiled while the program runs
+    assert "MemoryDenyWriteExecute" not in service  # code is compiled while the program runs
 
 
 def test_service_restarts_after_a_failure_and_has_time_to_stop(service):

@@ -89,7 +89,7 @@ def test_command_scores_files_and_exits_with_1_if_one_is_disqualified(
     assert result.exit_code == 1
     assert "bad: disqualified, mixed at 0.7, before the first task: ZeroDivisionError" in result.stdout
     assert "good: score 0." in result.stdout
-    assert re.search(r"first verdict: good.py has \d\.\d+ on .*, after \d+\.\d s of CPU time", result.stderr)
+    assert re.search(r"first result: good.py has \d\.\d+ on .*, after \d+\.\d s of CPU time", result.stderr)
     assert sorted(path.name for path in Path("worst").iterdir()) == ["good-1.csv", "good-2.csv"]
     document = json.loads(run("good.py", "--sealed", "sealed.json", "--json").stdout)
     assert document["metrics"]["combined_score"] == document["combined_score"] > 0.0

@@ -15,7 +15,7 @@ from hybrid_scheduler.storage import DatabaseAddress, SqlJournal
 from hybrid_scheduler.storage.integrity_check import verify
 
 pytestmark = pytest.mark.slow
-TINY = ("execute", "--sizes", "16,48", "--tasks", "6", "--mix", "sort,matmul", "--scheduler", "greedy,cpu_only")
+TINY = ("execute", "--sizes", "16,48", "--tasks", "6", "--kernels", "sort,matmul", "--scheduler", "greedy,cpu_only")
 
 
 def program(folder, *words, **environment):

@@ -172,7 +172,7 @@ def test_results_of_deleted_tasks_are_dropped(played):
     newest = played.engine.pause().next_task_id - 1
     assert any(row.waiting for row in played.engine.status().comparison)
     stored = len(played.journal.batches)
-    played.engine.forget().result(10.0)
+    played.engine.delete_tasks().result(10.0)
     played.engine.resume()
     played.run(2.0)
     later = [group for batch in played.journal.batches[stored:] for group in batch.started]

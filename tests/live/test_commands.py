@@ -217,7 +217,7 @@ def test_invalid_tasks_are_refused():
         ((1.0, 1.5, 100.0), "compute_intensity"),
         ((1.0, 0.5, -1.0), "memory_required"),
         ((1.0, 0.5, 1.0, ""), "kind"),
-        ((1.0, 0.5, 1.0, "sort", "a\0b"), "external_id: must be a text without NUL"),
+        ((1.0, 0.5, 1.0, "sort", "a\0b"), "external_id: must be text without NUL"),
         ((1.0, 0.5, 1.0, "sort", "\ud800"), "external_id"),
     ]:
         with pytest.raises(InvalidInputError, match=message):
@@ -243,12 +243,12 @@ def test_only_a_run_that_has_ended_is_deleted(one):
     assert first.run_id not in {batch.run.run_id for batch in one.journal.batches}
 
 
-def test_forget_resets_averages_and_keeps_counting_ids(one):
+def test_deletion_resets_averages_and_keeps_counting_ids(one):
     one.run(20.0)
     before = one.engine.status()
     stored = one.journal.tasks
-    assert one.engine.forget().result(5) >= stored
-    assert one.engine.forget().result(5) == 0
+    assert one.engine.delete_tasks().result(5) >= stored
+    assert one.engine.delete_tasks().result(5) == 0
     status = one.engine.status()
     assert [row.tasks for row in status.comparison] == [0, 0]
     assert status.comparison[0].mean_latency is None
@@ -261,10 +261,16 @@ def test_forget_resets_averages_and_keeps_counting_ids(one):
     assert one.journal.batches[-1].state["lanes"]["greedy"]["statistics"]["tasks"] == mine.sum()
 
 
+def test_forget_is_the_deprecated_name_of_delete_tasks(one):
+    one.run(1.0)
+    with pytest.warns(DeprecationWarning, match="use delete_tasks"):
+        assert one.engine.forget().result(5) == one.journal.tasks
+
+
 @pytest.mark.parametrize("reason", ["unavailable", "refused"])
 def test_refused_deletion_changes_nothing(live, reason):
     class RefusingJournal(MemoryJournal):
-        def forget(self, deleted, run_id=None):
+        def delete_tasks(self, deleted):
             deleted.set_exception(JournalUnavailable("not now"))
 
     one = live(schedulers=["greedy"], journal=RefusingJournal()).started()
@@ -274,10 +280,10 @@ def test_refused_deletion_changes_nothing(live, reason):
     if reason == "unavailable":
         one.journal.fail()
         with pytest.raises(JournalUnavailable):
-            one.engine.forget()
+            one.engine.delete_tasks()
     else:
         with pytest.raises(JournalUnavailable):
-            one.engine.forget().result(5)
+            one.engine.delete_tasks().result(5)
     one.run(1.0)
     assert one.engine.status().comparison == before
     assert one.notifications("forgotten") == []
@@ -285,13 +291,13 @@ def test_refused_deletion_changes_nothing(live, reason):
 
 def test_deletion_resets_averages_when_it_is_accepted_and_is_announced_at_its_end(live):
     class SlowJournal(MemoryJournal):
-        def forget(self, deleted, run_id=None):
+        def delete_tasks(self, deleted):
             self.deleting = deleted
 
     one = live(schedulers=["greedy"], journal=SlowJournal()).started()
     one.run(10.0)
     one.engine.pause()
-    first, second = one.engine.forget(), one.engine.forget()  # the second joins the first
+    first, second = one.engine.delete_tasks(), one.engine.delete_tasks()  # the second joins the first
     one.run(1.0)
     assert one.engine.status().comparison[0].tasks > 0
     assert one.journal.deleting.set_running_or_notify_cancel()
@@ -303,7 +309,7 @@ def test_deletion_resets_averages_when_it_is_accepted_and_is_announced_at_its_en
     one.run(1.0)
     assert first.result(5) == second.result(5) == 7
     assert len(one.notifications("forgotten")) == 1
-    cancelled = one.engine.forget()
+    cancelled = one.engine.delete_tasks()
     assert cancelled.cancel()
     one.run(1.0)
     assert one.journal.deleting.cancelled()

@@ -23,7 +23,7 @@ run = LiveRun(config, InlineTrainingWorker())
 run.begin(1)
 while run.ordinal < 500:
     run.advance(run.ordinal + 1, 100, math.inf)
-assert [lane.name for lane in run.live] == list(config.schedulers)
+assert [lane.name for lane in run.active_lanes] == list(config.schedulers)
 learner = next(lane.learner for lane in run.lanes if lane.name == "hybrid_ml")
 assert len(learner.times.versions) > 2
 assert learner.times.request_training()

@@ -507,7 +507,7 @@ def test_verdict_of_a_stored_run_has_the_leader_and_the_floor_of_the_live_one():
         run.advance(run.ordinal + 1, 1500 - run.ordinal, math.inf)
         run.utilisations()
     live, state = run.verdict(), json.loads(json.dumps(run.checkpoint()))
-    stored = stored_verdict(state, run.rows(), [asdict(one) for one in config.platform.devices])
+    stored = stored_verdict(state, run.statistics(), [asdict(one) for one in config.platform.devices])
     assert (stored.title, stored.distance, stored.tasks) == (live.title, live.distance, live.tasks)
     assert stored.floor == live.floor
     (cause,) = stored.why

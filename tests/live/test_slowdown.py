@@ -81,7 +81,7 @@ def test_rows_equal_those_of_a_simulation(noise):
     tasks = generate(config.scenario, run.ordinal, config.seed, utilisation=0.5, first_id=1)
     run.finish_queues()
     run.take_started()
-    for row in run.rows():
+    for row in run.statistics():
         whole = config.machine.run(tasks, create(row.name), seed=config.seed)
         assert row.mean_latency == pytest.approx(whole.outcomes.latency.mean(), rel=1e-9), row.name
 
@@ -92,7 +92,7 @@ def test_bounds_hold_and_references_know_the_current_durations():
     tasks = generate(config.scenario, run.ordinal, config.seed, utilisation=0.5, first_id=1)
     run.finish_queues()
     run.take_started()
-    machine, rows = config.machine, {row.name: row for row in run.rows()}
+    machine, rows = config.machine, {row.name: row for row in run.statistics()}
     least = mean_latency_bound(tasks, machine.platform, machine.physics)
     assert least > 1.2 * mean_latency_bound(tasks, machine.platform, config.physics)
     for row in rows.values():

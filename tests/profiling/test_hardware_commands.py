@@ -15,7 +15,7 @@ from hybrid_scheduler.cli.execute import execute
 from hybrid_scheduler.cli.profile import calibrate
 from hybrid_scheduler.profiling import machine_info, profile_named
 
-TINY = ["--sizes", "16,48", "--tasks", "6", "--mix", "sort,matmul"]
+TINY = ["--sizes", "16,48", "--tasks", "6", "--kernels", "sort,matmul"]
 
 
 @pytest.fixture
@@ -103,7 +103,8 @@ def test_execute_compares_as_json(program: Any, capsys: pytest.CaptureFixture[st
         (["--scheduler", "oracle"], "before a task has run"),
         (["--scheduler", "heft"], "decides online"),
         (["--scheduler", ","], "at least one name"),
-        (["--mix", "sorting"], "kernel: must be one of"),
+        (["--kernels", "sorting"], "kernel: must be one of"),
+        (["--mix", "sorting"], "--mix: must be left out with --kernels"),
         (["--sizes", "64"], "two whole numbers"),
         (["--sizes", "64,32"], "a range from 16"),
         (["--tasks", "0"], "tasks: must be"),
@@ -131,7 +132,7 @@ def test_execute_refuses_bad_options(
 
 
 def _cpu_only_words() -> list[str]:
-    return [*TINY, "--profile", "cpu_only", "--scheduler", "min_completion", "--mix", "sort"]
+    return [*TINY, "--profile", "cpu_only", "--scheduler", "min_completion", "--kernels", "sort"]
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_diff_of_two_schedules_counts_moved_tasks():
     same = figures.draw("gantt_diff", first, other=first)
     assert "0 moved; in the second schedule 0 end earlier (blue), 0 later" in same.texts[1].get_text()
     figures.draw("gantt_diff", first, other=second, schedulers=("oracle", "cpu_only"))
-    with pytest.raises(MissingFigureData, match="one schedule only"):
+    with pytest.raises(MissingFigureData, match="at least two"):
         figures.draw("gantt_diff", second)
     with pytest.raises(UnknownNameError, match="schedulers: must be one of cpu_only, got 'oracle'"):
         figures.draw("gantt_diff", first, other=second, schedulers=("oracle", "oracle"))

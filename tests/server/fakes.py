@@ -474,7 +474,7 @@ class FakeControl:
         self.orders.append(("measured", run))
         return OTHER_RUN
 
-    async def forget(self) -> int:
+    async def delete_tasks(self) -> int:
         if self.repository.outage is not None:
             raise JournalUnavailable("the database is unavailable")
         count = len(self.repository.tasks_by_id)
@@ -511,7 +511,7 @@ class FakeCache:
 
     @property
     def state(self) -> str:
-        return "away" if self.is_unavailable else "ok"
+        return "unavailable" if self.is_unavailable else "ok"
 
     async def ping(self) -> bool:
         return not self.is_unavailable

@@ -53,7 +53,7 @@ def started(monkeypatch: pytest.MonkeyPatch, settings: Settings, process: FakePr
                 raise AssertionError("compiled in this process")
 
     monkeypatch.setattr(server_process, "WorkerProcess", process)
-    monkeypatch.setattr(server_process, "compile_kernels", load)
+    monkeypatch.setattr(server_process, "compile_run_code", load)
     server_process.compile_before_serving(settings, ServerOptions())
     return calls
 
@@ -81,7 +81,7 @@ def test_process_that_dies_while_it_compiles_is_one_error(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     process = FakeProcess(BrokenExecutor("killed"))
-    with pytest.raises(HybridSchedulerError, match="the process that compiles kernels ended early: killed"):
+    with pytest.raises(HybridSchedulerError, match="the compiler process ended early: killed"):
         started(monkeypatch, settings, process, compiled=False)
     assert process.stopped == 1
 

@@ -60,7 +60,7 @@ ORDERS = [
     ("/api/tasks", TASK, schemas.TaskDetail),
     ("/api/programs", PROGRAM, schemas.ProgramAccepted),
     ("/api/models/hybrid_ml/retrain", None, schemas.RetrainAccepted),
-    ("/api/whatif", {"num_gpus": 2, "tasks": 50, "seeds": 2, "schedulers": ["greedy"]}, schemas.WhatIfAnswer),
+    ("/api/whatif", {"num_gpus": 2, "tasks": 50, "seeds": 2, "schedulers": ["greedy"]}, schemas.WhatIfResponse),
 ]
 
 

@@ -142,7 +142,7 @@ class _RefusingCommands:
     def __init__(self, error):
         self.error = error
 
-    async def ask(self, kind, payload=None, timeout=10.0):
+    async def send_command(self, kind, payload=None, timeout=10.0):
         return CommandReply(False, {"error": type(self.error).__name__, "message": str(self.error)})
 
 
@@ -185,7 +185,7 @@ async def test_dead_engine_is_named_at_once():
     asked = []
 
     class Commands:
-        async def ask(self, *arguments, **named):
+        async def send_command(self, *arguments, **named):
             asked.append(arguments)
 
     remote = RemoteEngineControl(Commands(), _Beating(5.0))
@@ -202,7 +202,7 @@ async def test_readers_of_the_engine_wait_two_seconds_at_most():
     timeouts = {}
 
     class Commands:
-        async def ask(self, kind, payload, timeout):
+        async def send_command(self, kind, payload, timeout):
             timeouts[kind] = timeout
             return CommandReply(True, {})
 

@@ -80,7 +80,7 @@ def test_error_names_the_wrong_setting():
     assert parse_limit("x", "off") is None
 
 
-class _Away:
+class _UnavailableRedis:
     def __init__(self):
         self.asked = 0
 
@@ -92,17 +92,17 @@ class _Away:
 async def test_limits_hold_while_redis_is_unavailable():
     now = [0.0]
     limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"), clock=lambda: now[0])
-    limiter.redis = away = _Away()
+    limiter.redis = redis = _UnavailableRedis()
     for _ in range(3):
         await limiter.check("1.2.3.4", writes=False)
     with pytest.raises(ApiError) as refused:
         await limiter.check("1.2.3.4", writes=False)
     assert refused.value.status == 429
-    assert away.asked == 1  # then it is left alone for a while
+    assert redis.asked == 1  # then it is left alone for a while
     now[0] = 100.0
     with pytest.raises(ApiError):
         await limiter.check("1.2.3.4", writes=False)
-    assert away.asked == 2
+    assert redis.asked == 2
 
 
 class _Emptied:

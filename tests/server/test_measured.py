@@ -150,7 +150,7 @@ class DirectQueue:
     def __init__(self, control):
         self.control = control
 
-    async def ask(self, kind, payload=None, timeout=10.0):
+    async def send_command(self, kind, payload=None, timeout=10.0):
         return CommandReply(True, await execute_command(self.control, kind, payload or {}))
 
 

@@ -20,7 +20,7 @@ from hybrid_scheduler.server.local_engine_control import LocalEngineControl
 from hybrid_scheduler.server.routes.runs import replay_of
 from hybrid_scheduler.server.routes.strict_route import stored_run
 from hybrid_scheduler.server.schemas import MachineOption, RunPreview, ScenarioPreview, TraceInspection
-from hybrid_scheduler.server.whatif_worker import EvidenceQuestion, compute_evidence
+from hybrid_scheduler.server.whatif_worker import EvidenceJob, compute_evidence
 from hybrid_scheduler.workload import load_workload
 from hybrid_scheduler.workload.scenarios import scenario_named
 
@@ -270,7 +270,7 @@ def test_report_of_a_stored_run(kind, start):
         }
         for i in range(20)
     ]  # fmt: skip
-    content = compute_evidence(EvidenceQuestion(RUN, config.as_dict(), rows, kind))
+    content = compute_evidence(EvidenceJob(RUN, config.as_dict(), rows, kind))
     assert content[:15].lower().startswith(start)
 
 

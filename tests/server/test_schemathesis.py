@@ -19,14 +19,14 @@ from hybrid_scheduler.experiments.what_if import WhatIfChange
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server, options_of
 from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
-from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfCompiling, WhatIfQuestion, compute
+from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfCompiling, WhatIfJob, compute
 
 ALL_PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverage,fuzzing"
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
-def few_tasks(question):
-    return compute(replace(question, tasks=50, seeds=2))
+def few_tasks(job):
+    return compute(replace(job, tasks=50, seeds=2))
 
 
 class SmallWorker(ProcessWhatIfWorker):
@@ -35,15 +35,15 @@ class SmallWorker(ProcessWhatIfWorker):
     def __init__(self):
         super().__init__(few_tasks, keep=True)
 
-    async def evidence(self, question):
-        return await super().evidence(replace(question, tasks=question.tasks[-20:]))
+    async def evidence(self, job):
+        return await super().evidence(replace(job, tasks=job.tasks[-20:]))
 
 
 async def prepared(worker) -> None:
     """Wait until the worker has loaded and compiled everything: until then, requests get 503."""
     while True:
         try:
-            await worker.run(WhatIfQuestion(WhatIfChange(), Machine(), None, "default", ("greedy",), 50, 2))
+            await worker.run(WhatIfJob(WhatIfChange(), Machine(), None, "default", ("greedy",), 50, 2))
             return
         except WhatIfCompiling:
             await asyncio.sleep(0.5)

@@ -22,19 +22,19 @@ from hybrid_scheduler.server import whatif_worker
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.routes import whatif
 from hybrid_scheduler.server.whatif_worker import (
-    EvidenceQuestion,
+    EvidenceJob,
     ProcessWhatIfWorker,
-    WhatIfQuestion,
+    WhatIfJob,
     compute,
     compute_evidence,
 )
 from hybrid_scheduler.workload import generate
 
-QUESTION = {"num_gpus": 2, "load": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
+REQUEST = {"num_gpus": 2, "load": 0.3, "schedulers": ["greedy", "oracle"], "tasks": 60, "seeds": 3}
 
 
 async def test_response_equals_the_function(client):
-    body = (await client.post("/api/whatif", json=QUESTION)).json()
+    body = (await client.post("/api/whatif", json=REQUEST)).json()
     rows = what_if(WhatIfChange(num_gpus=2, utilisation=0.3), schedulers=("greedy", "oracle"), tasks=60, seeds=3)
     assert body["schedulers"] == [row.as_dict() for row in rows]
     assert (body["scenario"], body["tasks"], body["seeds"]) == ("default", 60, 3)
@@ -50,90 +50,90 @@ async def test_response_equals_the_function(client):
     ],
 )  # fmt: skip
 async def test_values_out_of_bounds_are_422(client, change):
-    assert (await client.post("/api/whatif", json={**QUESTION, **change})).status_code == 422
+    assert (await client.post("/api/whatif", json={**REQUEST, **change})).status_code == 422
 
 
 async def test_fifth_different_request_at_once_is_503(client, context, monkeypatch):
     began, go_on = threading.Semaphore(0), threading.Event()
 
-    def slow(question):
+    def slow(job):
         began.release()
         assert go_on.wait(30)
         return []
 
     monkeypatch.setattr(context.whatif_worker, "work", slow)
     monkeypatch.setattr(whatif, "QUEUE_TIMEOUT_S", 0.05)
-    questions = [{**QUESTION, "num_gpus": gpus} for gpus in range(1, 6)]
-    first = [asyncio.create_task(client.post("/api/whatif", json=question)) for question in questions[:4]]
+    requests = [{**REQUEST, "num_gpus": gpus} for gpus in range(1, 6)]
+    first = [asyncio.create_task(client.post("/api/whatif", json=request)) for request in requests[:4]]
     for _ in first:
         await asyncio.to_thread(began.acquire)
-    fifth = await client.post("/api/whatif", json=questions[4])
+    fifth = await client.post("/api/whatif", json=requests[4])
     assert fifth.status_code == 503
     assert int(fifth.headers["retry-after"]) >= 1
     go_on.set()
     assert [answer.status_code for answer in await asyncio.gather(*first)] == [200] * 4
-    assert (await client.post("/api/whatif", json=questions[4])).status_code == 200
+    assert (await client.post("/api/whatif", json=requests[4])).status_code == 200
 
 
 async def test_equal_requests_share_one_computation(client, context, monkeypatch):
     """Several pages that are opened at once ask for the same."""
     asked, began, go_on = [], threading.Event(), threading.Event()
 
-    def slow(question):
-        asked.append(question)
+    def slow(job):
+        asked.append(job)
         began.set()
         assert go_on.wait(30)
         return []
 
     monkeypatch.setattr(context.whatif_worker, "work", slow)
-    pages = [asyncio.create_task(client.post("/api/whatif", json=QUESTION)) for _ in range(12)]
+    pages = [asyncio.create_task(client.post("/api/whatif", json=REQUEST)) for _ in range(12)]
     await asyncio.to_thread(began.wait, 30)
     pages[0].cancel()  # a page that is closed takes nothing from the others
     go_on.set()
     answers = await asyncio.gather(*pages[1:])
     assert {answer.status_code for answer in answers} == {200}
-    assert (await client.post("/api/whatif", json=QUESTION)).status_code == 200
+    assert (await client.post("/api/whatif", json=REQUEST)).status_code == 200
     assert len(asked) == 1
 
 
 async def test_failed_computation_is_not_kept(client, context, monkeypatch):
     results = iter([BrokenExecutor("gone"), []])
 
-    def work(question):
+    def work(job):
         if isinstance(result := next(results), Exception):
             raise result
         return result
 
     monkeypatch.setattr(context.whatif_worker, "work", work)
-    assert (await client.post("/api/whatif", json=QUESTION)).status_code == 503
-    assert (await client.post("/api/whatif", json=QUESTION)).status_code == 200
+    assert (await client.post("/api/whatif", json=REQUEST)).status_code == 503
+    assert (await client.post("/api/whatif", json=REQUEST)).status_code == 200
 
 
 def _nothing():
     """Instead of loading everything first."""
 
 
-def _dies_once(question):
-    marker = Path(question.scenario)
+def _dies_once(job):
+    marker = Path(job.scenario)
     if not marker.exists():
         marker.touch()
         os._exit(1)
     return []
 
 
-def _refuses(question):
-    raise InvalidInputError("num_gpus", "left out", question.change.num_gpus, hint="leave it out")
+def _refuses(job):
+    raise InvalidInputError("num_gpus", "left out", job.change.num_gpus, hint="leave it out")
 
 
-def _question(scenario="default", gpus=2):
-    return WhatIfQuestion(WhatIfChange(num_gpus=gpus), Machine(), None, str(scenario), ("greedy", "oracle"), 60, 3)
+def _job(scenario="default", gpus=2):
+    return WhatIfJob(WhatIfChange(num_gpus=gpus), Machine(), None, str(scenario), ("greedy", "oracle"), 60, 3)
 
 
 async def test_process_worker_returns_equal_results_twice():
     whatif_worker = ProcessWhatIfWorker(prepare=_nothing)
     try:
         for gpus in (2, 6):
-            assert await whatif_worker.run(_question(gpus=gpus)) == compute(_question(gpus=gpus))
+            assert await whatif_worker.run(_job(gpus=gpus)) == compute(_job(gpus=gpus))
     finally:
         whatif_worker.close()
 
@@ -141,13 +141,13 @@ async def test_process_worker_returns_equal_results_twice():
 async def test_dead_worker_is_replaced_and_errors_are_passed_on(tmp_path):
     whatif_worker = ProcessWhatIfWorker(_dies_once, _nothing)
     try:
-        assert await whatif_worker.run(_question(tmp_path / "died")) == []
+        assert await whatif_worker.run(_job(tmp_path / "died")) == []
     finally:
         whatif_worker.close()
     whatif_worker = ProcessWhatIfWorker(_refuses, _nothing)
     try:
         with pytest.raises(InvalidInputError, match="must be left out, got 2") as caught:
-            await whatif_worker.run(_question())
+            await whatif_worker.run(_job())
         assert (caught.value.field, caught.value.hint) == ("num_gpus", "leave it out")
     finally:
         whatif_worker.close()
@@ -167,7 +167,7 @@ async def test_request_while_the_worker_compiles_is_503_with_its_progress(contex
     worker = ProcessWhatIfWorker(_answers_nothing, partial(_compiles_until, compiled))
     try:
         async with client_of(create_app(replace(context, whatif_worker=worker))) as client:
-            for ask in (client.post("/api/whatif", json=QUESTION), client.get(f"/api/runs/{RUN}/report")):
+            for ask in (client.post("/api/whatif", json=REQUEST), client.get(f"/api/runs/{RUN}/report")):
                 answer = await ask
                 assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
                 error = answer.json()["error"]
@@ -175,30 +175,30 @@ async def test_request_while_the_worker_compiles_is_503_with_its_progress(contex
                 assert error["hint"] == "this takes up to two minutes, once per installation"
             compiled.touch()
             async with asyncio.timeout(60):
-                while (answer := await client.post("/api/whatif", json=QUESTION)).status_code == 503:
+                while (answer := await client.post("/api/whatif", json=REQUEST)).status_code == 503:
                     await asyncio.sleep(0.02)
             assert (answer.status_code, answer.json()["schedulers"]) == (200, [])
     finally:
         worker.close()
 
 
-def _answers_nothing(question):
+def _answers_nothing(job):
     return []
 
 
-def _never_ends(question):
+def _never_ends(job):
     threading.Event().wait()
 
 
 async def test_closing_the_worker_ends_a_running_computation():
     whatif_worker = ProcessWhatIfWorker(_never_ends, _nothing)
-    asked = asyncio.create_task(whatif_worker.run(_question()))
+    asked = asyncio.create_task(whatif_worker.run(_job()))
     await asyncio.sleep(0)  # it is on its way
     whatif_worker.close()
     with pytest.raises((BrokenExecutor, asyncio.CancelledError)):
         await asked
     with pytest.raises(BrokenExecutor):
-        await whatif_worker.run(_question())
+        await whatif_worker.run(_job())
 
 
 # ------------------------------------------------------------------------------------------ evidence files
@@ -207,7 +207,7 @@ async def test_closing_the_worker_ends_a_running_computation():
 def test_evidence_of_a_stored_run_can_be_replayed(tmp_path):
     config = LiveConfig(schedulers=("greedy", "oracle"))
     rows = [asdict(task) for task in generate(config.scenario, 40, 3)]
-    html = compute_evidence(EvidenceQuestion("01JCQ4W3E8Z0V6M8T1S9Y5K2RB", config.as_dict(), rows))
+    html = compute_evidence(EvidenceJob("01JCQ4W3E8Z0V6M8T1S9Y5K2RB", config.as_dict(), rows))
     (tmp_path / "evidence.html").write_bytes(html)
     record = unpack_evidence(tmp_path / "evidence.html", tmp_path / "run")
     assert record.spec.schedulers == ("greedy", "oracle")
@@ -236,7 +236,7 @@ async def test_measured_run_has_no_evidence_and_no_report(client, context, file)
 
 async def test_what_if_needs_a_scenario_while_a_trace_is_played(client, context):
     context.control.scenario = "trace:week"
-    question = {key: value for key, value in QUESTION.items() if key != "scenario"}
-    answer = await client.post("/api/whatif", json=question)
+    request = {key: value for key, value in REQUEST.items() if key != "scenario"}
+    answer = await client.post("/api/whatif", json=request)
     assert answer.status_code == 422
     assert answer.json()["error"]["hint"] == "the live run plays a trace: name a scenario"

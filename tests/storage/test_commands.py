@@ -63,13 +63,13 @@ class Engine:
 async def test_command_is_executed_and_answered(database, bus):
     queue = EngineCommandTable(database, bus)
     async with Engine(queue) as engine:
-        answer = await queue.ask("speed", {"speed": 2.5}, timeout=30)
+        answer = await queue.send_command("speed", {"speed": 2.5}, timeout=30)
         assert answer == (True, {"kind": "speed", "speed": 2.5})
-        refused = await queue.ask("bad", timeout=30)
+        refused = await queue.send_command("bad", timeout=30)
         assert not refused.ok
         assert refused.body["error"] == "UnknownNameError"
         assert (refused.body["field"], refused.body["hint"]) == ("scenario", None)
-        broken = await queue.ask("broken", timeout=30)
+        broken = await queue.send_command("broken", timeout=30)
         assert broken == (False, {"error": "internal", "message": "the command failed", "hint": None})
         assert [kind for kind, _ in engine.seen] == ["speed", "bad", "broken"]
 
@@ -77,8 +77,8 @@ async def test_command_is_executed_and_answered(database, bus):
 async def test_slow_command_does_not_delay_the_next(database):
     queue = EngineCommandTable(database)
     async with Engine(queue) as engine:
-        slow = asyncio.ensure_future(queue.ask("wait", timeout=30))
-        assert (await queue.ask("quick", timeout=30)).ok
+        slow = asyncio.ensure_future(queue.send_command("wait", timeout=30))
+        assert (await queue.send_command("quick", timeout=30)).ok
         engine.gate.set()
         assert (await slow).ok
 
@@ -86,9 +86,9 @@ async def test_slow_command_does_not_delay_the_next(database):
 async def test_command_without_an_engine_is_withdrawn(database):
     queue = EngineCommandTable(database)
     with pytest.raises(EngineUnavailable, match="did not answer to 'pause' in time"):
-        await queue.ask("pause", timeout=0.2)
+        await queue.send_command("pause", timeout=0.2)
     async with Engine(queue) as engine:
-        assert (await queue.ask("resume", timeout=30)).ok
+        assert (await queue.send_command("resume", timeout=30)).ok
         assert [kind for kind, _ in engine.seen] == ["resume"]
 
 
@@ -102,7 +102,7 @@ async def test_commands_run_at_most_once_and_not_after_their_timeout(database):
             )
         )
     async with Engine(queue) as engine:
-        assert (await queue.ask("now", timeout=30)).ok
+        assert (await queue.send_command("now", timeout=30)).ok
         assert [kind for kind, _ in engine.seen] == ["now"]
 
 

@@ -119,7 +119,7 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
         with pytest.raises(JournalUnavailable):
             third.committed.result(0)  # fails at once while the database is unavailable
         refused = Future()
-        journal.forget(refused)
+        journal.delete_tasks(refused)
         with pytest.raises(JournalUnavailable):
             refused.result(0)
         database = open_database(address)

@@ -35,7 +35,7 @@ def test_memory_journal_stores_at_once_by_default():
     assert journal.wait_for(lambda journal: journal.tasks == 6, 0)
     assert [event.seq for event in journal.events] == [1, 2, 3]
     deleted = Future()
-    journal.forget(deleted)
+    journal.delete_tasks(deleted)
     assert deleted.result(0) == 6
     journal.close()
 

@@ -153,7 +153,7 @@ async def test_frozen_redis_costs_one_timeout_and_then_nothing(server):
     await cache.delete("a")
     # Without the breaker this would be 50 s; each try, one a second, costs at most a quarter.
     assert loop.time() - start < 10
-    assert cache.state == "away"
+    assert cache.state == "unavailable"
     server.thaw()
     while not await cache.ping():
         await asyncio.sleep(0.01)
@@ -167,13 +167,13 @@ async def test_without_redis_everything_is_a_miss(server):
     cache = RedisCache(RedisAddress.from_url(server.url))
     assert await cache.get("a") is None
     await cache.set("a", b"1", 60)
-    assert cache.state == "away"
+    assert cache.state == "unavailable"
     await cache.close()
     bus = RedisBus(RedisAddress.from_url(server.url))
     Ear(bus)
     for _ in range(1000):
         bus.publish([b"x"])
-    assert bus.state == "away"
+    assert bus.state == "unavailable"
     bus.close()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .printer import Printer
 
 if TYPE_CHECKING:
     from ..config import LoggingSettings, Settings
 
+_T = TypeVar("_T")
 #: Option of each settings key, so that messages name what the user typed.
 _OPTION_NAMES = {
     "simulation.scenario": "--scenario",
@@ -154,7 +155,7 @@ class CommandContext:
         elif not self.printer.quiet:
             self.printer.report("warning", text)
 
-    def renamed_option(self, old: str, old_value: str | None, new: str, value: str | None) -> str | None:
+    def renamed_option(self, old: str, old_value: _T | None, new: str, value: _T | None) -> _T | None:
         """Return the value of a renamed option, and warn if the user typed the old name.
 
         Parameters

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
 from .options import (
     BatchOption,
@@ -22,6 +23,8 @@ from .options import (
     ScenarioOption,
     SchedulersOption,
     UtilisationOption,
+    check_empty,
+    check_sources,
 )
 from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
 
@@ -104,7 +107,7 @@ def compare(
 
     Every seed is one workload that all schedulers get. A difference is significant if the Wilcoxon test, corrected
     for all pairs, and the 95 % interval of the mean difference agree. Otherwise it is too close to call. It is
-    worth caring about if it is also at least 1 % of the baseline's mean.
+    relevant if it is also at least 1 % of the baseline's mean.
 
     A trace is one run: it is cut into batches of consecutive tasks, which are compared pair by pair. Where
     neighbouring batches are correlated, the intervals are widened.
@@ -131,17 +134,7 @@ def compare(
         scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers, platform=platform,
         physics=physics, noise=noise,
     )  # fmt: skip
-    from ..compiled.jit_cache import compile_notice
-    from ..core import InvalidInputError
-    from ..experiments.paired_comparison import (
-        DEFAULT_METRIC,
-        baseline_of,
-        check_metric,
-        compare_seeds,
-        compare_trace,
-    )
     from .inputs import spec_from_settings
-    from .options import check_sources
 
     check_sources(
         trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None, seeds=seeds,
@@ -152,34 +145,17 @@ def compare(
     spec = spec_from_settings(
         settings, batch=batch, trace=trace, batches=batches, trace_load=utilisation, indivisible=indivisible
     )
-    metric = metric or ("makespan" if spec.graph else DEFAULT_METRIC)
-    check_metric(metric, one_run=trace is not None)
-    against = baseline_of(spec, baseline)
-    if fail_if_slower is not None:
-        baseline_of(spec, fail_if_slower)
-        if fail_if_slower == against:
-            raise InvalidInputError("--fail-if-slower", f"another one than the baseline {against}", fail_if_slower)
-        if not spec.repeats_itself:
-            _check_power(spec, seeds or _SEEDS)
-    if out is not None:
-        check_empty(out)
     chosen = range(first_seed, first_seed + (seeds or _SEEDS))
-    total = spec.tasks * len(spec.schedulers) if trace else len(chosen)
-    with (
-        compile_notice(command.printer.note),
-        command.printer.progress(total) as update,
-        option_names(trace="--trace"),
-    ):
-        if trace is not None:
-            found = compare_trace(spec, first_seed, _added_up(update))
-        else:
-            found = compare_seeds(
-                spec, chosen, metric=metric, baseline=against, until_clear=until_clear, processes=processes,
-                progress=update,
-            )  # fmt: skip
-    judgement = found.test_pairs(metric, against)
+    metric, baseline = _metric_and_baseline(spec, metric, baseline)
+    if fail_if_slower is not None:
+        _check_gate(spec, fail_if_slower, baseline, len(chosen))
+    if out is not None:
+        check_empty("--out", out)
+    found = _run(command.printer, spec, chosen, metric, baseline, until_clear=until_clear, processes=processes)
+    judgement = found.test_pairs(metric, baseline)
     if fail_if_slower is not None and not judgement.exact:
-        _check_power(spec, seeds or _SEEDS)
+        # A graph without noise counts as exact before the run; seeds differ if a scheduler draws random numbers.
+        _check_power(spec, len(chosen))
     if out is not None:
         write(out, found, judgement)
     if as_json:
@@ -187,6 +163,50 @@ def compare(
     else:
         _show(command.printer, found, judgement)
     raise_if_slower(judgement, fail_if_slower)
+
+
+def _metric_and_baseline(spec: ExperimentSpec, metric: str | None, baseline: str | None) -> tuple[str, str]:
+    """Return the checked metric and baseline, with defaults for those that were not given."""
+    from ..experiments.paired_comparison import DEFAULT_METRIC, baseline_of, check_metric
+
+    metric = metric or ("makespan" if spec.graph else DEFAULT_METRIC)
+    check_metric(metric, one_run=spec.trace is not None)
+    return metric, baseline_of(spec, baseline)
+
+
+def _check_gate(spec: ExperimentSpec, name: str, baseline: str, seeds: int) -> None:
+    """Raise an error if `--fail-if-slower` names no scheduler of the comparison, or has too few seeds."""
+    from ..experiments.paired_comparison import baseline_of
+
+    baseline_of(spec, name)
+    if name == baseline:
+        raise InvalidInputError("--fail-if-slower", f"another one than the baseline {baseline}", name)
+    if not spec.repeats_itself:
+        _check_power(spec, seeds)
+
+
+def _run(
+    printer: Printer,
+    spec: ExperimentSpec,
+    seeds: range,
+    metric: str,
+    baseline: str,
+    *,
+    until_clear: bool,
+    processes: int | None,
+) -> PairedComparison:
+    """Run all seeds, or the trace once, and show the progress."""
+    from ..compiled.jit_cache import compile_notice
+    from ..experiments.paired_comparison import compare_seeds, compare_trace
+
+    total = spec.tasks * len(spec.schedulers) if spec.trace else len(seeds)
+    with compile_notice(printer.note), printer.progress(total) as update, option_names(trace="--trace"):
+        if spec.trace is not None:
+            return compare_trace(spec, seeds[0], _added_up(update))
+        return compare_seeds(
+            spec, seeds, metric=metric, baseline=baseline, until_clear=until_clear, processes=processes,
+            progress=update,
+        )  # fmt: skip
 
 
 def _added_up(update: Callable[[str, int], None]) -> Callable[[str, int], None]:
@@ -199,14 +219,6 @@ def _added_up(update: Callable[[str, int], None]) -> Callable[[str, int], None]:
         update(name, done)
 
     return advance
-
-
-def check_empty(folder: Path) -> None:
-    """Refuse now what would mix two results later."""
-    from ..core import InvalidInputError
-
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidInputError("--out", "a new or empty folder", str(folder))
 
 
 def write(folder: Path, found: PairedComparison, judgement: PairwiseTests) -> None:
@@ -255,7 +267,6 @@ def _document(found: PairedComparison, judgement: PairwiseTests) -> dict[str, An
 
 def _check_power(spec: ExperimentSpec, seeds: int) -> None:
     """Refuse fewer seeds or batches than any significant difference needs: such a gate could not fail."""
-    from ..core import InvalidInputError
     from ..metrics.statistics import fewest_seeds
 
     schedulers = len(spec.schedulers)
@@ -270,7 +281,7 @@ def _check_power(spec: ExperimentSpec, seeds: int) -> None:
 
 def raise_if_slower(judgement: PairwiseTests, name: str | None) -> None:
     """Raise an error if a scheduler is significantly slower than the baseline; without a name, do nothing."""
-    from ..core import HybridSchedulerError, InvalidInputError
+    from ..core import HybridSchedulerError
     from ..metrics.statistics import RELEVANT_SHARE
 
     if name is None:
@@ -390,7 +401,7 @@ def _remarks(judgement: PairwiseTests) -> list[str]:
         return ["span / bound: makespan over a lower bound that counts the data between tasks"]
     found = [
         f"{_SIGNIFICANT} significantly better: Wilcoxon (Holm, all pairs) and the interval of the difference agree",
-        "worth caring about: significant, and at least 1 % of the baseline's mean",
+        "relevant: significant, and at least 1 % of the baseline's mean",
         f"effect r: rank-biserial, -1 if all {judgement.unit} are lower than the baseline's, 1 if all are higher",
     ]
     if judgement.unit == "batches":

@@ -169,20 +169,20 @@ def _compiler() -> _Check:
 
 
 def _cache() -> _Check:
-    """Check the folder of compiled kernels; without it each start compiles again."""
+    """Check the folder of compiled code; without it each start compiles again."""
     hint = "set NUMBA_CACHE_DIR to a folder that can be written"
     try:
         from ..cluster.arrival_loop import arrival_loop
 
         folder = Path(arrival_loop.stats.cache_path)
     except Exception as error:
-        return _Check("kernel cache", "failed", str(error), hint)
+        return _Check("compile cache", "failed", str(error), hint)
     reason = why_not_writable(folder)
     if reason:
-        return _Check("kernel cache", "warning", f"{folder}: {reason}; kernels are compiled at every start", hint)
+        return _Check("compile cache", "warning", f"{folder}: {reason}; code is compiled at every start", hint)
     ready = any(folder.glob("arrival_loop.arrival_loop-*.nbi")) if folder.is_dir() else False
-    state = "kernels are compiled" if ready else "kernels are compiled at the first run (about ten seconds)"
-    return _Check("kernel cache", "ok", state)
+    state = "code is compiled" if ready else "code is compiled at the first run (about ten seconds)"
+    return _Check("compile cache", "ok", state)
 
 
 def _settings(config_file: Path | None) -> tuple[list[_Check], Settings | None]:

@@ -29,7 +29,7 @@ _COMPARED = "hybrid_ml,earliest_finish"
 
 def execute(
     context: typer.Context,
-    mix: Annotated[
+    kernels: Annotated[
         str | None, typer.Option(metavar="A,B", help="Kernels to run, such as matmul,sort; all by default.")
     ] = None,
     tasks: Annotated[int, typer.Option(metavar="N", help="Number of kernels to run and measure.")] = _TASKS,
@@ -43,11 +43,15 @@ def execute(
     sizes: Annotated[
         str, typer.Option(metavar="MIN,MAX", help="Smallest and largest size; sizes are log-uniform.")
     ] = _SIZES,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same kernels and sizes.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Random seed; equal seeds give equal kernels and sizes.")
+    ] = 0,
     batch: Annotated[
         bool, typer.Option("--batch", help="Submit all kernels at once instead of one after the other.")
     ] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="Never split a kernel between devices.")] = False,
+    indivisible: Annotated[
+        bool, typer.Option("--indivisible", help="Never split a kernel between devices.")
+    ] = False,
     device: Annotated[
         str, typer.Option(metavar="NAME", help="Device to use beside the CPU: auto, cpu, cuda or mps.")
     ] = "auto",
@@ -65,7 +69,7 @@ def execute(
     backend: Annotated[
         str, typer.Option(metavar="NAME", help="Where kernels run: local, or ray for several machines.")
     ] = "local",
-    address: Annotated[
+    ray_address: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Ray cluster to use; one is started here by default.")
     ] = None,
     out: Annotated[
@@ -75,6 +79,9 @@ def execute(
         bool, typer.Option("--store", help="Store the run in the history; the dashboard shows it as measured.")
     ] = False,
     as_json: JsonOption = False,
+    old_kernels: Annotated[str | None, typer.Option("--mix", hidden=True)] = None,
+    old_indivisible: Annotated[bool | None, typer.Option("--whole", hidden=True)] = None,
+    old_ray_address: Annotated[str | None, typer.Option("--address", hidden=True)] = None,
 ) -> None:
     """Run real kernels and rate the schedulers' choices.
 
@@ -83,15 +90,20 @@ def execute(
 
     \b
     Examples:
-      hybrid-scheduler execute --mix matmul,sort --tasks 50
+      hybrid-scheduler execute --kernels matmul,sort --tasks 50
       hybrid-scheduler execute --scheduler hybrid_ml,greedy,gpu_only --learn 200 --out results/real
       hybrid-scheduler execute --scheduler earliest_finish --compare --batch
       hybrid-scheduler execute --scheduler hybrid_ml,greedy --store
     """
+    command: CommandContext = context.obj
+    kernels = command.renamed_option("--mix", old_kernels, "--kernels", kernels)
+    is_indivisible = command.renamed_option("--whole", old_indivisible, "--indivisible", indivisible or None)
+    ray_address = command.renamed_option("--address", old_ray_address, "--ray-address", ray_address)
     _execute_stream(
-        context.obj, mix=mix, tasks=tasks, learn=learn, scheduler=scheduler, sizes=sizes, seed=seed, batch=batch,
-        whole=whole, device=device, timeout=timeout, profile=profile, other_machine=other_machine, compare=compare,
-        backend=backend, address=address, out=out, store=store, as_json=as_json,
+        command, kernels=kernels, tasks=tasks, learn=learn, scheduler=scheduler, sizes=sizes, seed=seed,
+        batch=batch, indivisible=bool(is_indivisible), device=device, timeout=timeout, profile=profile,
+        other_machine=other_machine, compare=compare, backend=backend, ray_address=ray_address, out=out,
+        store=store, as_json=as_json,
     )  # fmt: skip
 
 
@@ -100,19 +112,19 @@ def _execute_stream(
     *,
     scheduler: str,
     tasks: int = _TASKS,
-    mix: str | None = None,
+    kernels: str | None = None,
     learn: int = 0,
     sizes: str = _SIZES,
     seed: int = 0,
     batch: bool = False,
-    whole: bool = False,
+    indivisible: bool = False,
     device: str = "auto",
     timeout: float | None = None,
     profile: str | None = None,
     other_machine: bool = False,
     compare: bool = False,
     backend: str = "local",
-    address: str | None = None,
+    ray_address: str | None = None,
     out: Path | None = None,
     store: bool = False,
     as_json: bool = False,
@@ -130,7 +142,7 @@ def _execute_stream(
     if learn < 0:
         raise InvalidInputError("--learn", "a whole number >= 0", learn)
     smallest, largest = _range(sizes)
-    kinds = [name.strip() for name in mix.split(",")] if mix else None
+    kinds = [name.strip() for name in kernels.split(",")] if kernels else None
     half = 1 if learn else None
     shape = {"seed": seed, "smallest": smallest, "largest": largest}
     names = _kernels(kinds)
@@ -142,7 +154,7 @@ def _execute_stream(
     _check_out(out)
     calibration = _calibration(profile, device, other_machine=other_machine)
     calibrated = ContentionCalibration(calibration, calibration) if calibration else None
-    executor = _executor(backend, address, device, calibration, split=not whole, timeout=timeout)
+    executor = _executor(backend, ray_address, device, calibration, split=not indivisible, timeout=timeout)
     began = time.time()
     try:
         benchmark = KernelBenchmark(
@@ -240,7 +252,7 @@ def _calibration(profile: str | None, device: str, *, other_machine: bool) -> Ca
 
 def _executor(
     backend: str,
-    address: str | None,
+    ray_address: str | None,
     device: str,
     calibration: Calibration | None,
     *,
@@ -251,8 +263,8 @@ def _executor(
         from ..runtime.ray_executor import RUN_WITHOUT_RAY, RayExecutor
 
         hints = {RUN_WITHOUT_RAY: "run it on this machine instead: --backend local"}
-        with option_names(hints, address="--address"):
-            return RayExecutor("cpu_only", address=address, calibration=calibration, timeout=timeout)
+        with option_names(hints, address="--ray-address"):
+            return RayExecutor("cpu_only", address=ray_address, calibration=calibration, timeout=timeout)
     from ..runtime.kernel_executor import KernelExecutor
 
     with option_names(device_type="--device"):

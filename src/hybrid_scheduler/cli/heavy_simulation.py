@@ -44,7 +44,7 @@ _FIGURES = (
 def heavy(
     context: typer.Context,
     tasks: Annotated[
-        int, typer.Option(metavar="N", help="Number of tasks; a hundred million is fine.", min=1)
+        int, typer.Option(metavar="N", help="Number of tasks, for example 100000000.", min=1)
     ] = 10_000,
     scenario: ScenarioOption = None,
     utilisation: UtilisationOption = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -87,7 +88,9 @@ SlowdownOption = Annotated[
         help="Time in which tasks take longer on a device: device=gpu_1,factor=3,start=20,until=40[,every=60].",
     ),
 ]
-SeedOption = Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same results.")]
+SeedOption = Annotated[
+    str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal tasks and results.")
+]
 FirstSeedOption = Annotated[int, typer.Option(metavar="N", help="First seed; the others follow it.")]
 ProcessesOption = Annotated[
     int | None, typer.Option(metavar="N", help="Seeds to run in parallel; one per core by default.", min=1)
@@ -137,3 +140,9 @@ def check_sources(trace: str | None, **others: object) -> None:
             raise InvalidInputError(f"--{name.replace('_', '-')}", "left out with --trace", value)
     if others.get("batch") and others.get("utilisation") is not None:
         raise InvalidInputError("--utilisation", "left out with --batch", others["utilisation"])
+
+
+def check_empty(option: str, folder: Path) -> None:
+    """Raise `InvalidInputError` for this option if its folder is not new or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInputError(option, "a new or empty folder", str(folder))

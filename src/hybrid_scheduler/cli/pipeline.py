@@ -29,7 +29,9 @@ def pipeline(
     quick: Annotated[
         bool, typer.Option("--quick", help="Use 500 tasks and short training: under a minute.")
     ] = False,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks, same models.")] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal tasks and models.")
+    ] = None,
     out: Annotated[
         Path,
         typer.Option(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
 from .options import (
     BatchOption,
@@ -20,6 +23,8 @@ from .options import (
     ScenarioOption,
     SchedulersOption,
     UtilisationOption,
+    check_empty,
+    check_sources,
 )
 
 if TYPE_CHECKING:
@@ -109,75 +114,219 @@ def report(
         scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers, platform=platform,
         noise=noise,
     )  # fmt: skip
-    from ..compiled.jit_cache import compile_notice
-    from ..core import InvalidInputError
-    from ..experiments.report_builder import check_suffix, make_report, write_evidence, write_report
-    from ..reports.figures import FIGURES
-    from .compare import check_empty
     from .inputs import spec_from_settings
-    from .options import check_sources
 
     if out is None and evidence is None:
         out = Path("report.html")
-    if out is not None:
-        with option_names(path="--out"):
-            check_suffix(out)
-    if evidence is not None and evidence.suffix != ".html":
-        raise InvalidInputError("--evidence", "a name that ends in .html", str(evidence))
-    wanted = tuple(FIGURES) if figures is None else tuple(name.strip() for name in figures.split(","))
-    for name in wanted:
-        _check_figure(name)
-    pair = _pair(diff)
-    if (pair or against) and "gantt_diff" not in wanted:
-        wanted = (*wanted, "gantt_diff")
-    other = None if against is None else _against(against)
-    given = {"scenario": scenario, "utilisation": utilisation, "tasks": tasks, "schedulers": schedulers,
-             "platform": platform, "noise": noise, "batch": batch or None, "indivisible": indivisible or None,
-             "keep": keep, "trace": trace,
-             "seeds": seeds, "batches": batches}  # fmt: skip
-    for option, value in given.items():
-        if run_dir is not None and value is not None:
-            raise InvalidInputError(f"--{option}", "left out with a RUN_DIR", str(value))
-        if verify is not None and value is not None and option != "keep":
-            raise InvalidInputError(f"--{option}", "left out with --verify", str(value))
+    _check_files(out, evidence)
+    figures_to_draw = _figures_to_draw(figures, diff, against)
+    _check_left_out(
+        run_dir, verify, scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers,
+        platform=platform, noise=noise, batch=batch or None, indivisible=indivisible or None, keep=keep,
+        trace=trace, seeds=seeds, batches=batches,
+    )  # fmt: skip
     check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None, seeds=seeds)
     if keep is not None:
-        check_empty(keep)
+        check_empty("--keep", keep)
     if verify is not None:
         if run_dir is not None or evidence is not None:
             raise InvalidInputError("--verify", "given alone or with --keep", str(verify))
         _verify(command, verify, keep, processes)
         return
-    study: PairedComparison | None
-    record: RunFile | None
     count = 1 if trace else seeds or _SEEDS
     with (
-        tempfile.TemporaryDirectory() as temporary,
-        compile_notice(command.printer.note),
-        command.printer.progress(count + 1) as update,
+        _temporary_folder(evidence) as temporary,
+        _progress(command, count + 1) as update,
         option_names(folder="RUN_DIR", trace="--trace"),
     ):
-        if evidence is not None and run_dir is None and keep is None:
-            keep = Path(temporary)
+        folder = run_dir or keep or temporary
         if run_dir is not None:
-            spec, seed, study, record = _stored(run_dir)
+            run = _stored_run(run_dir)
         else:
             spec = spec_from_settings(
                 settings, batch=batch, trace=trace, batches=batches, trace_load=utilisation, indivisible=indivisible
             )
-            seed = first_seed
-            study, record = _fresh(spec, first_seed, count, keep, processes, update)
+            run = _new_run(spec, first_seed, count, folder, processes, update)
         update("drawing", count)
-        content = make_report(spec, seed, paired=study, record=record, figure_names=wanted, other=other, pair=pair)
-        if out is not None:
-            write_report(out, content)
-        folder = run_dir or keep
-        if evidence is not None and folder is not None:
-            write_evidence(evidence, content, folder)
-    command.printer.text(content.headline)
+        headline = _write_outputs(run, figures_to_draw, out, evidence, folder)
+    command.printer.text(headline)
     for path in (out, evidence):
         if path is not None:
             command.printer.text(f"{path}, {path.stat().st_size / 1e6:.1f} MB")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReportedRun:
+    """A run to report: its first seed, the comparison if it has several, and the record if it was kept."""
+
+    spec: ExperimentSpec
+    seed: int
+    paired: PairedComparison | None
+    record: RunFile | None
+
+
+@dataclass(frozen=True, slots=True)
+class _FiguresToDraw:
+    """Names of figures, and for a Gantt diff the two schedulers and the other run."""
+
+    names: tuple[str, ...]
+    pair: tuple[str, str] | None
+    other: Comparison | None
+
+
+# ------------------------------------------------------------------------------------------ options
+
+
+def _check_files(out: Path | None, evidence: Path | None) -> None:
+    from ..experiments.report_builder import check_suffix
+
+    if out is not None:
+        with option_names(path="--out"):
+            check_suffix(out)
+    if evidence is not None and evidence.suffix != ".html":
+        raise InvalidInputError("--evidence", "a name that ends in .html", str(evidence))
+
+
+def _check_left_out(run_dir: Path | None, verify: Path | None, **options: object) -> None:
+    """Raise `InvalidInputError` for an option of new runs, if a recorded run or an evidence file is given.
+
+    Parameters
+    ----------
+    run_dir, verify
+        Folder of a recorded run and evidence file to verify.
+    **options
+        Options that choose a new run by name, None where not given.
+    """
+    for option, value in options.items():
+        if run_dir is not None and value is not None:
+            raise InvalidInputError(f"--{option}", "left out with a RUN_DIR", str(value))
+        if verify is not None and value is not None and option != "keep":
+            raise InvalidInputError(f"--{option}", "left out with --verify", str(value))
+
+
+def _figures_to_draw(figures: str | None, diff: str | None, against: Path | None) -> _FiguresToDraw:
+    from ..core import UnknownNameError
+    from ..reports.figures import FIGURES, FIGURES_ON_REQUEST
+
+    names = tuple(FIGURES) if figures is None else tuple(name.strip() for name in figures.split(","))
+    known = (*FIGURES, *FIGURES_ON_REQUEST)
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("--figures", name, known)
+    pair = None if diff is None else _scheduler_pair(diff)
+    if (pair or against) and "gantt_diff" not in names:
+        names = (*names, "gantt_diff")
+    other = None if against is None else _other_run(against)
+    return _FiguresToDraw(names, pair, other)
+
+
+def _scheduler_pair(diff: str) -> tuple[str, str]:
+    """Return the two schedulers of a Gantt diff."""
+    from ..schedulers import create, split_specs
+
+    names = split_specs(diff)
+    if len(names) != 2:
+        raise InvalidInputError("--diff", "two schedulers, as in greedy,oracle", diff)
+    for name in names:
+        create(name)
+    return names[0], names[1]
+
+
+def _other_run(folder: Path) -> Comparison:
+    """Return the first seed of another recorded run."""
+    from ..experiments import run_record
+
+    with option_names(folder="--against"):
+        record = run_record.read_run(folder)
+    if record.kind == run_record.HEAVY:
+        raise InvalidInputError("--against", "a comparison or a single run", f"{folder}, a heavy simulation")
+    return record.spec.run(record.seeds[0])
+
+
+# ------------------------------------------------------------------------------------------ run and report
+
+
+@contextmanager
+def _temporary_folder(evidence: Path | None) -> Iterator[Path | None]:
+    """Make a folder for a run that only an evidence file contains; None without an evidence file."""
+    if evidence is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        yield Path(temporary)
+
+
+@contextmanager
+def _progress(command: CommandContext, total: int) -> Iterator[Callable[[str, int], None]]:
+    """Show progress, and a note while code is compiled."""
+    from ..compiled.jit_cache import compile_notice
+
+    with compile_notice(command.printer.note), command.printer.progress(total) as update:
+        yield update
+
+
+def _stored_run(folder: Path) -> _ReportedRun:
+    from ..experiments import run_record
+    from ..experiments.report_builder import stored_comparison
+
+    record = run_record.read_run(folder)
+    if record.kind == run_record.HEAVY:
+        hint = "its own plots and table are beside it"
+        raise InvalidInputError(
+            "RUN_DIR", "a comparison or a single run", f"{folder}, a heavy simulation", hint=hint
+        )
+    several = len(record.seeds) > 1 or record.spec.repeats_itself
+    several = several or (record.trace is not None and record.trace.why_no_interval is None)
+    paired = stored_comparison(folder, record) if record.kind == run_record.COMPARE and several else None
+    return _ReportedRun(record.spec, record.seeds[0], paired, record)
+
+
+def _new_run(
+    spec: ExperimentSpec,
+    first: int,
+    seeds: int,
+    folder: Path | None,
+    processes: int | None,
+    update: Callable[[str, int], None],
+) -> _ReportedRun:
+    """Run one seed or compare several; keep the run if there is a folder for it."""
+    from ..experiments import run_record
+    from ..experiments.paired_comparison import compare_seeds, compare_trace
+    from .compare import write
+
+    trace = spec.trace
+    batched = trace is not None and trace.why_no_interval is None
+    if seeds == 1 and not batched:
+        record = None
+        if folder is not None:
+            events = run_record.simulation_events(spec.run(first))
+            record = run_record.write_run(folder, run_record.SIMULATION, spec, [first], events)
+        return _ReportedRun(spec, first, None, record)
+    if batched:
+        paired = compare_trace(spec, first)
+    else:
+        paired = compare_seeds(spec, range(first, first + seeds), processes=processes, progress=update)
+    if folder is None:
+        return _ReportedRun(spec, first, paired, None)
+    write(folder, paired, paired.test_pairs())
+    return _ReportedRun(spec, first, paired, run_record.read_run(folder))
+
+
+def _write_outputs(
+    run: _ReportedRun, figures: _FiguresToDraw, out: Path | None, evidence: Path | None, folder: Path | None
+) -> str:
+    """Write the report, the evidence file or both, and return the headline."""
+    from ..experiments.report_builder import make_report, write_evidence, write_report
+
+    content = make_report(
+        run.spec, run.seed, paired=run.paired, record=run.record, figure_names=figures.names, other=figures.other,
+        pair=figures.pair,
+    )  # fmt: skip
+    if out is not None:
+        write_report(out, content)
+    if evidence is not None and folder is not None:
+        write_evidence(evidence, content, folder)
+    return content.headline
 
 
 def _verify(command: CommandContext, path: Path, keep: Path | None, processes: int | None) -> None:
@@ -193,87 +342,3 @@ def _verify(command: CommandContext, path: Path, keep: Path | None, processes: i
         with compile_notice(command.printer.note), command.printer.progress(total) as update:
             found = replay(folder, processes=processes, progress=update)
     show_replay(command.printer, found)
-
-
-def _check_figure(name: str) -> None:
-    from ..core import UnknownNameError
-    from ..reports.figures import FIGURES, FIGURES_ON_REQUEST
-
-    known = (*FIGURES, *FIGURES_ON_REQUEST)
-    if name not in known:
-        raise UnknownNameError("--figures", name, known)
-
-
-def _pair(diff: str | None) -> tuple[str, str] | None:
-    """Return the two schedulers of a Gantt diff."""
-    from ..core import InvalidInputError
-    from ..schedulers import create, split_specs
-
-    if diff is None:
-        return None
-    names = split_specs(diff)
-    if len(names) != 2:
-        raise InvalidInputError("--diff", "two schedulers, as in greedy,oracle", diff)
-    for name in names:
-        create(name)
-    return names[0], names[1]
-
-
-def _against(folder: Path) -> Comparison:
-    """Return the first seed of another recorded run."""
-    from ..core import InvalidInputError
-    from ..experiments import run_record
-
-    with option_names(folder="--against"):
-        record = run_record.read_run(folder)
-    if record.kind == run_record.HEAVY:
-        raise InvalidInputError("--against", "a comparison or a single run", f"{folder}, a heavy simulation")
-    return record.spec.run(record.seeds[0])
-
-
-def _stored(folder: Path) -> tuple[ExperimentSpec, int, PairedComparison | None, RunFile]:
-    from ..core import InvalidInputError
-    from ..experiments import run_record
-    from ..experiments.report_builder import stored_comparison
-
-    record = run_record.read_run(folder)
-    if record.kind == run_record.HEAVY:
-        hint = "its own plots and table are beside it"
-        raise InvalidInputError(
-            "RUN_DIR", "a comparison or a single run", f"{folder}, a heavy simulation", hint=hint
-        )
-    several = len(record.seeds) > 1 or record.spec.repeats_itself
-    several = several or (record.trace is not None and record.trace.why_no_interval is None)
-    study = stored_comparison(folder, record) if record.kind == run_record.COMPARE and several else None
-    return record.spec, record.seeds[0], study, record
-
-
-def _fresh(
-    spec: ExperimentSpec,
-    first: int,
-    seeds: int,
-    keep: Path | None,
-    processes: int | None,
-    update: Callable[[str, int], None],
-) -> tuple[PairedComparison | None, RunFile | None]:
-    from ..experiments import run_record
-    from ..experiments.paired_comparison import compare_seeds as judge_seeds
-    from ..experiments.paired_comparison import compare_trace
-    from .compare import write
-
-    trace = spec.trace
-    judged = trace is not None and trace.why_no_interval is None
-    if seeds == 1 and not judged:
-        record = None
-        if keep is not None:
-            events = run_record.simulation_events(spec.run(first))
-            record = run_record.write_run(keep, run_record.SIMULATION, spec, [first], events)
-        return None, record
-    if judged:
-        found = compare_trace(spec, first)
-    else:
-        found = judge_seeds(spec, range(first, first + seeds), processes=processes, progress=update)
-    if keep is None:
-        return found, None
-    write(keep, found, found.test_pairs())
-    return found, run_record.read_run(keep)

@@ -1,4 +1,4 @@
-"""`hybrid-scheduler score`: contest of policies that run in a sandbox."""
+"""`hybrid-scheduler score`: scores of scheduler plug-ins that run in a sandbox."""
 
 from __future__ import annotations
 
@@ -19,17 +19,22 @@ if TYPE_CHECKING:
 
 def score(
     context: typer.Context,
-    policies: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Python files with one policy each.")],
+    policies: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Python files with one policy each: a scheduler plug-in."),
+    ],
     sealed: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Score on the seeds of this JSON list instead of the public ones."),
+        typer.Option(
+            metavar="FILE", help="Score on the private seeds of this JSON list instead of the public ones."
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="Public seeds to use, 1 to 5.", min=1, max=5)] = 5,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the worst cases as traces to this folder.")
     ] = None,
     answer_seconds: Annotated[
-        float, typer.Option(metavar="S", help="CPU seconds that a policy may take for one answer.", min=0.01)
+        float, typer.Option(metavar="S", help="CPU seconds that a policy may take for one decision.", min=0.01)
     ] = 1.0,
     cpu_seconds: Annotated[
         int, typer.Option(metavar="S", help="CPU seconds that a policy may take in one run.", min=1)
@@ -77,8 +82,8 @@ def score(
                 done += 1
                 if done == 1:
                     seconds = time.process_time() - began
-                    verdict = f"{path.name} has {run.score:.3f} on {run.case.name}"
-                    printer.note(f"first verdict: {verdict}, after {seconds:.1f} s of CPU time")
+                    result = f"{path.name} has {run.score:.3f} on {run.case.name}"
+                    printer.note(f"first result: {result}, after {seconds:.1f} s of CPU time")
                 update(path.name, done)
 
             found.append(
@@ -108,7 +113,7 @@ def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) 
         interval = one.interval
         width = f" ± {interval.half_width:.3f}" if interval.low == interval.low else ""
         printer.facts(
-            [f"{one.name}: score {interval.mean:.3f}{width}", f"{seeds} {'sealed' if sealed else 'public'} seeds"]
+            [f"{one.name}: score {interval.mean:.3f}{width}", f"{seeds} {'private' if sealed else 'public'} seeds"]
         )
         printer.text()
         rows = [*one.by_case(), ("all cases", one.figures())]

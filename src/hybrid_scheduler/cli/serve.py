@@ -32,7 +32,9 @@ def serve(
     repeat: Annotated[
         bool, typer.Option("--repeat", help="Begin the trace again at its end; otherwise the run ends there.")
     ] = False,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same tasks.")] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal tasks.")
+    ] = None,
     speed: Annotated[str | None, typer.Option(metavar="X", help="Simulated seconds per real second.")] = None,
     schedulers: SchedulersOption = None,
     slowdown: SlowdownOption = None,
@@ -41,7 +43,7 @@ def serve(
         typer.Option("--no-start", help="Do not start the run; wait for the dashboard or the API to start it."),
     ] = False,
 ) -> None:
-    """Start the server: a continuous run, its API and its dashboard.
+    """Start the server: a live run, its API and its dashboard.
 
     The command starts a new run, or resumes the one that was in progress. All results are kept in the database.
     Ctrl-C stops the server; the next start resumes the run, also without its options. Other options, or a changed

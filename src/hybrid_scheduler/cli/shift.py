@@ -74,8 +74,8 @@ def _show(printer: Printer, rows: list[ShiftRow], seeds: int, training: int, tes
             Column("policy", [_name(row.name) for row in rows], number=False),
             Column("published\nsum, s", [_two_decimals(row.published_total) for row in rows], 3),
             Column("published\nratio", [_two_decimals(row.published_ratio) for row in rows], 2),
-            Column("ours\nsum, s", [_two_decimals(row.total) for row in rows], 1),
-            Column("ours\nratio ± 95 %", [_interval(row) for row in rows]),
+            Column("measured\nsum, s", [_two_decimals(row.total) for row in rows], 1),
+            Column("measured\nratio ± 95 %", [_interval(row) for row in rows]),
             Column("worst\nseed", [_three_decimals(row.worst_ratio) for row in rows], 4),
             Column("tasks to recover\nmedian (worst)", [_recovery(row) for row in rows], 0),
         ]

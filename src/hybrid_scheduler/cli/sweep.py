@@ -285,13 +285,13 @@ def _adversary(
     from ..experiments import run_record
     from ..experiments.exact_replay import comparison_events
     from ..experiments.worst_case_search import find_worst, ordinary_cases
-    from .compare import check_empty
     from .inputs import spec_from_settings
+    from .options import check_empty
 
     names = [name.strip() for name in pair.split(":")]
     if len(names) != 2 or not all(names):
         raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", pair)
-    check_empty(out)
+    check_empty("--out", out)
     settings = command.settings({**common, "simulation.schedulers": ",".join(names)})
     spec = spec_from_settings(settings)
     if seeds < 2:

@@ -24,7 +24,9 @@ _MOST_ROWS = 4000
 def train(
     context: typer.Context,
     release: Annotated[bool, typer.Option("--release", help="Replace the models inside the package.")] = False,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Same seed, same models.", show_default="0")] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal models.", show_default="0")
+    ] = None,
     minutes: Annotated[float, typer.Option(metavar="M", help="Limit of processor time for the agent.")] = 3.0,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the models.", show_default="models")

@@ -136,7 +136,7 @@ class ObjectiveSettings(_Section):
 
 
 class LiveSettings(_Section):
-    """Speed, update interval and trace of the continuous run."""
+    """Speed, update interval and trace of the live run."""
 
     speed: Speed = 1.0
     update_interval: Interval = 0.5

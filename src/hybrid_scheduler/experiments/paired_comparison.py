@@ -375,7 +375,7 @@ class PairwiseTests:
         return pair.verdict != TOO_CLOSE and abs(pair.difference.mean) >= RELEVANT_SHARE * reference
 
     def verdict_text(self, pair: Pair) -> str:
-        """Return better or worse, with "by < 1 %" where that is not relevant, or too close to call."""
+        """Return better or worse, with "by less than 1 %" where that is not relevant, or too close."""
         if pair.verdict == TOO_CLOSE:
             return "equal" if self.exact else TOO_CLOSE
         word = "better" if self.better(pair.verdict) else "worse"

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .journal import RunLabels as RunLabels
     from .journal import RunRecord as RunRecord
     from .journal import VersionRecord as VersionRecord
-    from .live_config import Course as Course
     from .live_config import LiveConfig as LiveConfig
     from .measured_run import MeasuredRun as MeasuredRun
     from .measured_run import batch_of as batch_of
@@ -64,7 +63,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "RunRecord",
             "VersionRecord",
         ),
-        "live_config": ("Course", "LiveConfig"),
+        "live_config": ("LiveConfig",),
         "measured_run": ("MeasuredRun", "batch_of", "measured_from_json", "measured_to_json"),
         "status": ("LiveEpisode", "LiveStatus", "ModelCard", "SchedulerStatistics"),
     },

@@ -35,7 +35,7 @@ from .journal import (
 from .live_run import LiveChunk
 from .measured_run import MeasuredRun
 
-#: Number of keys that are answered from memory; the database knows the older ones.
+#: Number of keys that are found in memory; the database has the older ones.
 MAX_KEYS = 10_000
 #: Seconds for which a key stays in memory after it was stored. A request looks for its key in the database, then
 #: sends its command, which takes up to 30 s from another process: the key may have been stored in between.
@@ -52,8 +52,8 @@ class _Sent:
     stored_at: float = math.inf
 
 
-class _SentKeys:
-    """Keys of what clients sent.
+class _IdempotencyCache:
+    """Cache of idempotency keys, or of ids of measured runs, with the future of what was sent under them.
 
     A key is known while its content waits to be stored, and for some time after that.
     """
@@ -90,7 +90,7 @@ class _SentKeys:
 
 
 class BatchBuilder:
-    """What waits for the journal. Only the engine thread uses it.
+    """Builder of journal batches. Only the engine thread uses it.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ class BatchBuilder:
     ) -> None:
         self._journal, self.counters, self.device_names = journal, counters, device_names
         self._unsent: deque[Batch] = deque()
-        self._keys = _SentKeys("Idempotency-Key", "new, or sent with the same content as before")
+        self._keys = _IdempotencyCache("Idempotency-Key", "new, or sent with the same content as before")
         #: Ids of measured runs.
-        self._measured = _SentKeys("run_id", "one that no other run has")
+        self._measured = _IdempotencyCache("run_id", "one that no other run has")
         for key, stored_id in (keys or {}).items():
             stored: Future[Any] = Future()
             stored.set_result(stored_id)
@@ -169,18 +169,18 @@ class BatchBuilder:
         more = sum(map(len, started))
         self.counters = self.counters._replace(next_result_id=self.counters.next_result_id + more)
 
-    def event(self, type: str, run_id: str, t: float, created_at: float, body: dict[str, Any]) -> None:
+    def add_event(self, type: str, run_id: str, t: float, created_at: float, body: dict[str, Any]) -> None:
         """Add a message of the stream and number it."""
         self._events.append(Event(self.counters.next_seq, type, run_id, t, created_at, body))
         self.counters = self.counters._replace(next_seq=self.counters.next_seq + 1)
 
-    def version(self, record: VersionRecord) -> None:
+    def add_version(self, record: VersionRecord) -> None:
         """Add a version of a model."""
         self._versions.append(record)
 
     # ---------------------------------------------------------------- acknowledgements
 
-    def submitted(self, key: IdempotencyKey) -> Future[Any] | None:
+    def find_submission(self, key: IdempotencyKey) -> Future[Any] | None:
         """Return the future of the task or measured run that was submitted with this key; None if there is none.
 
         It gets the id. A task whose batch could not be stored at once waits to be stored: its key stays known.
@@ -222,7 +222,7 @@ class BatchBuilder:
         self.deliver()
         return True
 
-    def storing(self, run: MeasuredRun) -> Future[str] | None:
+    def find_measured_run(self, run: MeasuredRun) -> Future[str] | None:
         """Return the future of a measured run that waits or was stored lately; None if there is none with its id.
 
         Raises
@@ -232,8 +232,8 @@ class BatchBuilder:
         """
         return None if run.run_id is None else self._measured.find(run.run_id, repr(run.created_at))
 
-    def forget_run(self, run_id: str) -> None:
-        """Forget a stored run that is deleted, so that it can be stored again."""
+    def drop_run(self, run_id: str) -> None:
+        """Drop the keys of a stored run that is deleted, so that it can be stored again."""
         self._measured.drop_stored(run_id)
         self._keys.drop_stored(run_id)
 

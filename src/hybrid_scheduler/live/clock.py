@@ -27,7 +27,7 @@ class Clock(Protocol):
     def unix(self) -> float:
         """Return seconds since 1970, for timestamps."""
 
-    def effort(self) -> float:
+    def thread_cpu_time(self) -> float:
         """Return the CPU seconds of this thread, which do not count the time of other programs."""
 
     def wait(self, timeout: float, wake: threading.Event) -> None:
@@ -45,7 +45,7 @@ class WallClock:
         """Return seconds since 1970."""
         return time.time()
 
-    def effort(self) -> float:
+    def thread_cpu_time(self) -> float:
         """Return the CPU seconds of this thread."""
         return time.thread_time()
 
@@ -96,7 +96,7 @@ class VirtualTime:
 
     @property
     def due(self) -> float:
-        """Where virtual time should be; infinity if there is no speed limit."""
+        """Virtual time that the run should have reached; infinity without a speed limit."""
         if self.speed == math.inf:
             return math.inf
         return self._base + (self._clock.now() - self._wall) * self.speed

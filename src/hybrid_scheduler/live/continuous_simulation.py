@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -214,7 +215,7 @@ class ContinuousSimulation:
             check_text("Idempotency-Key", key.key)
         return self._run_later(lambda run_id: self.controller.store_measured(run, run_id, key))
 
-    def forget(self) -> Future[int]:
+    def delete_tasks(self) -> Future[int]:
         """Delete every task with its results; ids are not used again.
 
         Returns
@@ -229,8 +230,15 @@ class ContinuousSimulation:
             If nothing can be deleted now.
         """
         deleted: Future[int] = Future()
-        self._run_command(lambda: self.controller.forget(deleted))
+        self._run_command(lambda: self.controller.delete_tasks(deleted))
         return deleted
+
+    def forget(self) -> Future[int]:
+        """Call `delete_tasks`; this former name will be removed in the next release."""
+        warnings.warn(
+            "ContinuousSimulation.forget is deprecated; use delete_tasks", DeprecationWarning, stacklevel=2
+        )
+        return self.delete_tasks()
 
     def delete_run(self, run_id: str) -> Future[int]:
         """Delete a run that has ended, with its tasks, results, events and model versions.

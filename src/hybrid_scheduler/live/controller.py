@@ -73,9 +73,9 @@ class LiveController:
         self._trainer, self._snapshots, self._new_id = trainer, snapshots, new_id
         self._initial_config, self._initial_hash = config, content_hash(config.as_dict())
         self._defaults_hash = self._initial_hash if defaults is None else content_hash(defaults.as_dict())
-        #: Of the configuration under which the active run began.
-        self._home = self._initial_hash
-        #: Of the active run, or of the next one.
+        #: Hash of the configuration under which the active run began; checkpoints call it `home`.
+        self._begin_hash = self._initial_hash
+        #: Configuration of the active run, or of the next one.
         self._config = config
         self._run: LiveRun | None = None
         self._record: RunRecord | None = None
@@ -173,7 +173,7 @@ class LiveController:
 
     def submit(self, task: SubmittedTask, key: IdempotencyKey | None, task_id: Future[int]) -> None:
         """Place a client's task; `task_id` gets its id when the task is durable."""
-        earlier = self._batches.submitted(key) if key is not None else None
+        earlier = self._batches.find_submission(key) if key is not None else None
         if earlier is not None:
             forward_result(earlier, task_id)
             return
@@ -201,11 +201,11 @@ class LiveController:
         The active run goes on; the ids of its tasks have a gap. A run that is being stored or was stored lately, by
         its id, is not stored again: both futures get the first one's result.
         """
-        known = self._batches.submitted(key) if key is not None else None
+        known = self._batches.find_submission(key) if key is not None else None
         if known is not None:
             forward_result(known, stored_id)
             return
-        if (earlier := self._batches.storing(measured)) is not None:
+        if (earlier := self._batches.find_measured_run(measured)) is not None:
             forward_result(earlier, stored_id)
             return
         run_id = measured.run_id or self._new_id()
@@ -219,7 +219,7 @@ class LiveController:
         self.publish_status()  # before the batch can be durable, and its event be seen
         self._batches.deliver()
 
-    def forget(self, deleted: Future[int]) -> None:
+    def delete_tasks(self, deleted: Future[int]) -> None:
         """Delete every task with its results; `deleted` is running once this is sure, and gets their number.
 
         A deletion that is going on is not begun again.
@@ -230,7 +230,7 @@ class LiveController:
         self._flush()
         self._batches.require_capacity("delete anything")
         self._deletion = SharedCommand(deleted)
-        self._journal.forget(self._deletion.result)
+        self._journal.delete_tasks(self._deletion.result)
         self._watch_deletion()
 
     def delete_run(self, run_id: str, deleted: Future[int]) -> None:
@@ -242,8 +242,8 @@ class LiveController:
         self._batches.require_capacity("delete anything")
         if active:  # a task that is submitted later begins another run
             self._run = self._record = None
-        self._batches.forget_run(run_id)
-        self._journal.forget(deleted, run_id)
+        self._batches.drop_run(run_id)
+        self._journal.delete_run(run_id, deleted)
 
     def describe_run(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
         """Replace name, tags and note of a run; `stored` is done when they are durable."""
@@ -257,9 +257,9 @@ class LiveController:
             return
         if self._deletion.accepted_now():
             for lane in self.lanes:
-                lane.forget()
+                lane.reset_statistics()
             if self._run is not None:
-                self._run.floor.forget()
+                self._run.floor.reset()
                 self._update()
         if not self._deletion.ended():
             return
@@ -298,7 +298,7 @@ class LiveController:
             self._notify("run_stopped", "another run begins")
             self._flush()
         self._activate(run, config.new_record(self._new_id(), self._clock.unix(), mode), warnings)
-        self._home = self._initial_hash
+        self._begin_hash = self._initial_hash
         run.begin(first)
         message = f"{config.scenario.name} at {config.load:g} of capacity, seed {config.seed}"
         self._announce("run_started", message)
@@ -344,7 +344,7 @@ class LiveController:
         scenario, load = run.source.scenario, run.source.utilisation
         now = replace(run.config, scenario=scenario, utilisation=load, trace=run.trace)
         self._activate(run, old, now.warnings())
-        self._config, self._home = now, str((recovered.state or {})["home"])
+        self._config, self._begin_hash = now, str((recovered.state or {})["home"])
         self._announce("resumed", f"resumed after a restart, at task {recovered.counters.next_task_id}")
 
     def _activate(self, run: LiveRun, record: RunRecord, warnings: list[str]) -> None:
@@ -433,11 +433,11 @@ class LiveController:
 
     def _decide_due_tasks(self, run: LiveRun) -> float:
         """Decide for the tasks that are due, for at most one chunk of them."""
-        began, due, before = self._clock.effort(), self._time.due, self._checkpoint()
+        began, due, before = self._clock.thread_cpu_time(), self._time.due, self._checkpoint()
         chunk = run.advance(self._next_task, self._chunk_size.tasks, due)
         if chunk is not None:
             self._add_chunk(chunk, before)
-            self._chunk_size.adapt(len(chunk), self._clock.effort() - began)
+            self._chunk_size.adapt(len(chunk), self._clock.thread_cpu_time() - began)
         if run.source.ended:
             self._end()
             self._announce("run_stopped", f"the trace has ended after {run.ordinal:,} tasks")
@@ -488,7 +488,7 @@ class LiveController:
     def _event(self, type: str, body: dict[str, Any]) -> None:
         assert self._record is not None
         t = self._run.now if self._run else 0.0
-        self._batches.event(type, self._record.run_id, t, self._clock.unix(), body)
+        self._batches.add_event(type, self._record.run_id, t, self._clock.unix(), body)
 
     def _notify(self, kind: str, message: str, level: str | None = None) -> None:
         self._event("notification", notification(kind, message, level=level))
@@ -512,7 +512,7 @@ class LiveController:
         assert self._record is not None
         version = version_record(event, self._record.run_id, self._clock.unix())
         if version is not None:
-            self._batches.version(version)
+            self._batches.add_version(version)
         if event.kind != "loaded":
             self._event("notification", lane_notification(event))
 
@@ -548,7 +548,7 @@ class LiveController:
         trace = self._run.trace
         self._last_checkpoint = {
             **self._run.checkpoint(),
-            "home": self._home,
+            "home": self._begin_hash,
             "defaults": self._defaults_hash,
             "trace_file": None if trace is None or trace.path is None else str(trace.path),
             "speed": None if self._time.speed == math.inf else self._time.speed,

@@ -2,8 +2,8 @@
 
 One `Batch` is the content of one transaction. Core names are mapped to published ones here, once.
 
-Call order: `open` once, before anything else; then `append`, `forget` and `describe` as often as needed; `close` at
-the end. Only the engine thread calls `append`. Only `open` and `close` wait for a disk.
+Call order: `open` once, before anything else; then `append`, `delete_tasks`, `delete_run` and `describe` as often
+as needed; `close` at the end. Only the engine thread calls `append`. Only `open` and `close` wait for a disk.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Recent:
 
     tasks: Workload
     results: Mapping[str, ResultColumns]
-    #: Of central schedulers: those of the tasks that have started.
+    #: Results of central schedulers, for the tasks that have started.
     started: Mapping[str, StartedTasks] = field(default_factory=dict)
 
 
@@ -232,7 +232,7 @@ def check_text(field: str, text: object) -> None:
     if not isinstance(text, str) or not 0 < len(text) <= _MAX_TEXT:
         raise InvalidInputError(field, f"a text of 1 to {_MAX_TEXT} characters", text)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidInputError(field, "a text without NUL and half characters", text)
+        raise InvalidInputError(field, "text without NUL characters and unpaired surrogates", text)
 
 
 def joined_results(parts: Sequence[ResultColumns]) -> ResultColumns:
@@ -358,14 +358,15 @@ class Journal(Protocol):
             If there is no capacity.
         """
 
-    def forget(self, deleted: Future[int], run_id: str | None = None) -> None:
+    def delete_tasks(self, deleted: Future[int]) -> None:
         """Delete every task with its results; runs and counters stay.
-
-        With `run_id`, delete that run with all its rows instead, completely or not at all.
 
         `deleted` is running once the request is durable, and gets the number of tasks at the end. Until it is
         running it may be cancelled or get an error; then nothing was deleted.
         """
+
+    def delete_run(self, run_id: str, deleted: Future[int]) -> None:
+        """Delete a run with all its rows, completely or not at all; `deleted` is used as by `delete_tasks`."""
 
     def describe(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:
         """Replace name, tags and note of a run, after the batches that wait; never waits itself.

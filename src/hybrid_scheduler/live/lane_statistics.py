@@ -47,10 +47,10 @@ class LaneStatistics:
     def __init__(self, cpu_of: Ints, bandwidth: Floats | None = None) -> None:
         self._cpu_of = cpu_of
         self._bandwidth = np.full(len(cpu_of), np.inf) if bandwidth is None else bandwidth
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Start anew."""
+    def reset(self) -> None:
+        """Remove all tasks."""
         self.tasks = self.failed = 0
         self._sums = dict.fromkeys(_SUMS, 0.0)
         self._latency, self._regret = RunningMean(), RunningMean()
@@ -213,7 +213,7 @@ class LaneStatistics:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self.forget()
+        self.reset()
         self.tasks, self.failed = int(state["tasks"]), int(state["failed"])
         self._sums = {name: _restored(name, state["sums"]) for name in _SUMS}
         self._latency = RunningMean.from_state(state["latency"])
@@ -290,10 +290,10 @@ class LatencyFloor:
         self._machine = machine
         self._exists = machine.memory_policy != "fail"
         self._pool: ThreadPoolExecutor | None = None
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Start anew."""
+    def reset(self) -> None:
+        """Remove all tasks."""
         self._tasks, self._total = 0, 0.0
         #: Arrival of the first task, and the earliest end of the last one.
         self.first_arrival: float | None = None
@@ -337,7 +337,7 @@ class LatencyFloor:
                 self._open, self._filled = [], 0
 
     def compile(self, tasks: Workload) -> None:
-        """Bound some tasks for what that compiles."""
+        """Compile the bound by computing it once."""
         if self._exists:
             mean_latency_bound(tasks, self._machine.platform, self._machine.physics)
 
@@ -364,7 +364,7 @@ class LatencyFloor:
 
     def restore(self, state: list[float]) -> None:
         """Continue from what `state` returned."""
-        self.forget()
+        self.reset()
         self._tasks, self._total = int(state[0]), float(state[1])
         if len(state) > 2:
             self.first_arrival, self._last_end = float(state[2]), float(state[3])

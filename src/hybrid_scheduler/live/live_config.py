@@ -61,7 +61,7 @@ LIVE_SCHEDULERS = (
 
 #: Slowdown of the default run, once in the calm of every wave: kind of device, factor, and shares of a wave. It is
 #: about all GPUs, because learners know durations by class of device: one slow GPU would only blur its class.
-_STORY = ("gpu", 3.0, 0.42, 0.67)
+_WAVE_SLOWDOWN = ("gpu", 3.0, 0.42, 0.67)
 
 
 @dataclass(frozen=True)
@@ -383,16 +383,12 @@ def wave_slowdown(scenario: Scenario, load: float | None, machine: Machine) -> S
     machine
         The machine.
     """
-    kind, factor, start, until = _STORY
+    kind, factor, start, until = _WAVE_SLOWDOWN
     if scenario.arrivals != "waves" or kind not in [device.kind for device in machine.platform.devices]:
         return None
     rate = (load or scenario.utilisation) * capacity_of(scenario, machine.platform, machine.physics)
     wave = WaveArrivals.LENGTH / rate
     return Slowdown(kind, factor, round(start * wave, 1), round(until * wave, 1), round(wave, 2))
-
-
-#: The name of `LiveConfig` before 0.2, kept for programs of users.
-Course = LiveConfig
 
 
 def _plugin_files(specs: tuple[str, ...]) -> dict[str, dict[str, str]]:

@@ -37,8 +37,8 @@ _ORACLE = "oracle"
 #: Triggers of versions that were not trained in this run.
 _LOADED = ("pretrained", "restart")
 _CHECKPOINT_FORMAT = 1
-#: Tasks of a run that is made for what it compiles.
-_REHEARSED = 64
+#: Tasks of the warm-up run that compiles the live code.
+_WARM_UP_TASKS = 64
 #: Virtual seconds for which a drift counts as a reason.
 _DRIFT_S = 300.0
 
@@ -184,14 +184,14 @@ class LiveRun:
         self.lane_events.append(LaneEvent("model_refused", spec, str(error), at_task))
 
     @property
-    def live(self) -> list[SchedulerLane]:
+    def active_lanes(self) -> list[SchedulerLane]:
         """The lanes that are not switched off."""
         return [lane for lane in self.lanes if lane.failure is None]
 
     @property
     def _central(self) -> list[CentralLane]:
-        """Those of them where tasks wait in a common queue."""
-        return [lane for lane in self.live if isinstance(lane, CentralLane)]
+        """Active lanes whose tasks wait in a common queue."""
+        return [lane for lane in self.active_lanes if isinstance(lane, CentralLane)]
 
     # ---------------------------------------------------------------- advancing
 
@@ -287,7 +287,7 @@ class LiveRun:
         self._newest_task = int(part.task_id[-1])
         self._episode_tasks += rows
         self._reach(float(part.arrival_time[-1]))
-        for lane in self.live:
+        for lane in self.active_lanes:
             self.learn(lane, int(part.task_id[-1]) + 1)
         platform, physics = self.config.platform, self._physics
         table, columns = physics.times(part, platform), physics.columns(platform)
@@ -298,7 +298,7 @@ class LiveRun:
     @property
     def _at_arrival(self) -> list[SchedulerLane]:
         """The lanes that decide when a task arrives."""
-        return [lane for lane in self.live if not isinstance(lane, CentralLane)]
+        return [lane for lane in self.active_lanes if not isinstance(lane, CentralLane)]
 
     def _decide_one_by_one(self, tasks: Workload) -> int:
         """Let the lanes that are not compiled decide task by task; returns the number of decided tasks.
@@ -375,7 +375,7 @@ class LiveRun:
 
     def collect_training(self, at_task: int) -> None:
         """Swap in the models that came back; they decide from task `at_task` on."""
-        for lane in self.live:
+        for lane in self.active_lanes:
             if lane.learner is not None and lane.learner.retraining.finished:
                 for event in lane.learner.swap_in(at_task):
                     if event.kind != "retrained":
@@ -405,10 +405,10 @@ class LiveRun:
         results of tasks that never ended.
         """
         self.finish_queues()
-        drained = max([self.now, *(float(lane.cluster.free_at_view.max()) for lane in self.live)])
+        drained = max([self.now, *(float(lane.cluster.free_at_view.max()) for lane in self.active_lanes)])
         self.source.pause_until(drained)
         self._reach(drained)
-        for lane in self.live:
+        for lane in self.active_lanes:
             self._guarded(lane, at_task, lane.catch_up, drained)
             self.learn(lane, at_task)
         self._episode, self._episode_tasks = self._episode + 1, 0
@@ -453,7 +453,7 @@ class LiveRun:
 
     # ---------------------------------------------------------------- comparison
 
-    def rows(self) -> list[SchedulerStatistics]:
+    def statistics(self) -> list[SchedulerStatistics]:
         """Return the statistics of all schedulers."""
         floor = self.floor.mean
         return [
@@ -461,7 +461,7 @@ class LiveRun:
         ]
 
     def verdict(self) -> Verdict:
-        """Return who leads and why; device loads are those of the last minute of virtual time."""
+        """Return the leader and why the others are slower; device loads are those of the last virtual minute."""
         marks = [*self._marks, self._mark()]
         while len(marks) > 2 and marks[1].at <= self.now - LOAD_WINDOW_S:  # as `utilisations` drops them
             del marks[0]
@@ -469,7 +469,7 @@ class LiveRun:
         window = (first.at, max(last.at, first.at))
         devices = self.config.platform.devices
         evidence: list[Evidence] = []
-        for number, (lane, row) in enumerate(zip(self.lanes, self.rows(), strict=True)):
+        for number, (lane, row) in enumerate(zip(self.lanes, self.statistics(), strict=True)):
             busy = busy_share(first.busy[number], last.busy[number], window[1] - window[0])
             peak = np.max([mark.backlog[number] for mark in marks], axis=0)
             loads = tuple(
@@ -488,7 +488,8 @@ class LiveRun:
         """Return the seconds of queued work of every device, by scheduler."""
         names = [device.name for device in self.config.platform.devices]
         return {
-            lane.name: dict(zip(names, lane.cluster.backlog(self.now).tolist(), strict=True)) for lane in self.live
+            lane.name: dict(zip(names, lane.cluster.backlog(self.now).tolist(), strict=True))
+            for lane in self.active_lanes
         }
 
     # ---------------------------------------------------------------- checkpoints
@@ -533,7 +534,7 @@ class LiveRun:
 def stored_verdict(
     state: dict[str, Any], rows: Sequence[SchedulerStatistics], devices: Sequence[dict[str, Any]]
 ) -> Verdict:
-    """Return who leads in a stored run and why; device loads are those of the whole run.
+    """Return the leader of a stored run and why the others are slower; device loads are those of the whole run.
 
     Parameters
     ----------
@@ -569,13 +570,13 @@ def compile_live_code(config: LiveConfig) -> None:
         return
     run = LiveRun(replace(config, schedulers=own, retrain_interval=1), _NoTraining())
     run.begin(1)
-    while run.ordinal < _REHEARSED:
-        if run.advance(run.ordinal + 1, _REHEARSED - run.ordinal, math.inf) is None:
+    while run.ordinal < _WARM_UP_TASKS:
+        if run.advance(run.ordinal + 1, _WARM_UP_TASKS - run.ordinal, math.inf) is None:
             break
     run.end_episode(run.ordinal + 1)  # every outcome is learned from
     run.checkpoint()
     run.floor.compile(config.sample(8))
-    for lane in run.live:
+    for lane in run.active_lanes:
         lane.model_card()
         if lane.learner is not None:
             lane.learner.times.request_training()

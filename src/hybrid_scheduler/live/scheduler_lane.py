@@ -110,9 +110,9 @@ class SchedulerLane:
         """The number of tasks that have no result yet."""
         return 0
 
-    def forget(self) -> None:
+    def reset_statistics(self) -> None:
         """Begin the statistics anew, because all stored tasks are deleted."""
-        self.statistics.forget()
+        self.statistics.reset()
 
     @property
     def state(self) -> str:
@@ -439,9 +439,9 @@ class CentralLane(SchedulerLane):
         """The number of tasks in the common queue."""
         return len(self._queue)
 
-    def forget(self) -> None:
+    def reset_statistics(self) -> None:
         """Begin the statistics anew; tasks that wait now will have no stored result."""
-        super().forget()
+        super().reset_statistics()
         newest = max((each.task.task_id for each in self._queue.tasks), default=-1)
         self._first_stored = max(self._first_stored, newest + 1)
 

@@ -65,7 +65,8 @@ class LiveEpisode:
 class LiveStatus:
     """State of the engine at one time."""
 
-    #: running, paused, stopped, or held: running, but no tasks are decided because the journal is full.
+    #: running, paused, stopped, or held: the run is on hold because the journal cannot take more batches, usually
+    #: while the database is unavailable.
     state: str
     is_running: bool
     is_paused: bool
@@ -87,6 +88,7 @@ class LiveStatus:
     next_task_id: int
     episode: LiveEpisode | None
     unsaved_batches: int
+    #: "ok", or "away" while the database is unavailable.
     storage: str
     notes: tuple[str, ...]
     #: Lower bound on the mean latency of the tasks so far.
@@ -97,7 +99,7 @@ class LiveStatus:
     #: Fields of the run's `Slowdown`; None without one.
     slowdown: dict[str, Any] | None
     comparison: tuple[SchedulerStatistics, ...]
-    #: Who leads and why, as `metrics.verdict.Verdict.as_dict` returns it; None without a run.
+    #: Leader, and why the others are slower, from `metrics.verdict.Verdict.as_dict`; None without a run.
     verdict: dict[str, Any] | None
 
     def as_dict(self) -> dict[str, Any]:
@@ -180,6 +182,6 @@ def read_status(
         makespan_bound=run.floor.makespan if run else None,
         first_arrival=run.floor.first_arrival if run else None,
         slowdown=None if config.slowdown is None else asdict(config.slowdown),
-        comparison=tuple(run.rows()) if run else (),
+        comparison=tuple(run.statistics()) if run else (),
         verdict=run.verdict().as_dict() if run else None,
     )

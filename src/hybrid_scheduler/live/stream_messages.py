@@ -222,7 +222,7 @@ class UpdateBuilder:
 
 def _utilization_scheduler(run: LiveRun) -> str:
     """Return the scheduler whose utilization an update shows first: a learned one if there is one."""
-    lanes = run.live or run.lanes
+    lanes = run.active_lanes or run.lanes
     return next((lane.name for lane in lanes if lane.learner is not None), lanes[0].name)
 
 

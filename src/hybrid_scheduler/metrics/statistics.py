@@ -25,7 +25,7 @@ from ..core import Floats, InvalidInputError
 _CONFIDENCE = 0.95
 TOO_CLOSE = "too close to call"
 LOWER, HIGHER = "lower", "higher"
-#: Smallest significant difference that is worth caring about, as a share of the baseline's mean.
+#: Smallest significant difference that is relevant, as a share of the baseline's mean.
 RELEVANT_SHARE = 0.01
 #: Constant of `values_needed`, fitted to simulated queues with known means.
 _BUSY_PERIODS = 25.0

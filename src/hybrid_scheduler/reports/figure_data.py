@@ -68,22 +68,21 @@ class FigureData:
     def intervals(self, metric: str) -> dict[str, Interval]:
         """Return mean and 95 % interval of every scheduler, best first; a single run has an empty interval."""
         if metric not in self.samples:
-            raise MissingFigureData(
-                "figure", f"one whose numbers are available: {metric} is not among them", metric
-            )
+            raise MissingFigureData("metric of a figure", f"one of {', '.join(self.samples)}", metric)
         found = {
             name: self.bands.get(metric, {}).get(name) or interval_of(values)
             for name, values in self.samples[metric].items()
             if len(values) and np.isfinite(values).all()
         }
         if not found:
-            raise MissingFigureData("figure", f"one whose numbers are available: no run has {metric}", metric)
+            raise MissingFigureData("metric of a figure", "one with finite values", metric)
         return dict(sorted(found.items(), key=lambda item: item[1].mean))
 
     def single_run(self) -> Comparison:
         """Return the run with all its tasks, or raise `MissingFigureData`."""
         if self.comparison is None:
-            raise MissingFigureData("figure", "one that needs no single tasks, which were not kept", "no tasks")
+            hint = "pass the result of `compare`"
+            raise MissingFigureData("data", "a run with its tasks for this figure", "numbers alone", hint=hint)
         return self.comparison
 
     def schedules(self) -> tuple[tuple[Comparison, str], tuple[Comparison, str]]:
@@ -104,7 +103,7 @@ class FigureData:
         second = self.other or first
         best = sorted(first.results, key=lambda name: first.summaries[name].latency.mean)
         if self.pair is None and self.other is None and len(best) < 2:
-            raise MissingFigureData("figure", "one that needs one schedule only", "one scheduler")
+            raise MissingFigureData("schedulers", "at least two for gantt_diff, or a second run", best)
         names = self.pair or (best[0], best[0] if self.other else best[1])
         for name, run in zip(names, (first, second), strict=True):
             if name not in run.results:

@@ -1,6 +1,6 @@
-"""Figure of the pipeline: GPU shares, makespans and speed-ups of the schedulers.
+"""Figure of the pipeline: GPU fractions, makespans and speed-ups of the schedulers.
 
-Panels: (a) a histogram of the shares per scheduler, (b) the shares over time, (c) makespans with the bound that no
+Panels: (a) a histogram of them per scheduler, (b) their mean over time, (c) makespans with the bound that no
 schedule can beat, (d) speed-up over using the CPU only.
 """
 
@@ -46,7 +46,7 @@ class Performance:
     """Data of the figure: tasks in the order of arrival, one entry per scheduler."""
 
     arrival: Floats
-    #: GPU share of every task; NaN where it failed.
+    #: GPU fraction of every task; NaN where it failed.
     fractions: Mapping[str, Floats]
     makespans: Mapping[str, float]
     lower_bound: float | None = None
@@ -89,7 +89,7 @@ def _frame(figure: Figure, performance: Performance) -> None:
     """Add title and facts above, and one legend for all panels below."""
     from matplotlib.lines import Line2D
 
-    figure.text(0.012, 0.985, "GPU shares and speed-ups", size=14, weight="bold", va="top")
+    figure.text(0.012, 0.985, "GPU fractions and speed-ups", size=14, weight="bold", va="top")
     figure.text(0.012, 0.953, "  ·  ".join(performance.caption), size=9, color=QUIET, va="top")
     names = performance.best_first
     samples = [Line2D([], [], label=label_of(name), **line_style(name)) for name in names]
@@ -105,7 +105,7 @@ def _frame(figure: Figure, performance: Performance) -> None:
 def _histograms(axes: Axes, performance: Performance) -> None:
     """Draw one row per scheduler, because overlaid histograms of eight schedulers cannot be read."""
     explanation = "tasks, scaled per row; line: mean"
-    heading(axes, "a", "Share of each task given to a GPU", explanation)
+    heading(axes, "a", "GPU fraction of each task", explanation)
     names = performance.best_first
     edges = np.linspace(0.0, 1.0, _BINS + 1)
     for row, name in enumerate(names):
@@ -138,7 +138,7 @@ def _histograms(axes: Axes, performance: Performance) -> None:
 def _allocation(axes: Axes, performance: Performance) -> None:
     count = len(performance.arrival)
     window = min(count, 2 * max(5, count // 40))  # even: what alternates from task to task has a steady mean
-    heading(axes, "b", "Allocation over time", f"mean share of the last {window:,} tasks")
+    heading(axes, "b", "Allocation over time", f"mean GPU fraction of the last {window:,} tasks")
     spread_out = count > 1 and float(np.ptp(performance.arrival)) > 0
     time = performance.arrival - performance.arrival[0] if spread_out else np.arange(1.0, count + 1.0)
     # Best last: its line lies on top.

@@ -120,7 +120,7 @@ CAPTIONS = {
     "cost_comparison": "Rent of busy seconds plus electricity. Idle machines are not billed.",
     "load_balance": "Jain index of busy seconds. It says how evenly work is spread, not whether that is good.",
     "latency_cdf": "Distribution of latencies in one run; the right panel is the slowest tenth.",
-    "fraction_distribution": "Share of each task that runs on an accelerator.",
+    "fraction_distribution": "GPU fraction of each task: the part that runs on an accelerator.",
     "workload": "The tasks of the run whose single tasks are drawn.",
     "allocation": "Share given to accelerators over the course of the run.",
     "gantt": "The best schedulers on the same consecutive tasks.",

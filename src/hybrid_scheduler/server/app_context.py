@@ -172,7 +172,7 @@ class ServerState:
     whatif_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     whatif_results: _SharedResults = field(default_factory=_SharedResults)
     previews: _SharedResults = field(default_factory=_SharedResults)
-    #: How often history was deleted; part of every cache key.
+    #: Number of deletions of the history; part of every cache key.
     deletions: int = 0
     #: Requests with the same idempotency key run one after the other.
     key_locks: KeyedLocks = field(default_factory=KeyedLocks)
@@ -197,7 +197,7 @@ class AppContext:
     #: Folder of the built dashboard; None if it is not built.
     static: Path | None = None
     state: ServerState = field(default_factory=ServerState)
-    #: The machine and the load that what-if requests start from; a load of None is the scenario's own.
+    #: Baseline machine and load of what-if requests; a load of None is the scenario's own.
     machine: Machine = field(default_factory=Machine)
     load: float | None = None
     whatif_worker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)

@@ -73,7 +73,7 @@ def options_of(settings: Settings) -> ServerOptions:
     )
 
 
-def compile_kernels(settings: Settings, traces: Path) -> None:
+def compile_run_code(settings: Settings, traces: Path) -> None:
     """Compile all that the run of these settings calls, so that its tasks appear as soon as the server is ready.
 
     Parameters

@@ -100,7 +100,7 @@ class EngineControl(Protocol):
     async def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> str:
         """Return the id of the run, once the run is durable."""
 
-    async def forget(self) -> int | None:
+    async def delete_tasks(self) -> int | None:
         """Delete all tasks and return their number; None if that is going on and sure to be completed."""
 
     async def delete_run(self, run_id: str) -> int | None:

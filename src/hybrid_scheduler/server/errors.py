@@ -96,7 +96,9 @@ def error_response(error: ApiError, request_id: str) -> Response:
 
 def internal_error(request_id: str) -> Response:
     """Return the response for a fault of the server; details are in the log only."""
-    return _body(500, request_id, "something went wrong in the server; its log knows this id", code="internal")
+    return _body(
+        500, request_id, "internal server error; the server's log has details under this id", code="internal"
+    )
 
 
 def _printable(value: object) -> str:
@@ -176,7 +178,7 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
     page = not_found_page(request) if error.status_code == 404 else None
     if page is not None:
         return page
-    messages = {404: "there is nothing at this address", 405: "this address does not know that method"}
+    messages = {404: "there is nothing at this address", 405: "this address does not support that method"}
     message = messages.get(error.status_code, str(error.detail))
     headers = dict(error.headers or {})
     if error.status_code == 405:

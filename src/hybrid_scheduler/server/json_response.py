@@ -53,7 +53,7 @@ async def cached_json(context: AppContext, name: str, compute: Callable[[], Awai
     bytes
         The JSON body.
     """
-    key = f"answer:{name}:{context.hub.last_seq}:{context.state.deletions}"
+    key = f"response:{name}:{context.hub.last_seq}:{context.state.deletions}"
     known = await context.cache.get(key)
     if known is not None:
         return known

@@ -172,9 +172,9 @@ class LocalEngineControl:
         """Return the id of the run, once the run is durable."""
         return await _until_durable(self._engine.store_measured(run, key))
 
-    async def forget(self) -> int | None:
+    async def delete_tasks(self) -> int | None:
         """Delete all tasks and return their number; None if that is going on and sure to be completed."""
-        return await _deleted_tasks(await asyncio.to_thread(self._engine.forget))
+        return await _deleted_tasks(await asyncio.to_thread(self._engine.delete_tasks))
 
     async def delete_run(self, run_id: str) -> int | None:
         """Delete a run that has ended and return the number of its tasks; None if that is going on."""

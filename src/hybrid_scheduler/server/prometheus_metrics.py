@@ -36,11 +36,11 @@ class Metrics:
             return Gauge(_PREFIX + name, text, labels, registry=registry)
 
         self.requests = Counter(
-            _PREFIX + "http_requests", "Answered requests.", ("method", "route", "status"), registry=registry
+            _PREFIX + "http_requests", "Requests with a response.", ("method", "route", "status"), registry=registry
         )
         self.seconds = Histogram(
             _PREFIX + "http_request_duration_seconds",
-            "Time from request to the end of the answer.",
+            "Time from request to the end of the response.",
             ("route",),
             buckets=_BUCKETS,
             registry=registry,
@@ -49,7 +49,9 @@ class Metrics:
         self.decisions = gauge("run_decisions", "Decisions of the live run so far.", ("scheduler",))
         self.failed = gauge("run_failed_tasks", "Tasks that failed in the live run.", ("scheduler",))
         self.latency = gauge("run_latency_seconds", "Mean latency in the live run.", ("scheduler",))
-        self.quantile = gauge("run_latency_quantile_seconds", "Of the newest tasks.", ("scheduler", "quantile"))
+        self.quantile = gauge(
+            "run_latency_quantile_seconds", "Latency quantile of the newest tasks.", ("scheduler", "quantile")
+        )
         self.energy = gauge("run_energy_joules", "Energy of the live run so far.", ("scheduler",))
         self.cost = gauge("run_cost_dollars", "Cost of the live run so far.", ("scheduler",))
         self.model = gauge("model_version", "Version of the model in use.", ("scheduler",))

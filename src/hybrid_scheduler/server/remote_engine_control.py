@@ -114,7 +114,7 @@ class RemoteEngineControl:
         """Return the id of the run, once the run is durable."""
         return str((await self._send("measured", measured_to_json(run) | {"key": key and asdict(key)}))["run_id"])
 
-    async def forget(self) -> int | None:
+    async def delete_tasks(self) -> int | None:
         """Delete all tasks and return their number; None if that is going on and sure to be completed."""
         deleted: int | None = (await self._send("forget"))["deleted_tasks"]
         return deleted
@@ -142,7 +142,7 @@ class RemoteEngineControl:
         age = await self.heartbeat_age()
         if age is not None and age >= MAX_HEARTBEAT_AGE_S:  # a command would wait for its timeout
             raise ApiError(503, "the engine is not running", hint="start one with --role engine")
-        reply = await self._commands.ask(kind, payload, timeout=timeout)
+        reply = await self._commands.send_command(kind, payload, timeout=timeout)
         if reply.ok:
             return reply.body
         error, message = reply.body, str(reply.body.get("message", "the engine refused"))
@@ -180,7 +180,7 @@ async def execute_command(control: EngineControl, kind: str, payload: dict[str, 
         key = None if given is None else IdempotencyKey(**given)
         return {"run_id": await control.store_measured(measured_from_json(payload), key)}
     if kind == "forget":
-        return {"deleted_tasks": await control.forget()}
+        return {"deleted_tasks": await control.delete_tasks()}
     if kind == "delete_run":
         return {"deleted_tasks": await control.delete_run(payload["run_id"])}
     plain = {"stop": control.stop, "pause": control.pause, "resume": control.resume, "learners": control.learners}

@@ -170,7 +170,7 @@ _HEADERS = (
 
 
 class CompressionMiddleware:
-    """Compresses answers for clients that accept gzip: pages and JSON shrink to a fifth.
+    """Compresses responses for clients that accept gzip: pages and JSON shrink to a fifth.
 
     Downloads keep their length, so that browsers show their progress, and parts of files their positions. Fonts are
     compressed already.

@@ -27,7 +27,7 @@ from ..core.worker_process import WorkerProcess
 from .access_control import is_loopback
 from .app import create_app
 from .app_context import ServerOptions
-from .composition import RunningServer, compile_kernels, open_server, options_of
+from .composition import RunningServer, compile_run_code, open_server, options_of
 from .uvicorn_protocols import ConnectionGuard, FrameProtocol, GuardedHttpProtocol
 from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker, load_libraries
 
@@ -158,18 +158,18 @@ def compile_before_serving(settings: Settings, options: ServerOptions) -> None:
     """
     try:
         with install_listener(_COMPILING, _FindUncompiled()):
-            compile_kernels(settings, options.traces)
+            compile_run_code(settings, options.traces)
         return
     except _NotCompiled:
         _compile_in_process(settings, options)
     with install_listener(_COMPILING, _EndCompiling()) as ending:  # code that cannot be cached
         with _stop_signals(ending.interrupt, [signal.SIGINT]):
-            compile_kernels(settings, options.traces)
+            compile_run_code(settings, options.traces)
         ending.check()
 
 
 def _compile_in_process(settings: Settings, options: ServerOptions) -> None:
-    process = WorkerProcess("compiling process")
+    process = WorkerProcess("compiler process")
     try:
         with _blocked_interrupts():
             done = process.submit(_compile_all, settings, options.traces)
@@ -182,14 +182,14 @@ def _compile_in_process(settings: Settings, options: ServerOptions) -> None:
                         pass
     except BrokenExecutor as error:
         raise HybridSchedulerError(
-            f"the process that compiles kernels ended early: {error}", hint="compiling takes about 1 GB of memory"
+            f"the compiler process ended early: {error}", hint="compiling takes about 1 GB of memory"
         ) from error
     finally:
         process.stop()
 
 
 def _compile_all(settings: Settings, traces: Path) -> None:
-    compile_kernels(settings, traces)
+    compile_run_code(settings, traces)
     if settings.server.warm_whatif:
         load_libraries()
 

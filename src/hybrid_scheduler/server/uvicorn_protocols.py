@@ -37,7 +37,7 @@ _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 #: Longest line of a WebSocket handshake; the library that reads it again accepts 8192 bytes.
 _LONGEST_HANDSHAKE_LINE = 8000
 #: Seconds for which the input of a refused connection is read and discarded. Closing with unread input would make
-#: the operating system discard the answer.
+#: the operating system discard the response.
 _DISCARD_S = 2.0
 _LOG_INTERVAL_S = 1.0
 #: Bytes on the wire for each byte of a body, at most: a chunk of one byte has five others.
@@ -118,7 +118,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._address = self.client[0] if self.client else "local socket"
         if not self._guard.admit(self._address):
-            if self._guard.overloaded:  # not even an answer is affordable
+            if self._guard.overloaded:  # not even a response is affordable
                 transport.abort()
             else:
                 self._refuse(503, "too many connections")

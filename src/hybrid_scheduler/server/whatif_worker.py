@@ -36,7 +36,7 @@ from ..workload.scenarios import scenario_named
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIfQuestion:
+class WhatIfJob:
     """All inputs of a what-if comparison."""
 
     change: WhatIfChange
@@ -50,7 +50,7 @@ class WhatIfQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceQuestion:
+class EvidenceJob:
     """A stored run and the tasks whose comparison is to be proved."""
 
     run_id: str
@@ -62,7 +62,7 @@ class EvidenceQuestion:
     kind: str = "evidence"
 
 
-def compute_evidence(question: EvidenceQuestion) -> bytes:
+def compute_evidence(job: EvidenceJob) -> bytes:
     """Run the schedulers of a stored run on its tasks again, and return the evidence file or the report.
 
     Raises
@@ -70,54 +70,54 @@ def compute_evidence(question: EvidenceQuestion) -> bytes:
     InvalidInputError
         If the run has no tasks or no complete configuration.
     """
-    spec, seed = _spec_of(question)
+    spec, seed = _spec_of(job)
     drawn = bool(find_spec("matplotlib"))
-    title = f"Tasks of run {question.run_id}"
-    if question.kind == "evidence":
+    title = f"Tasks of run {job.run_id}"
+    if job.kind == "evidence":
         names = ("gantt",) if drawn else ()
         return evidence_of(spec, seed, title=title, figure_names=names).encode()
     report = make_report(spec, seed, title=title, figure_names=tuple(FIGURES) if drawn else ())
-    return as_pdf(report) if question.kind == "pdf" else as_html(report).encode()
+    return as_pdf(report) if job.kind == "pdf" else as_html(report).encode()
 
 
-def _spec_of(question: EvidenceQuestion) -> tuple[ExperimentSpec, int]:
-    config, rows = question.config, question.tasks
+def _spec_of(job: EvidenceJob) -> tuple[ExperimentSpec, int]:
+    config, rows = job.config, job.tasks
     if "platform" not in config or not rows:
-        raise InvalidInputError("run_id", "a simulated run with stored tasks", question.run_id)
+        raise InvalidInputError("run_id", "a simulated run with stored tasks", job.run_id)
     names = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind", "divisible")
     tasks = Workload(**{name: [row[name] for row in rows] for name in names})
     try:
         machine = {**config, "noise": config["noise"]["sigma"], "tasks": len(tasks), "batch": False}
-        spec = ExperimentSpec.from_json(machine, TraceSource.of(f"run {question.run_id}", tasks))
+        spec = ExperimentSpec.from_json(machine, TraceSource.of(f"run {job.run_id}", tasks))
         seed = int(config["seed"])
     except InvalidInputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # of another version
-        raise InvalidInputError("run_id", "a run with a complete configuration", question.run_id) from error
+        raise InvalidInputError("run_id", "a run with a complete configuration", job.run_id) from error
     return spec, seed
 
 
-_Compute = Callable[[WhatIfQuestion], list[WhatIfResult]]
-_Question = TypeVar("_Question")
-_Answer = TypeVar("_Answer")
+_Compute = Callable[[WhatIfJob], list[WhatIfResult]]
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
 #: Seconds without a request after which a process that is not kept ends and gives its memory back.
 _IDLE_S = 120.0
 #: Seconds between two looks at a process that prepares itself, and of compiling for which a request waits: code
 #: that cannot be cached takes less.
 _LOOK_S, SHORT_COMPILING_S = 0.05, 2.0
-#: A slider sends many changes of the same machine: its unchanged figures are computed once.
+#: A slider sends many changes of the same baseline machine: that one's figures are computed once.
 _cached_baseline = lru_cache(maxsize=16)(baseline_figures)
 
 
-def compute(question: WhatIfQuestion, baseline: Floats | None = None) -> list[WhatIfResult]:
+def compute(job: WhatIfJob, baseline: Floats | None = None) -> list[WhatIfResult]:
     """Compute a comparison.
 
     Parameters
     ----------
-    question
+    job
         The inputs.
     baseline
-        Figures of the unchanged machine, if they are known.
+        Figures of the baseline machine, if they are known.
 
     Returns
     -------
@@ -125,29 +125,29 @@ def compute(question: WhatIfQuestion, baseline: Floats | None = None) -> list[Wh
         One entry per scheduler.
     """
     return what_if(
-        question.change,
-        machine=question.machine,
-        load=question.load,
-        scenario=question.scenario,
-        schedulers=question.schedulers,
-        tasks=question.tasks,
-        seeds=question.seeds,
+        job.change,
+        machine=job.machine,
+        load=job.load,
+        scenario=job.scenario,
+        schedulers=job.schedulers,
+        tasks=job.tasks,
+        seeds=job.seeds,
         baseline=baseline,
     )
 
 
-def _compute_with_cache(question: WhatIfQuestion) -> list[WhatIfResult]:
+def _compute_with_cache(job: WhatIfJob) -> list[WhatIfResult]:
     """Compute a comparison with a cached baseline, in a process whose registered schedulers never change."""
     baseline = _cached_baseline(
-        question.machine,
-        question.load,
-        scenario_named(question.scenario),
-        question.schedulers,
-        question.tasks,
-        question.seeds,
+        job.machine,
+        job.load,
+        scenario_named(job.scenario),
+        job.schedulers,
+        job.tasks,
+        job.seeds,
         FIRST_REPORTED_SEED,
     )
-    return compute(question, baseline)
+    return compute(job, baseline)
 
 
 class WhatIfCompiling(HybridSchedulerError):
@@ -174,7 +174,7 @@ class WhatIfWorker(Protocol):
     def warm_up(self) -> None:
         """Prepare for a request that may come soon; never waits."""
 
-    async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
+    async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
         """Compute a comparison.
 
         Raises
@@ -185,7 +185,7 @@ class WhatIfWorker(Protocol):
             If it compiles its code first.
         """
 
-    async def evidence(self, question: EvidenceQuestion) -> bytes:
+    async def evidence(self, job: EvidenceJob) -> bytes:
         """Return an evidence file or a report; raises as `run` does."""
 
     def close(self) -> None:
@@ -201,13 +201,13 @@ class ThreadWhatIfWorker:
     def warm_up(self) -> None:
         """Do nothing: a thread needs no preparation."""
 
-    async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
+    async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
         """Compute a comparison in a thread."""
-        return await asyncio.to_thread(self.work, question)
+        return await asyncio.to_thread(self.work, job)
 
-    async def evidence(self, question: EvidenceQuestion) -> bytes:
+    async def evidence(self, job: EvidenceJob) -> bytes:
         """Make an evidence file or a report in a thread."""
-        return await asyncio.to_thread(compute_evidence, question)
+        return await asyncio.to_thread(compute_evidence, job)
 
     def close(self) -> None:
         """Do nothing: the thread ends with its comparison."""
@@ -243,15 +243,15 @@ class ProcessWhatIfWorker:
         if not self._process.started and not self._closed:
             self._preparation = _Preparation(self._process, self._prepare)
 
-    async def run(self, question: WhatIfQuestion) -> list[WhatIfResult]:
+    async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
         """Compute a comparison; if the process dies, a second one tries once more."""
-        return await self._submit(self._work, question)
+        return await self._submit(self._work, job)
 
-    async def evidence(self, question: EvidenceQuestion) -> bytes:
+    async def evidence(self, job: EvidenceJob) -> bytes:
         """Make an evidence file or a report; if the process dies, a second one tries once more."""
-        return await self._submit(compute_evidence, question)
+        return await self._submit(compute_evidence, job)
 
-    async def _submit(self, work: Callable[[_Question], _Answer], question: _Question) -> _Answer:
+    async def _submit(self, work: Callable[[_Job], _Result], job: _Job) -> _Result:
         for _ in range(2):
             self.warm_up()
             try:
@@ -259,7 +259,7 @@ class ProcessWhatIfWorker:
                     await self._preparation.wait()
                 if self._closed:
                     break
-                return await asyncio.wrap_future(self._process.submit(work, question))
+                return await asyncio.wrap_future(self._process.submit(work, job))
             except BrokenExecutor as error:
                 logger.warning(f"the what-if process died: {error}")
                 self._process.stop()
@@ -331,4 +331,4 @@ def _prepare_and_report(prepare: Callable[[], None], progress: Path) -> None:
 def load_libraries() -> None:
     """Compute a minimal comparison of all schedulers, which loads compiled code and models."""
     names = tuple(name for name, info in schedulers().items() if info.published)
-    compute(WhatIfQuestion(WhatIfChange(), Machine(), None, "default", names, tasks=20, seeds=2))
+    compute(WhatIfJob(WhatIfChange(), Machine(), None, "default", names, tasks=20, seeds=2))

@@ -70,7 +70,7 @@ class PendingBatch:
         """
         for text in (*(batch.external_ids or ()), *(key.key for key in batch.idempotency)):
             if text is not None and ("\0" in text or not _is_unicode(text)):
-                raise InvalidInputError("external_id", "text without NUL and unpaired surrogates", text)
+                raise InvalidInputError("external_id", "text without NUL characters and unpaired surrogates", text)
         return cls(number, batch, recorded_at, json_text(batch.state), tuple(map(_event_payload, batch.events)))
 
     def as_repeated(self) -> PendingBatch:

@@ -210,7 +210,10 @@ async def _insert_started(store: Store, group: Sequence[PendingBatch]) -> int:
 async def without_stored_runs(
     store: Store, group: Sequence[PendingBatch]
 ) -> tuple[list[PendingBatch], list[PendingBatch]]:
-    """Return the batches with those of stored measured runs as repeated, and those whose id another run has.
+    """Return all batches in a form that can be written, and of these the conflicts.
+
+    A measured run that is stored already keeps only its events (`as_repeated`). A conflict is a measured run with
+    the id of another run.
 
     A client sends a measured run again if it got no response. Its request may have looked for the run before an
     earlier request of its own was stored, even by an earlier engine. Only the writer itself can be sure.

@@ -112,7 +112,7 @@ class Timelines:
             self._known.popitem(last=False)
         return self._known[key]
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drop all, after tasks were deleted."""
         self._known.clear()
 

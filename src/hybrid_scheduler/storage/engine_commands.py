@@ -44,7 +44,7 @@ class CommandReply(NamedTuple):
 
 
 class EngineCommandTable:
-    """The command table: `ask` is for API processes, `serve` for the engine's.
+    """The command table: `send_command` is for API processes, `serve` for the engine's.
 
     Parameters
     ----------
@@ -67,7 +67,9 @@ class EngineCommandTable:
 
     # ---------------------------------------------------------------- API process
 
-    async def ask(self, kind: str, payload: dict[str, Any] | None = None, timeout: float = 10.0) -> CommandReply:
+    async def send_command(
+        self, kind: str, payload: dict[str, Any] | None = None, timeout: float = 10.0
+    ) -> CommandReply:
         """Send a command and wait for the reply.
 
         Parameters

@@ -39,7 +39,7 @@ class EventBus(Protocol):
 
     @property
     def state(self) -> str:
-        """State: "ok" or "away"."""
+        """State: "ok" or "unavailable"."""
 
     def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
         """Send messages to all subscribers of a topic."""
@@ -135,7 +135,7 @@ class RedisBus:
 
     @property
     def state(self) -> str:
-        """State: "ok" or "away"."""
+        """State: "ok" or "unavailable"."""
         return self._breaker.state
 
     def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:

@@ -60,7 +60,7 @@ _INVALID_ROWS = (
         "SELECT count(*) FROM scheduler_results WHERE "
         + " OR ".join(f"{column} > 1e15" for column in ("finish_time", "latency", "cpu_time", "gpu_time"))
         + " OR (gpu_time > 0 AND gpu_time < 1e-12) OR (cpu_time > 0 AND cpu_time < 1e-12)",
-        "results with times that no arithmetic can hold",
+        "results with times below 1e-12 s or above 1e15 s",
     ),
 )
 #: Rows of another program among the tasks: name of the check, query for their ids, and their description.
@@ -198,5 +198,5 @@ def _check_rows(connection: sa.Connection) -> Iterator[Finding]:
     for table in COUNTED_TABLES:
         counted = connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar() or 0
         if int(texts.get(f"rows:{table}", 0)) != counted:
-            wrong.append(f"{table} has {counted} rows, noted are {texts.get(f'rows:{table}', 0)}")
-    yield Finding("row counts", not wrong, "; ".join(wrong) or "as noted")
+            wrong.append(f"{table} has {counted} rows, but the stored count is {texts.get(f'rows:{table}', 0)}")
+    yield Finding("row counts", not wrong, "; ".join(wrong) or "equal to the stored counts")

@@ -209,13 +209,22 @@ class SqlJournal:
             _resolve(batch.committed, error=self._unavailable_error())
         self._wake_writer()
 
-    def forget(self, deleted: Future[int], run_id: str | None = None) -> None:
-        """Delete all tasks; runs and counters stay. With `run_id`, delete that run with all its rows instead.
+    def delete_tasks(self, deleted: Future[int]) -> None:
+        """Delete all tasks; runs and counters stay.
 
-        The future gets the number of deleted tasks. Until it is running it may be cancelled. Without `run_id` it is
-        running once the request is durable: from then on it is completed, also by the next engine. A run is deleted
-        in one transaction, so that it is gone or complete.
+        The future gets the number of deleted tasks. Until it is running it may be cancelled. It is running once the
+        request is durable: from then on it is completed, also by the next engine.
         """
+        self._request_deletion(deleted, None)
+
+    def delete_run(self, run_id: str, deleted: Future[int]) -> None:
+        """Delete a run with all its rows, in one transaction; the future gets the number of deleted tasks.
+
+        Until the future is running it may be cancelled.
+        """
+        self._request_deletion(deleted, run_id)
+
+    def _request_deletion(self, deleted: Future[int], run_id: str | None) -> None:
         if self.failed is not None or self._closing or self.in_outage:
             _resolve(deleted, error=self._unavailable_error())
             return

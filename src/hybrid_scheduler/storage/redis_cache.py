@@ -96,8 +96,8 @@ class CircuitBreaker:
 
     @property
     def state(self) -> str:
-        """State: "ok" after a success, "away" before the first call and after a failure."""
-        return "ok" if self._called and not self._open else "away"
+        """State: "ok" after a success, "unavailable" before the first call and after a failure."""
+        return "ok" if self._called and not self._open else "unavailable"
 
     async def call(self, work: Callable[[], Awaitable[T]], default: T) -> T:
         """Return the result of `work`, or `default` while Redis is unavailable."""
@@ -147,7 +147,7 @@ class Cache(Protocol):
 
     @property
     def state(self) -> str:
-        """State: "ok" or "away"."""
+        """State: "ok" or "unavailable"."""
 
     async def get(self, key: str) -> bytes | None:
         """Return the value of a key, or None."""
@@ -240,7 +240,7 @@ class RedisCache:
 
     @property
     def state(self) -> str:
-        """State: "ok" or "away"."""
+        """State: "ok" or "unavailable"."""
         return self._breaker.state
 
     async def get(self, key: str) -> bytes | None:

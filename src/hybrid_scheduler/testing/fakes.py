@@ -240,7 +240,7 @@ class FakeClock:
         """Return the time as seconds since 1970."""
         return self._now
 
-    def effort(self) -> float:
+    def thread_cpu_time(self) -> float:
         """Return the time as a measure of computing time."""
         return self._now
 
@@ -301,7 +301,7 @@ class MemoryJournal:
         self.batches: list[Batch] = []
         self.events: list[Event] = []
         self.labels: dict[str, RunLabels] = {}
-        self.forgotten = 0
+        self.deleted_tasks = 0
         self.opened = False
         self._waiting: list[Batch] = []
         self._most = most_batches
@@ -350,16 +350,18 @@ class MemoryJournal:
         if not self._held:
             self._store()
 
-    def forget(self, deleted: Future[int], run_id: str | None = None) -> None:
-        """Count all tasks as deleted, or remove the batches of a run; see `Journal.forget`."""
+    def delete_tasks(self, deleted: Future[int]) -> None:
+        """Count all tasks as deleted; see `Journal.delete_tasks`."""
         with self._lock:
-            if run_id is not None:
-                count = sum(len(batch) for batch in self.batches if batch.run.run_id == run_id)
-                self.batches = [batch for batch in self.batches if batch.run.run_id != run_id]
-                _settle(deleted, count)
-                return
-            count = sum(map(len, self.batches)) - self.forgotten
-            self.forgotten += count
+            count = sum(map(len, self.batches)) - self.deleted_tasks
+            self.deleted_tasks += count
+        _settle(deleted, count)
+
+    def delete_run(self, run_id: str, deleted: Future[int]) -> None:
+        """Remove the batches of a run; see `Journal.delete_run`."""
+        with self._lock:
+            count = sum(len(batch) for batch in self.batches if batch.run.run_id == run_id)
+            self.batches = [batch for batch in self.batches if batch.run.run_id != run_id]
         _settle(deleted, count)
 
     def describe(self, run_id: str, labels: RunLabels, stored: Future[None]) -> None:

@@ -1,10 +1,10 @@
-import type { WhatIfAnswer } from "../../client/models";
+import type { WhatIfResponse } from "../../client/models";
 import { type Quantity, quantity, significant } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { classNames } from "../ui/classNames";
 import { SchedulerName } from "../ui/SchedulerGlyph";
 
-type Row = WhatIfAnswer["schedulers"][number];
+type Row = WhatIfResponse["schedulers"][number];
 export type Measure = "latency" | "energy" | "cost";
 
 export const MEASURES: readonly { value: Measure; label: string; unit: Quantity }[] = [

@@ -1,4 +1,4 @@
-"""Distributions over tasks: latencies, shares given to a GPU, and properties of the workload."""
+"""Distributions over tasks: latencies, GPU fractions, and properties of the workload."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def _curves(data: FigureData) -> dict[str, tuple[Floats, Floats]]:
 
 
 def fractions(data: FigureData) -> Figure:
-    """Draw one histogram of GPU shares per scheduler, below each other because overlaid ones cannot be read."""
+    """Draw one histogram of GPU fractions per scheduler, below each other because overlaid ones cannot be read."""
     comparison = data.single_run()
     names = sorted(comparison.results, key=lambda name: comparison.summaries[name].mean_gpu_fraction)
-    explanation = "number of tasks by share, each row to its own scale; dark line and number: mean"
-    with framed(data, "Share of each task given to a GPU", explanation, 1.6 + 0.42 * len(names)) as figure:
+    explanation = "number of tasks by GPU fraction, each row to its own scale; dark line and number: mean"
+    with framed(data, "GPU fraction of each task", explanation, 1.6 + 0.42 * len(names)) as figure:
         axes = figure.subplots()
         edges = np.linspace(0.0, 1.0, _BINS + 1)
         for row, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Figures over time: GPU shares, mean latencies, and Gantt charts of the devices."""
+"""Figures over time: GPU fractions, mean latencies, and Gantt charts of the devices."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def race(data: FigureData) -> Figure:
 
 
 def allocation(data: FigureData) -> Figure:
-    """Draw the mean share given to a GPU over time."""
+    """Draw the mean GPU fraction over time."""
     comparison = data.single_run()
     names = list(comparison.results)
     arrival = comparison.workload.arrival_time

@@ -75,7 +75,7 @@ async def metrics(context: RequestContext) -> Response:
 
 
 async def _check_health(context: AppContext) -> dict[str, Any]:
-    """Return the body of `/api/health`. A part that fails or is slow is reported as "away"."""
+    """Return the body of `/api/health`. The state "away" is that of a part that is unavailable or slow."""
     database, cache, engine = await asyncio.gather(
         context.state.probes.run("database", _check_database(context), _DATABASE_TIMEOUT_S),
         context.state.probes.run("cache", context.cache.ping(), _CACHE_TIMEOUT_S),
@@ -83,12 +83,12 @@ async def _check_health(context: AppContext) -> dict[str, Any]:
     )
     age, status = engine or (None, None)
     # It may still be read while nothing can be stored.
-    is_away = not database or (status is not None and status["storage"] == "away")
+    is_unavailable = not database or (status is not None and status["storage"] == "away")
     state = "away" if status is None else status["state"]
     degraded = state == "away" or not cache
     return {
-        "status": "down" if is_away else "degraded" if degraded else "ok",
-        "database": {"state": "away" if is_away else "ok", "kind": context.database_kind},
+        "status": "down" if is_unavailable else "degraded" if degraded else "ok",
+        "database": {"state": "away" if is_unavailable else "ok", "kind": context.database_kind},
         "cache": {"state": "ok" if cache else "away", "kind": context.cache.kind},
         "engine": {"state": state, "beat_age": age},
         "version": context.options.version,

@@ -96,9 +96,9 @@ async def delete_history(context: RequestContext) -> Response:
 
     A long deletion is answered with 202 and its progress. It is completed even if the server restarts.
     """
-    deleted = await context.control.forget()
+    deleted = await context.control.delete_tasks()
     context.state.deletions += 1
-    context.repository.timelines.forget()
+    context.repository.timelines.clear()
     if deleted is not None:
         return StrictJSONResponse(completed_deletion(deleted))
     progress = await context.repository.deletion()

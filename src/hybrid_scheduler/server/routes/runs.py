@@ -37,7 +37,7 @@ from ..schemas import (
     RunStored,
     problems,
 )
-from ..whatif_worker import EvidenceQuestion
+from ..whatif_worker import EvidenceJob
 from .strict_route import (
     REPLAY,
     RUN_ID,
@@ -288,9 +288,9 @@ async def _computed(context: AppContext, run_id: str, limit: int, kind: str) -> 
     if known["source"] != "simulated":  # a simulation of its tasks would prove nothing about the measurement
         raise InvalidInputError("run_id", "a simulated run with stored tasks", run_id)
     rows = await context.repository.tasks(limit, run_id=run_id)
-    question = EvidenceQuestion(run_id, known["config"], rows[::-1], kind)
+    job = EvidenceJob(run_id, known["config"], rows[::-1], kind)
     async with whatif_slot(context):
-        return await context.whatif_worker.evidence(question)
+        return await context.whatif_worker.evidence(job)
 
 
 @router.get(

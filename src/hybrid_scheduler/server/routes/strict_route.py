@@ -18,7 +18,8 @@ from ..schemas import base_models
 _MAX_DEPTH = 64
 #: Bytes of a body that is checked without a thread.
 _SMALL_BODY = 64 * 1024
-#: Lists and objects of a body. Millions of them fit into a few bytes each, and everybody waits while they are read.
+#: Lists and objects of a body. Millions of them fit into a few megabytes, and other requests wait while they are
+#: read.
 _MOST_CONTAINERS = 100_000
 
 

@@ -20,8 +20,8 @@ from ...workload.scenarios import SCENARIOS
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError
 from ..json_response import StrictJSONResponse
-from ..schemas import WhatIfAnswer, WhatIfRequest, problems
-from ..whatif_worker import WhatIfCompiling, WhatIfQuestion
+from ..schemas import WhatIfRequest, WhatIfResponse, problems
+from ..whatif_worker import WhatIfCompiling, WhatIfJob
 from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
@@ -36,7 +36,7 @@ _RETRY_COMPILING_S = 5
     "/whatif",
     operation_id="askWhatIf",
     summary="The same tasks on a changed machine",
-    response_model=WhatIfAnswer,
+    response_model=WhatIfResponse,
     responses=problems(413, 415, 422, 503),
 )
 async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
@@ -54,7 +54,7 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
         energy_weight=request.energy_weight,
     )
     change.platform(context.machine.platform)  # raises if this machine cannot be changed so
-    question = WhatIfQuestion(
+    job = WhatIfJob(
         change,
         context.machine,
         context.load,
@@ -64,7 +64,7 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
         request.seeds,
     )
     began = time.perf_counter()
-    rows = await context.state.whatif_results.get(question, lambda: _computed(context, question))
+    rows = await context.state.whatif_results.get(job, lambda: _computed(context, job))
     return StrictJSONResponse(
         {
             "scenario": scenario,
@@ -76,9 +76,9 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
     )
 
 
-async def _computed(context: AppContext, question: WhatIfQuestion) -> list[WhatIfResult]:
+async def _computed(context: AppContext, job: WhatIfJob) -> list[WhatIfResult]:
     async with whatif_slot(context):
-        return await context.whatif_worker.run(question)
+        return await context.whatif_worker.run(job)
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Pydantic models of REST bodies and stream messages, with examples.
 
-They spell out their fields although records of `live` have the same: a published answer must not change with an
+They spell out their fields although records of `live` have the same: a published response must not change with an
 internal record.
 """
 
@@ -67,8 +67,8 @@ from .simulation import (
     SpeedRequest,
     StartRequest,
     Status,
-    WhatIfAnswer,
     WhatIfRequest,
+    WhatIfResponse,
     WhatIfRow,
 )
 from .stream import EventPage, Hello, LogLine, Notification, SimulationUpdate, StreamEvent
@@ -158,8 +158,8 @@ __all__ = [
     "TrendPoint",
     "Trends",
     "VersionAccuracy",
-    "WhatIfAnswer",
     "WhatIfRequest",
+    "WhatIfResponse",
     "WhatIfRow",
     "problems",
 ]

@@ -61,7 +61,9 @@ Note = Annotated[Text, Field(max_length=2000, description="A note on the run; em
 Tags = Annotated[
     list[Annotated[Text, Field(min_length=1, max_length=40)]], Field(max_length=12, description="Tags of the run.")
 ]
-Seed = Annotated[int, Field(ge=0, le=_SEED_MAX, description="Same seed, same tasks, same results.")]
+Seed = Annotated[
+    int, Field(ge=0, le=_SEED_MAX, description="Random seed; equal seeds give equal tasks and results.")
+]
 Load = Annotated[
     float, Field(ge=0.001, le=10, description="Offered load as a share of the machine's capacity for these tasks.")
 ]

@@ -40,7 +40,7 @@ class SchedulerResponse(ResponseModel):
     look: LookResponse
     published: bool = Field(description="Part of the published comparison.")
     protocol: str
-    knows: str = Field(description="What it knows of durations: nothing, estimates or exact values.")
+    knows: str = Field(description="Knowledge of durations: nothing, estimates or exact values.")
     summary: str
     parameters: dict[str, Any]
     order: int
@@ -192,14 +192,16 @@ class RetrainAccepted(ResponseModel):
 class ServiceHealth(ResponseModel):
     """State of a service that the server depends on."""
 
-    state: Literal["ok", "away", "off"]
+    state: Literal["ok", "away", "off"] = Field(description="`away`: the service is unavailable.")
     kind: str
 
 
 class EngineHealth(ResponseModel):
     """The engine as this server sees it."""
 
-    state: Literal["running", "paused", "stopped", "held", "away"]
+    state: Literal["running", "paused", "stopped", "held", "away"] = Field(
+        description="State of the live run; `away`: the engine is unavailable."
+    )
     beat_age: float | None = Field(description="Seconds since the last heartbeat of an engine in another process.")
 
 

@@ -142,7 +142,7 @@ class VerdictCause(ResponseModel):
 
 
 class VerdictResponse(ResponseModel):
-    """Who leads by mean latency, by how much, how certain that is, and why the others lose."""
+    """Leader by mean latency, its lead, its significance, and why the others are slower."""
 
     metric: str
     leader: str | None
@@ -167,7 +167,8 @@ class RunDetail(Run):
 
     comparison: list[ComparisonRow]
     verdict: VerdictResponse | None = Field(
-        description="Who leads and why, by the whole run unless it is live; null without results."
+        description="Leader, and why the others are slower, in the whole run unless it is live; null without "
+        "results."
     )
     replay: RunReplay | None = Field(description="Null for a measured run, whose times cannot be repeated.")
 
@@ -360,5 +361,5 @@ class RunDiff(ResponseModel):
 
     a: RunDetail
     b: RunDetail
-    schedulers: list[DiffRow] = Field(description="Those that both runs have, in the order of run a.")
+    schedulers: list[DiffRow] = Field(description="Schedulers of both runs, in the order of run a.")
     changed: dict[str, list[Any]] = Field(description="Settings that differ: [in a, in b].")

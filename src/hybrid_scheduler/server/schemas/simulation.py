@@ -1,4 +1,4 @@
-"""Models of the live run's state and commands, and of what-if questions."""
+"""Models of the live run's state and commands, and of what-if requests."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class Status(ResponseModel):
     """State of the live run."""
 
     state: Literal["running", "paused", "stopped", "held"] = Field(
-        description="`held`: the database or the engine is unavailable, and no tasks are made until it is back."
+        description="`held`: the run is on hold because the journal cannot take more batches, usually while the "
+        "database is unavailable, or because the engine's process is unavailable."
     )
     is_running: bool
     is_paused: bool
@@ -88,7 +89,7 @@ class Status(ResponseModel):
     next_task_id: int
     episode: Episode | None
     unsaved_batches: int
-    storage: Literal["ok", "away"]
+    storage: Literal["ok", "away"] = Field(description="`away`: the database is unavailable.")
     notes: list[str] = Field(description="Remarks on the numbers.")
     latency_bound: float | None = Field(
         None, description="Lower bound on the mean latency of the tasks so far; no scheduler can beat it."
@@ -97,7 +98,9 @@ class Status(ResponseModel):
     first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
     slowdown: SlowdownInfo | None = Field(None, description="A time in which a device is slower.")
     comparison: list[ComparisonRow]
-    verdict: VerdictResponse | None = Field(None, description="Who leads and why; null without a run.")
+    verdict: VerdictResponse | None = Field(
+        None, description="Leader, and why the others are slower; null without a run."
+    )
 
 
 class StartRequest(RequestModel):
@@ -252,7 +255,7 @@ class RunPreview(ResponseModel):
     platform: PreviewPlatform
     measured: bool = Field(description="Durations come from a measured profile.")
     slowdown: SlowdownInfo | None = None
-    limits: list[SaturationLimit] = Field(description="Of the schedulers that ignore the queues.")
+    limits: list[SaturationLimit] = Field(description="Saturation limits of the schedulers that ignore the queues.")
     warnings: list[str]
     tasks: int | None = Field(description="Tasks of the trace; null for a scenario.")
     shape: WorkloadShape
@@ -280,12 +283,12 @@ class ScenarioRequest(RequestModel):
 
 
 _Load = Annotated[
-    float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the current machine's capacity.")
+    float, Field(ge=0.05, le=1.2, description="Arrival rate as a share of the baseline machine's capacity.")
 ]
 
 
 class WhatIfRequest(RequestModel):
-    """The changed machine; missing values stay as they are."""
+    """The changed machine; missing values are those of the baseline machine."""
 
     model_config = request_example(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, load=0.5, energy_weight=0.2)
 
@@ -328,8 +331,8 @@ class WhatIfRow(ResponseModel):
     )
 
 
-class WhatIfAnswer(ResponseModel):
-    """Both machines under the same tasks."""
+class WhatIfResponse(ResponseModel):
+    """The baseline machine and the changed machine under the same tasks."""
 
     scenario: str
     tasks: int

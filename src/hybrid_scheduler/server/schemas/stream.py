@@ -96,7 +96,7 @@ class SimulationUpdate(_Event):
     latency_bound: float | None = Field(None, description="Lower bound on the mean latency of the tasks so far.")
     makespan_bound: float | None = Field(None, description="Lower bound on the makespan of the tasks so far.")
     first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
-    verdict: VerdictResponse | None = Field(None, description="Who leads and why.")
+    verdict: VerdictResponse | None = Field(None, description="Leader, and why the others are slower.")
     utilization: Utilization
     utilization_of: str
     utilizations: dict[str, dict[str, float]] = Field(
