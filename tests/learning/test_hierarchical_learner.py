@@ -35,7 +35,7 @@ from hybrid_scheduler.learning.duration.learner_state import (
     MOST_KINDS,
     SHARE,
     THRESHOLD,
-    Limits,
+    ExplorationLimits,
 )
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import fork_join_workload, small_workload
@@ -144,7 +144,7 @@ def test_trials_are_bounded_by_class_and_kind(kinds):
     work, platform = with_kinds(mixed(2000, platform=unequal_platform()), kinds), unequal_platform()
     learner = HierarchicalLearner()
     Cluster(platform).run(work, learner)
-    assert learner.placement.trials <= Limits().trials * len(platform.classes) * kinds
+    assert learner.placement.trials <= ExplorationLimits().trials * len(platform.classes) * kinds
     assert (learner.model.observed[:, :kinds] > 0.0).all()
 
 
@@ -165,7 +165,7 @@ def test_first_task_of_a_kind_gives_an_unknown_cpu_a_small_part_only():
 
 
 def test_without_trials_nothing_is_tried():
-    learner = HierarchicalLearner(limits=Limits(trials=0.0))
+    learner = HierarchicalLearner(limits=ExplorationLimits(trials=0.0))
     Cluster(unequal_platform()).run(mixed(300, platform=unequal_platform()), learner)
     assert learner.placement.trials == 0
 
@@ -185,9 +185,9 @@ def test_small_parts_find_out_that_a_kind_is_faster_on_the_cpu():
     def run(limits):
         return cluster.run(work, HierarchicalLearner(limits=limits, prior=load_prior())).outcomes
 
-    probing, bold = run(Limits()), run(Limits(probe=1.0))
-    assert (probing.fraction[odd] > 0.5).sum() < 10 < (bold.fraction[odd] > 0.5).sum()
-    assert 3.0 * probing.latency.mean() < bold.latency.mean()
+    probing, whole = run(ExplorationLimits()), run(ExplorationLimits(probe=1.0))
+    assert (probing.fraction[odd] > 0.5).sum() < 10 < (whole.fraction[odd] > 0.5).sum()
+    assert 3.0 * probing.latency.mean() < whole.latency.mean()
     assert 0.8 <= probing.fraction[0] < 1.0
 
 
@@ -447,7 +447,7 @@ def test_predictions_are_calibrated_on_known_physics():
 
 
 def poison(learner):
-    """Let the model take the CPU for a fast device and the GPUs for slow ones, without any doubt."""
+    """Let the model take the CPU for a fast device and the GPUs for slow ones, without any uncertainty."""
     model = learner.model
     cpu_block, gpu_block = model.device_kind[0] * FEATURES, model.device_kind[1] * FEATURES
     own = model.weights.copy(), model.covariance.copy(), model.prior_variance.copy()

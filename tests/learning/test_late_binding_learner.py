@@ -19,7 +19,7 @@ from hybrid_scheduler import (
 from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.late_binding_learner import LateLearner
-from hybrid_scheduler.learning.duration.learner_state import FEATURES, Limits
+from hybrid_scheduler.learning.duration.learner_state import FEATURES, ExplorationLimits
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies.learning_cases import hard_cases
 
@@ -31,7 +31,7 @@ class LateByEvents(LateLearner):
 
 
 class Inverted(HierarchicalLearner):
-    """Takes the CPU for a fast device and the GPUs for slow ones, without any doubt."""
+    """Takes the CPU for a fast device and the GPUs for slow ones, without any uncertainty."""
 
     def start(self, setting):
         super().start(setting)
@@ -130,9 +130,9 @@ def test_uncertain_durations_count_less_as_longer_than_at_arrival():
     for binding in ("late", "early"):
         scheduler = create(f"hybrid_ml(binding={binding})")
         Cluster().run(workload, scheduler)
-        limits[binding] = Limits(*scheduler.times_.placement.limits)
-    assert limits["late"] == limits["early"]._replace(caution=limits["late"].caution)
-    assert limits["late"].caution < limits["early"].caution
+        limits[binding] = ExplorationLimits(*scheduler.times_.placement.limits)
+    assert limits["late"] == limits["early"]._replace(max_pessimism_variance=limits["late"].max_pessimism_variance)
+    assert limits["late"].max_pessimism_variance < limits["early"].max_pessimism_variance
 
 
 def test_a_batch_is_learned_while_it_waits():

@@ -119,8 +119,8 @@ class HybridML(Online):
         Whether a simpler rule decides while it leads.
     measured
         Whether tasks are kernels that are measured on a real machine; an executor sets it. Outcomes of about the
-        same size then correct the regression, which forgives disturbed runs, and devices are tried boldly during
-        the first tasks of a kind. The forest ignores it.
+        same size then correct the regression, robustly to outliers, and it explores devices more during the first
+        tasks of a kind. The forest ignores it.
     binding
         ``"early"`` (a task is placed when it arrives). In a specification also ``"late"``: `LateHybridML`, where
         tasks wait in one queue and are placed when they start, as in `late_binding`; for the regression.

@@ -65,24 +65,24 @@ from .learned_placement import (
     CPU_SIDE,
     SAFE,
     restart_clock,
-    set_caution,
+    set_max_pessimism_variance,
     set_objective,
 )
 from .learner_state import (
     MOST_KINDS,
     SCORED,
     DurationPrior,
-    Limits,
+    ExplorationLimits,
     LocalFit,
     ModelState,
     PlacementState,
-    doubt,
     flaw_in,
     flaw_of,
     kind_capacity,
     new_placement,
     new_state,
     recent_window,
+    widen_after_pretraining,
     with_kinds,
     with_more_kinds,
     with_new_columns,
@@ -111,7 +111,7 @@ class HierarchicalLearner(Online):
     prices
         Whether device time has prices, as in `price_index`.
     limits
-        How boldly unknown devices are tried.
+        Limits on trials of unknown devices.
     guard
         Whether a safe rule acts while it leads on simulated queues.
     prior
@@ -127,7 +127,7 @@ class HierarchicalLearner(Online):
     def __init__(
         self,
         prices: bool = True,
-        limits: Limits | None = None,
+        limits: ExplorationLimits | None = None,
         *,
         guard: bool = False,
         prior: DurationPrior | None = None,
@@ -135,15 +135,16 @@ class HierarchicalLearner(Online):
         learn: bool = True,
         local: LocalFit | None = None,
     ) -> None:
-        self.prices, self.limits, self.guard, self.prior = prices, limits or Limits(), guard, prior
+        self.prices, self.limits, self.guard, self.prior = prices, limits or ExplorationLimits(), guard, prior
         self.refresh, self.learn, self.local = refresh, learn, local
         if not learn:
             self.limits = self.limits._replace(trials=0.0)  # nothing is learned from them
 
-    def limit_caution(self, variance: float) -> None:
+    def limit_pessimism(self, variance: float) -> None:
         """Let no larger variance of log seconds make an uncertain duration longer, from now on."""
-        self.limits = self.limits._replace(caution=min(self.limits.caution, variance))
-        set_caution(self.placement, self.limits.caution)
+        limit = min(self.limits.max_pessimism_variance, variance)
+        self.limits = self.limits._replace(max_pessimism_variance=limit)
+        set_max_pessimism_variance(self.placement, limit)
 
     def start(self, setting: Setting) -> None:
         """Forget everything; see `Scheduler.start`."""
@@ -172,7 +173,7 @@ class HierarchicalLearner(Online):
         """Learn from the predictions of a model that was trained beforehand, as if they were outcomes.
 
         They count as uncertain by a few per cent, so that the first outcomes can correct them. Classes of device
-        that the model does not know start from another one of their kind, and are tried before they are believed.
+        that the model does not know start from another one of their kind, and are tried before they are trusted.
 
         Parameters
         ----------
@@ -195,7 +196,7 @@ class HierarchicalLearner(Online):
                         self.model, size, intensity, memory, number, device, float(not on_cpu),
                         seconds if on_cpu else 0.0, 0.0 if on_cpu else seconds, BOTH_SIDES, self.devices,
                     )  # fmt: skip
-        doubt(self.model, fresh, np.array([own for _, own in columns]))
+        widen_after_pretraining(self.model, fresh, np.array([own for _, own in columns]))
         self.versions = [ModelVersion(1, fitted.samples, None, "pretrained", 0)]
 
     @property
@@ -582,13 +583,20 @@ def device_kinds_of(platform: Platform) -> list[str]:
 def _parts_of(
     model: ModelState, placement: PlacementState, record: ShadowRecord
 ) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the arrays that are stored: what was learned, but neither the machine nor tasks under way."""
+    """Return the arrays that are stored: what was learned, but neither the machine nor tasks under way.
+
+    Fields whose name in files differs are written `field:name`.
+    """
     names = {
         "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed "
                           "means errors scores calibration")),
-        "placement": (placement, "numbers window value wanted"),
+        "placement": (placement, "numbers window value deferred_trials:wanted"),
         "record": (record, "free_at means numbers"),
     }  # fmt: skip
     return {
-        part: {name: getattr(state, name) for name in listed.split()} for part, (state, listed) in names.items()
+        part: {
+            stored or field: getattr(state, field)
+            for field, _, stored in (name.partition(":") for name in listed.split())
+        }
+        for part, (state, listed) in names.items()
     }

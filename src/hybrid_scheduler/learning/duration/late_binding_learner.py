@@ -92,7 +92,7 @@ from .learner_state import DEVICES, FEATURES, PLACEMENT, STATE, TASKS, WINDOW
 
 #: Largest variance of log seconds that makes an uncertain duration longer. It is below that of tasks placed at
 #: arrival: a class that is avoided without reason fills the queue. Chosen on seeds 2000 to 2011.
-_CAUTION = 1.0
+_MAX_PESSIMISM_VARIANCE = 1.0
 _VECTOR = types.float64[::1]
 _TASK = (types.float64, types.float64, types.float64, types.int64)  # size, intensity, memory, kind
 _ADMIT = types.UniTuple(types.float64, 2)(
@@ -350,7 +350,7 @@ class LateLearner(QueuePlanner):
         """Forget everything; see `Scheduler.start`."""
         super().start(setting)
         self.learner = self.started_learner(setting)
-        self.learner.limit_caution(_CAUTION)
+        self.learner.limit_pessimism(_MAX_PESSIMISM_VARIANCE)
         platform = setting.platform
         classes = len(platform.classes)
         objective = np.concatenate([[1.0], np.zeros(classes)])

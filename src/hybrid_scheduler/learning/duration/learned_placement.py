@@ -57,7 +57,7 @@ from .learner_state import (
     PlacementState,
 )
 
-#: Number of tasks at which the worth of accelerator seconds is believed by about half; ten times as many suffice.
+#: Number of tasks at which the worth of accelerator seconds counts half; with ten times as many it counts fully.
 _FEW_TASKS = 24.0
 #: How often the price of accelerator seconds is computed, in tasks; more often among the first ones.
 _REFRESH = 64
@@ -80,8 +80,8 @@ _LARGEST_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _NEVER = 1e30
 (
-    _UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE, _KIND_TASKS,
-    _OPTIMISM, _RETRIAL,
+    _UNKNOWN, _TRIALS, _MAX_LOSS_SHARE, _INITIAL_LOSS_BUDGET, _MAX_PESSIMISM_VARIANCE, _GROWTH, _MAX_TRIAL_TIME,
+    _MAX_DELAY, _MAX_SPLIT_DEVIATION, _RISK, _PROBE, _KIND_TASKS, _OPTIMISM, _RETRIAL_BONUS,
 ) = range(14)  # fmt: skip
 
 
@@ -89,12 +89,12 @@ def set_objective(placement: PlacementState, weight: float, per_device: Floats, 
     """Set the weight of latency and the objective's price of a busy second on each device."""
     placement.params[WEIGHT] = weight
     placement.params[PRICES + class_of] = per_device
-    placement.limits[_LATENCY] = np.inf  # energy or cost may justify any delay
+    placement.limits[_MAX_DELAY] = np.inf  # energy or cost may justify any delay
 
 
-def set_caution(placement: PlacementState, variance: float) -> None:
+def set_max_pessimism_variance(placement: PlacementState, variance: float) -> None:
     """Set the largest variance of log seconds that makes an uncertain duration longer."""
-    placement.limits[_CAUTION] = variance
+    placement.limits[_MAX_PESSIMISM_VARIANCE] = variance
 
 
 def restart_clock(placement: PlacementState, now: float) -> bool:
@@ -128,9 +128,9 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
         cpu[r], accelerator[r] = cpu_sum / cpus, accelerators / rate
         for c in range(len(seconds)):
             placement.value[c] += accelerator[r] / seconds[c] / filled
-    # A few tasks of roughly known durations say little about it: at first a second is worth the same on every side.
-    believed = min(1.1 * placement.numbers[TASKS] / (placement.numbers[TASKS] + _FEW_TASKS), 1.0)
-    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** believed
+    # A few tasks of uncertain durations say little about it: at first a second is worth the same on every side.
+    evidence = min(1.1 * placement.numbers[TASKS] / (placement.numbers[TASKS] + _FEW_TASKS), 1.0)
+    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** evidence
     placement.numbers[TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
 
 
@@ -157,8 +157,9 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
     task time, and no further: no task waits for a stuck device.
     """
     times, deviation, risk = placement.times, placement.deviation, placement.risk
-    weight, unknown, rough = placement.params[WEIGHT], placement.limits[_UNKNOWN], placement.limits[_ROUGH]
-    stretch = placement.limits[_LATENCY]
+    weight, unknown = placement.params[WEIGHT], placement.limits[_UNKNOWN]
+    max_split_deviation = placement.limits[_MAX_SPLIT_DEVIATION]
+    stretch = placement.limits[_MAX_DELAY]
     slack = stretch * placement.numbers[TYPICAL]
     best, best_share, best_latency, least, limit = 0, 0.0, np.inf, np.inf, np.inf
     for sweep in range(2):
@@ -174,12 +175,12 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
             if devices[d].is_cpu == 1:
                 part = cpu_fixed + cpu_whole
                 latency = cpu_wait + part
-                feared = latency + risk[cpu_column]
-                value = feared if sweep == 0 else weight * feared + cpu_price * part
-                if feared <= limit and beats(value, np.inf, best_value, best_free):
+                pessimistic = latency + risk[cpu_column]
+                value = pessimistic if sweep == 0 else weight * pessimistic + cpu_price * part
+                if pessimistic <= limit and beats(value, np.inf, best_value, best_free):
                     best, best_share, best_value, best_free, best_latency = d, 0.0, value, np.inf, latency
                     if sweep == 0:
-                        least = feared
+                        least = pessimistic
                 continue
             whole, fixed, price = times[column, 0], times[column, 1], prices[column]
             free = free_at[d]
@@ -188,7 +189,7 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
             # A split needs one side that is known. A side that is known roughly counts as slower than predicted, so
             # that its share is small.
             known = min(deviation[column], deviation[cpu_column]) < unknown
-            known = known and max(deviation[column], deviation[cpu_column]) < rough
+            known = known and max(deviation[column], deviation[cpu_column]) < max_split_deviation
             known = known and divisible
             if not divisible and cap < 1.0:
                 continue
@@ -205,21 +206,21 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
                     share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
                     share = min(max(share, 0.0), cap)
                 part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
-                feared = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
+                pessimistic = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
                 if share == 1.0:
                     latency = wait + part
-                    feared += latency
-                    value = weight * feared + price * part
+                    pessimistic += latency
+                    value = weight * pessimistic + price * part
                 else:
                     latency = max(wait + part, cpu_wait + rest)
-                    feared += latency
-                    value = weight * feared + price * part + cpu_price * rest + split_price
+                    pessimistic += latency
+                    value = weight * pessimistic + price * part + cpu_price * rest + split_price
                 if sweep == 0:
-                    value = feared
-                if feared <= limit and beats(value, free, best_value, best_free):
+                    value = pessimistic
+                if pessimistic <= limit and beats(value, free, best_value, best_free):
                     best, best_share, best_value, best_free, best_latency = d, share, value, free, latency
                     if sweep == 0:
-                        least = feared
+                        least = pessimistic
     return best, best_share, best_latency
 
 
@@ -253,8 +254,8 @@ def try_device(state, placement, now, memory, kind, latency, free_at, devices): 
 def _device_to_try(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
     numbers, limits = placement.numbers, placement.limits
     classes = len(placement.value)
-    allowed = limits[_HARM] * numbers[SPENT] + limits[_CREDIT] * numbers[TYPICAL] * classes
-    gain, trial, loss, harmless = 0.0, -1, 0.0, 0.0
+    allowed = limits[_MAX_LOSS_SHARE] * numbers[SPENT] + limits[_INITIAL_LOSS_BUDGET] * numbers[TYPICAL] * classes
+    gain, trial, loss, loss_free_seconds = 0.0, -1, 0.0, 0.0
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
@@ -267,21 +268,21 @@ def _device_to_try(state, placement, now, memory, kind, latency, free_at, device
         if state.observed[c, kind] == 0.0:
             bonus *= limits[_OPTIMISM]
         elif state.observed[c, kind] < _FEW:
-            bonus += limits[_RETRIAL]
-        hoped = wait + math.exp(placement.mean[c] - bonus)
-        if latency - hoped <= gain:
+            bonus += limits[_RETRIAL_BONUS]
+        optimistic = wait + math.exp(placement.mean[c] - bonus)
+        if latency - optimistic <= gain:
             continue
-        feared = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
-        longest = placement.mean[c] + 2.0 * placement.deviation[c]
-        small = placement.mean[c] <= numbers[LOG_TIME] + limits[_GROWTH] * placement.wanted[c, kind]
-        short = longest <= math.log(limits[_LONGEST] * numbers[TYPICAL])
-        if numbers[LOST] + feared <= allowed and (small or short):
-            gain, trial, loss, harmless = latency - hoped, d, feared, latency - wait
+        possible_loss = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
+        slow = placement.mean[c] + 2.0 * placement.deviation[c]
+        small = placement.mean[c] <= numbers[LOG_TIME] + limits[_GROWTH] * placement.deferred_trials[c, kind]
+        short = slow <= math.log(limits[_MAX_TRIAL_TIME] * numbers[TYPICAL])
+        if numbers[LOST] + possible_loss <= allowed and (small or short):
+            gain, trial, loss, loss_free_seconds = latency - optimistic, d, possible_loss, latency - wait
         else:
-            placement.wanted[c, kind] += 1.0
+            placement.deferred_trials[c, kind] += 1.0
     if trial >= 0:
         c = devices[trial].column
-        placement.reserved[c, kind], placement.harmless[c, kind] = loss, harmless
+        placement.reserved_loss[c, kind], placement.loss_free_seconds[c, kind] = loss, loss_free_seconds
         numbers[LOST] += loss
     return trial
 
@@ -324,11 +325,11 @@ def with_probe(state, placement, now, memory, kind, device, share, free_at, devi
 
 @inner
 def _end_trial(placement, c, kind, seconds):  # type: ignore[no-untyped-def]
-    """Replace what a trial might have lost by what it lost."""
-    if placement.reserved[c, kind] > 0.0:
-        lost = max(0.0, seconds - placement.harmless[c, kind])
-        placement.numbers[LOST] += lost - placement.reserved[c, kind]
-        placement.reserved[c, kind] = 0.0
+    """Replace the loss that was reserved for a trial by its actual loss."""
+    if placement.reserved_loss[c, kind] > 0.0:
+        lost = max(0.0, seconds - placement.loss_free_seconds[c, kind])
+        placement.numbers[LOST] += lost - placement.reserved_loss[c, kind]
+        placement.reserved_loss[c, kind] = 0.0
 
 
 @inner
@@ -399,7 +400,7 @@ def estimate(state, placement, now, rate, size, intensity, memory, kind):  # typ
         mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
         mean += _overrun(placement, now, c, kind) * variance / (variance + state.stats[c, NOISE])
         placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
-        variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_CAUTION])
+        variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_MAX_PESSIMISM_VARIANCE])
         seconds = math.exp(mean + 0.5 * variance)
         spread = seconds * seconds * (math.exp(min(variance, _RISKY)) - 1.0)
         placement.risk[c] = 0.5 * limits[_RISK] * rate * spread
@@ -430,7 +431,7 @@ def worth_and_typical(placement):  # type: ignore[no-untyped-def]
 def may_split(placement):  # type: ignore[no-untyped-def]
     """Return whether durations are known well enough to split a task: all roughly, and one well."""
     deviation, limits = placement.deviation, placement.limits
-    return deviation.min() < limits[_UNKNOWN] and deviation.max() < limits[_ROUGH]
+    return deviation.min() < limits[_UNKNOWN] and deviation.max() < limits[_MAX_SPLIT_DEVIATION]
 
 
 @inner
@@ -469,7 +470,7 @@ def _overrun(placement, now, c, kind):  # type: ignore[no-untyped-def]
 @inner
 def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-def]
     """Note that a task is tried on a device; return its share."""
-    placement.wanted[devices[device].column, kind] = 0.0
+    placement.deferred_trials[devices[device].column, kind] = 0.0
     placement.numbers[TRIED] += 1.0
     return 0.0 if devices[device].is_cpu == 1 else 1.0
 
@@ -504,7 +505,7 @@ def choose(  # type: ignore[no-untyped-def]
         fee = _set_prices(placement, now, free_at, devices, prices)
     device, share, latency = _best_known_placement(placement, now, memory, divisible, starts, devices, prices, fee)
     if informed:
-        # While durations are unknown, caution and trials are right, and a record would say nothing.
+        # While durations are unknown, pessimism and trials are right, and costs on simulated queues say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
             record_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
             if guard.numbers[ACTIVE] == SAFE:

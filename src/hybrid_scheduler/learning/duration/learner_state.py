@@ -115,7 +115,7 @@ class DurationPrior(NamedTuple):
 
 
 class LocalFit(NamedTuple):
-    """Correction of the law by outcomes of about the same size, which forgives disturbed runs."""
+    """Correction of the law by outcomes of about the same size, which is robust to outliers."""
 
     #: Standard deviation of log seconds around the law where nothing near was measured; 0 for no such correction.
     misfit: float = 0.0
@@ -237,7 +237,7 @@ def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: Duratio
     return wider
 
 
-def doubt(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
+def widen_after_pretraining(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
     """Make a model that learned from predictions uncertain enough for outcomes to correct it.
 
     Parameters
@@ -322,27 +322,27 @@ def kind_capacity(state: ModelState) -> int:
 # ------------------------------------------------------------------------------------------ the placement rule
 
 
-class Limits(NamedTuple):
-    """Boldness of the rule: one number for each field."""
+class ExplorationLimits(NamedTuple):
+    """Limits on exploration: trials of devices whose durations are unknown, and pessimism about such durations."""
 
     #: Standard deviation of log seconds from which a duration counts as unknown.
     unknown: float = 0.25
     #: Outcomes of a class and task kind after which it is no longer tried.
     trials: float = 3.0
     #: Share of all seconds spent that trials may lose.
-    harm: float = 0.04
-    #: Seconds that trials may lose at once, in typical task times for each class.
-    credit: float = 2.2
+    max_loss_share: float = 0.04
+    #: Seconds that trials may lose before any time is spent, in typical task times for each class.
+    initial_loss_budget: float = 2.2
     #: Largest variance of log seconds that makes an uncertain duration longer.
-    caution: float = 5.5
+    max_pessimism_variance: float = 5.5
     #: Log seconds by which the largest task to be tried grows with every trial that was put off.
     growth: float = 0.1
     #: Longest trial, at two standard deviations, in typical task times.
-    longest: float = 4.0
+    max_trial_time: float = 4.0
     #: Largest delay that prices may cause: a multiple of the least latency, and of the typical task time.
-    latency: float = 3.5
+    max_delay: float = 3.5
     #: Standard deviation up to which one side of a split may be uncertain.
-    rough: float = 1.0
+    max_split_deviation: float = 1.0
     #: Weight of the delay that a longer duration than expected causes to later tasks.
     risk: float = 0.02
     #: Smallest share of a task that is worth a probe on a device of unknown duration.
@@ -354,17 +354,17 @@ class Limits(NamedTuple):
     optimism: float = 1.0
     #: Log seconds by which a class that ran one task of a kind may be faster than predicted, in that estimate: a
     #: first run may have been disturbed.
-    retrial: float = 0.0
+    retrial_bonus: float = 0.0
 
 
-#: Bold trials, for kernels on a real machine: a trial delays only its caller, and what it tells is used for long.
+#: More exploration, for kernels on a real machine: a trial delays only its caller, and its result is used for long.
 #: They may double the time that is spent, and end after the first tasks of a kind. Whole tasks are tried: a small
 #: part pays for its start, which says little about the whole. A device whose first run was disturbed looks slow for
 #: every kind, so that estimates are optimistic for kinds that it has run once or not at all. Splits need durations
 #: that are known well.
-MEASURED_LIMITS = Limits(
-    unknown=0.12, trials=math.inf, harm=1.0, credit=100.0, caution=1.0, longest=math.inf, rough=0.4, probe=1.0,
-    kind_tasks=25.0, optimism=2.0, retrial=3.0,
+MEASURED_LIMITS = ExplorationLimits(
+    unknown=0.12, trials=math.inf, max_loss_share=1.0, initial_loss_budget=100.0, max_pessimism_variance=1.0,
+    max_trial_time=math.inf, max_split_deviation=0.4, probe=1.0, kind_tasks=25.0, optimism=2.0, retrial_bonus=3.0,
 )  # fmt: skip
 
 
@@ -384,9 +384,9 @@ class PlacementState(NamedTuple):
     window: Floats  # size, intensity, memory and kind of the last tasks
     value: Floats  # worth of a second by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
-    wanted: Floats  # trials put off, by class and task kind
-    reserved: Floats  # seconds that a running trial may lose, by class and task kind
-    harmless: Floats  # seconds within which it loses nothing
+    deferred_trials: Floats  # trials put off, by class and task kind
+    reserved_loss: Floats  # seconds that a running trial may lose, by class and task kind
+    loss_free_seconds: Floats  # seconds within which it loses nothing
     started: Floats  # start of the part that is awaited, by class and task kind; infinite if there is none
     expected: Floats  # its predicted log seconds
     times: Floats  # scratch: (whole, fixed) seconds by class
@@ -414,7 +414,9 @@ PLACEMENT = types.NamedTuple(
 DEVICES = from_dtype(DEVICE)[::1]
 
 
-def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | None = None) -> PlacementState:
+def new_placement(
+    platform: Platform, *, prices: bool = True, limits: ExplorationLimits | None = None
+) -> PlacementState:
     """Return a rule that has seen no task, with space for one task kind.
 
     Parameters
@@ -424,21 +426,21 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
     prices
         Whether device time has prices.
     limits
-        Boldness of the rule.
+        Limits on exploration.
     """
     classes = len(platform.classes)
     counts = [platform.is_cpu.sum(), len(platform.accelerators)]
     theta = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
     return PlacementState(
         params=np.concatenate([counts, theta, [1.0], np.zeros(classes)]).astype(np.float64),
-        limits=np.array(limits or Limits(), np.float64),
+        limits=np.array(limits or ExplorationLimits(), np.float64),
         numbers=np.zeros(10),
         window=np.zeros((WINDOW, 4)),
         value=np.zeros(classes),
         pending=np.zeros((classes, 2), np.int64),
-        wanted=np.zeros((classes, 2)),
-        reserved=np.zeros((classes, 2)),
-        harmless=np.zeros((classes, 2)),
+        deferred_trials=np.zeros((classes, 2)),
+        reserved_loss=np.zeros((classes, 2)),
+        loss_free_seconds=np.zeros((classes, 2)),
         started=np.full((classes, 2), np.inf),
         expected=np.zeros((classes, 2)),
         times=np.zeros((classes, 2)),
@@ -452,7 +454,7 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
 def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
     """Return the same rule with space for more task kinds."""
     wider = {}
-    for name in ("pending", "wanted", "reserved", "harmless", "started", "expected"):
+    for name in ("pending", "deferred_trials", "reserved_loss", "loss_free_seconds", "started", "expected"):
         old = getattr(placement, name)
         wider[name] = np.full((len(old), kinds + 1), np.inf if name == "started" else 0, old.dtype)
         wider[name][:, : old.shape[1]] = old
@@ -467,7 +469,7 @@ def recent_window(placement: PlacementState) -> Floats:
 
 def flaw_in(placement: PlacementState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    stored = (placement.numbers, placement.window, placement.value, placement.wanted)
+    stored = (placement.numbers, placement.window, placement.value, placement.deferred_trials)
     if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.numbers[TASKS] < 0.0:
         return "numbers that are out of range"
     filled = placement.window[: int(min(placement.numbers[TASKS], WINDOW))]
