@@ -505,7 +505,7 @@ def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop():
         learner.start = poisoned
         result = Cluster().run(mixed(1500, 0.7), learner)
         means[guard] = result.outcomes.latency.mean()
-        # The model learns the truth from outcomes; until then the safe rule acts.
+        # The model learns the truth from outcomes; until then the fallback rule decides.
         changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
         assert changes == ["fallback", "recovered"] * guard
     assert means[True] < means[False]

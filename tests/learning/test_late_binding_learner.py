@@ -71,7 +71,7 @@ def test_guard_limits_the_harm_of_inverted_predictions(kind):
     for guard in (True, False):
         learner = Inverted(guard=guard)
         means[guard] = Cluster().run(workload, kind(learner)).outcomes.latency.mean()
-        # The model learns the truth from outcomes; until then the safe rule acts.
+        # The model learns the truth from outcomes; until then the fallback rule decides.
         changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
         assert changes == ["fallback", "recovered"] * guard
     assert means[True] < means[False]

@@ -358,7 +358,7 @@ def platform_named(name: str) -> Platform:
 
 
 def platform_from_json(data: Mapping[str, Any]) -> Platform:
-    """Return the platform whose fields a record holds; an amount without a limit is null or "infinite" there.
+    """Return the platform that a JSON object describes; an amount without a limit is null or "infinite" there.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ Rule: the placement with the least latency by predicted durations, weighted by t
 device time of `price_index`.
 
 Durations are learned by a Bayesian regression, from the first task on and on any machine; see
-`learning/duration/hierarchical_learner.py`. A guard lets a safe rule decide while that leads.
+`learning/duration/hierarchical_learner.py`. A guard uses the fallback rule while its mean cost is lower.
 
 Durations `forest` is the published form. It is `warming` until it has learned enough, and acts as greedy does:
 fraction = intensity, on the accelerator that is free earliest. It also falls back to that rule while it is
@@ -116,7 +116,7 @@ class HybridML(Online):
         ``"fraction"`` and for a path that does not end in ``.safetensors``. The regression learns from the
         predictions of such a model if both are given.
     guard
-        Whether a simpler rule decides while it leads.
+        Whether a simpler rule decides while its cost is lower.
     measured
         Whether tasks are kernels that are measured on a real machine; an executor sets it. Outcomes of about the
         same size then correct the regression, robustly to outliers, and it explores devices more during the first
@@ -458,9 +458,9 @@ class HybridML(Online):
         costs = self._cost(note[:GREEDY], seconds), self._cost(note[GREEDY:], seconds)
         if self.guard and self.guard_.update(*costs):
             if self.guard_.active:
-                kind, message = "fallback", "greedy acts until the learned policy no longer trails it"
+                kind, message = "fallback", "greedy decides until the learned policy's cost is no longer higher"
             else:
-                kind, message = "recovered", "the learned policy acts again"
+                kind, message = "recovered", "the learned policy decides again"
             event = LearningEvent(kind, outcome.task_id, message, newest_number(self.versions))
             append_bounded(self.events_, event)
 

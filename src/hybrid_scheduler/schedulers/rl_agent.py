@@ -7,9 +7,9 @@ estimated latency now plus learned cost for later tasks. A network trained in si
 continues to learn from outcomes.
 
 A Bayesian regression learns durations from executed parts, from a wide prior on. It also tries devices that are
-still unknown, see `learning/duration/learned_placement.py`. The network acts only while it leads: a guard keeps a
-record of network, price index and earliest finish, each on simulated queues with predicted durations
-(`ShadowGuard`). The one with the lowest record decides; at the start that is the price index.
+still unknown, see `learning/duration/learned_placement.py`. A guard computes the mean costs of
+network, price index and earliest finish, each on simulated queues with predicted durations (`ShadowGuard`). The one
+with the lowest mean cost decides; at the start that is the price index.
 
 With durations `forest`, the form before, the network always decides. It is `warming` until durations can be
 estimated, and acts as greedy does: fraction = compute intensity, on the accelerator that is free earliest.
@@ -191,7 +191,7 @@ class RLAgent(Online):
         )
 
     def save_model(self, path: str | Path) -> None:
-        """Write the current network, learned durations and the guard's record to a file.
+        """Write the current network, learned durations and the guard's state to a file.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class RLAgent(Online):
             model = AgentModel(self.state_kind, self.actions, self.agent_.settings.gamma, weights, notes)
             if self.durations == "hierarchical":
                 guard = {name: array.copy() for name, array in self.guard_arrays().items()}
-                model = replace(model, durations=self.safe_.snapshot(), guard=guard)
+                model = replace(model, durations=self.regression_.snapshot(), guard=guard)
         if model is None:
             raise InvalidInputError("agent", "pretrained, loaded or started before it is saved", "none of these")
         return model
@@ -262,7 +262,7 @@ class RLAgent(Online):
             return None
 
     def _continue_from(self, model: AgentModel) -> None:
-        """Continue with the durations and the record of a file, if it has them and they are of this machine."""
+        """Continue with a file's durations and guard's state, if it has them and they are of this machine."""
         if model.durations is None:
             return
         path, platform = self._path, self.setting.platform
@@ -277,20 +277,23 @@ class RLAgent(Online):
             if stored is None or stored.shape != target.shape or stored.dtype != target.dtype:
                 raise ModelFileError(path, f"does not fit this machine: guard.{name}")
             if not np.isfinite(stored).all():
-                raise ModelFileError(path, "has a record that is not finite")
+                raise ModelFileError(path, f"guard.{name} has numbers that are not finite")
         numbers = model.guard["numbers"]
         if not 0 <= numbers[0] < len(POLICIES) or (numbers < 0).any():
-            raise ModelFileError(path, "has a record without such a policy")
-        self.safe_.restore(model.durations, path)
+            raise ModelFileError(
+                path,
+                f"guard.numbers must be a policy below {len(POLICIES)} and two counts, got {numbers.tolist()}",
+            )
+        self.regression_.restore(model.durations, path)
         for name, target in arrays.items():
             target[...] = model.guard[name]
         self._restored = True
 
     def guard_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the record and of the running means, as they are stored."""
-        record = self.guard_.record
+        """Return the arrays of the guard and of the running means, as they are stored."""
+        shadow = self.guard_.shadow
         return {
-            "free_at": record.free_at, "means": record.means, "numbers": record.numbers,
+            "free_at": shadow.free_at, "means": shadow.means, "numbers": shadow.numbers,
             "task_means": self._task_means, "shadow_means": self._shadow_means,
         }  # fmt: skip
 
@@ -357,7 +360,7 @@ class RLAgent(Online):
     @property
     def _warming(self) -> bool:
         if self.durations == "hierarchical":
-            return self.safe_.seen == 0
+            return self.regression_.seen == 0
         return not self.forest_.ready or self._refused
 
     def _note(self, kind: str, task_id: int, message: str) -> None:
@@ -392,11 +395,11 @@ class RLAgent(Online):
     def prediction(self) -> Prediction | None:
         """Return the predicted durations of the task that was decided last; None while it is warming."""
         if self.durations == "hierarchical":
-            return self.safe_.prediction()
+            return self.regression_.prediction()
         return None if self._warming else Prediction(self._times, self.forest_.confidence)
 
     def explanation(self) -> Explanation | None:
-        """Return predicted durations, the policy that decided, all records, and the network's values."""
+        """Return predicted durations, the policy that decided, costs of all policies, and the network's values."""
         known = self.prediction()
         if known is None:
             return None
@@ -410,15 +413,15 @@ class RLAgent(Online):
                 for device, fraction, cost, value in zip(devices, fractions, costs, values, strict=True)
                 if np.isfinite(cost)
             )
-        records: tuple[tuple[str, float], ...] = ()
+        policy_costs: tuple[tuple[str, float], ...] = ()
         if self.durations == "hierarchical" and self.guard_.means.any():
-            records = tuple(zip(POLICIES, map(float, self.guard_.means), strict=True))
+            policy_costs = tuple(zip(POLICIES, map(float, self.guard_.means), strict=True))
         times = Prediction(known.times.copy(), known.deviation.copy())
-        return Explanation(times, self._policy, records, options)
+        return Explanation(times, self._policy, policy_costs, options)
 
     def accuracy(self) -> dict[str, Any] | None:
         """Return how wrong recent predictions were: typical relative error of all, and of each task kind."""
-        return None if self.durations == "forest" else self.safe_.accuracy()
+        return None if self.durations == "forest" else self.regression_.accuracy()
 
     def _options(self, task: Task, view: View, times: Floats, task_means: Floats) -> tuple[Any, ...]:
         """Return features, known costs, devices and shares of the options, and the network's choice among them."""
@@ -459,9 +462,9 @@ class RLAgent(Online):
             except ModelFileError as error:
                 refused = str(error)
         limits, local = (MEASURED_LIMITS, MEASURED_FIT) if self.measured else (None, None)
-        self.times_ = self.safe_ = HierarchicalLearner(not self.measured, limits, prior=prior, local=local)
-        self.safe_.start(setting)
-        self.events_ = self.safe_.events_
+        self.times_ = self.regression_ = HierarchicalLearner(not self.measured, limits, prior=prior, local=local)
+        self.regression_.start(setting)
+        self.events_ = self.regression_.events_
         if refused is not None:
             self._note("model_refused", 0, refused)
         self.guard_ = ShadowGuard(len(POLICIES), platform.class_of, platform.cpu_of)
@@ -473,24 +476,24 @@ class RLAgent(Online):
         self._restored = False
 
     def _decide_guarded(self, task: Task, view: View) -> Decision:
-        """Let the policy with the best record decide; trials and uncertain durations are left to the safe rule."""
+        """Let the policy with the lowest mean cost decide; for uncertain durations the regression's rule."""
         if self._restored:
             self._restored = False
             # Queues of another run, which a file may hold, are empty now; those of a continued run are kept.
             restart_clock(self._task_means, view.now)
             if restart_clock(self._shadow_means, view.now):
                 self.guard_.free_at[:] = view.now
-        placement = self.safe_.placement
+        placement = self.regression_.placement
         tried = placement.trials
-        decision = self.safe_.decide(task, view)
-        placement = self.safe_.placement  # a new task kind replaces the arrays
+        decision = self.regression_.decide(task, view)
+        placement = self.regression_.placement  # a new task kind replaces the arrays
         self._policy, self._considered = POLICIES[0], None
-        if self.safe_.seen == 0:
+        if self.regression_.seen == 0:
             self.experience.break_sequence()
             return decision
         times = placement.times.copy()
         self._predicted.latest = times
-        self._record(task, view.now, times)
+        self._shadow_policies(task, view.now, times)
         active = self.guard_.active
         certain = placement.trials == tried and float(placement.deviation.max()) < _UNCERTAIN
         acts = certain and active == _NETWORK
@@ -506,15 +509,15 @@ class RLAgent(Online):
             self.experience.add_other_decision(step, decision.device, decision.fraction)
         return decision
 
-    def _rule_decision(self, task: Task, view: View, safe: Decision, active: int, certain: bool) -> Decision:
+    def _rule_decision(self, task: Task, view: View, regressed: Decision, active: int, certain: bool) -> Decision:
         by_rule = certain and POLICIES[active] == "earliest_finish"
-        return self._rules[active].decide(task, view) if by_rule else safe
+        return self._rules[active].decide(task, view) if by_rule else regressed
 
-    def _record(self, task: Task, now: float, times: Floats) -> None:
+    def _shadow_policies(self, task: Task, now: float, times: Floats) -> None:
         """Let every policy place the task on its own simulated queues."""
         guard, platform = self.guard_, self.setting.platform
-        weight, prices = self.safe_.placement.objective_prices
-        if not self.safe_.setting.objective.is_latency_only:
+        weight, prices = self.regression_.placement.objective_prices
+        if not self.regression_.setting.objective.is_latency_only:
             for one in self._rules:
                 one.params[-1 - len(prices)], one.params[-len(prices) :] = weight, prices
         for policy in range(len(POLICIES)):
@@ -530,14 +533,16 @@ class RLAgent(Online):
         if guard.end_task(allowed=(True, True, not self._refused)):
             kind = "recovered" if guard.active == _NETWORK else "fallback"
             self._note(
-                kind, task.task_id, f"{POLICIES[guard.active]} has the lowest record and decides from now on"
+                kind,
+                task.task_id,
+                f"{POLICIES[guard.active]} now decides: it has the lowest mean cost on simulated queues",
             )
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
         self.pending.pop(task_id, None)
         if self.durations == "hierarchical":
-            self.safe_.forget(task_id)
+            self.regression_.forget(task_id)
         if self._learns_values:
             self.experience.drop(task_id)
 
@@ -547,7 +552,7 @@ class RLAgent(Online):
         if task is None:
             return
         if self.durations == "hierarchical":
-            changed = self.safe_.learn_decided(outcome)
+            changed = self.regression_.learn_decided(outcome)
         else:
             events = self.forest_.learn(task, outcome)
             append_bounded(self.events_, *events)
@@ -570,7 +575,7 @@ class RLAgent(Online):
         if self.durations == "forest":
             self.forest_.learn(task, outcome)
         else:
-            self.safe_.learn_from(task, outcome)
+            self.regression_.learn_from(task, outcome)
 
     def _as_greedy(self, task: Task, view: View) -> Decision:
         accelerators = view.platform.accelerators

@@ -468,7 +468,7 @@ def scenario_to_json(scenario: Scenario) -> dict[str, Any]:
     name = type(size).__name__
     if name not in _SIZE_DISTRIBUTIONS:
         raise InvalidInputError("scenario.size", "one of " + ", ".join(_SIZE_DISTRIBUTIONS), name)
-    # Without kinds there is no such key, so that older records keep their hash.
+    # Without kinds there is no such key, so that older JSON objects keep their hash.
     kinds = {"kinds": list(scenario.kinds)} if scenario.kinds else {}
     return {
         "name": scenario.name,

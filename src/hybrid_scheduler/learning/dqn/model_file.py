@@ -2,7 +2,7 @@
 
 A file is refused, with the reason, if it is missing, truncated or altered (a digest goes with the weights), not an
 agent's file, of another version, for another state or number of features, or holds a number that is not finite. It
-may also hold what the agent has learned about durations, and the guard's record. Saving writes beside the old file
+may also hold what the agent has learned about durations, and the guard's state. Saving writes beside the old file
 and then replaces it, so a full disk leaves the old one as it was. Files that earlier versions wrote in torch's
 format can be read where torch is installed.
 """
@@ -30,7 +30,7 @@ _MAX_BYTES = 64 * 2**20
 _WHAT = "an agent's file"
 #: First bytes of files that torch wrote: a zip archive, or a pickle.
 _TORCH_FILE = (b"PK\x03\x04", b"\x80")
-#: Beginnings of the names of arrays and texts: learned durations, and the guard's record.
+#: Beginnings of the names of arrays and texts: learned durations, and the guard's state.
 _DURATIONS, _GUARD = "durations.", "guard."
 
 
@@ -44,7 +44,7 @@ class AgentModel:
     weights: Floats32
     notes: dict[str, Any] = field(default_factory=dict)
     hidden: int = 256
-    #: What was learned about durations, with the guard's record; None and empty in a network's file.
+    #: Learned durations, and the guard's state; None and empty in a network's file.
     durations: DurationSnapshot | None = None
     guard: dict[str, NDArray[Any]] = field(default_factory=dict)
 

@@ -16,7 +16,7 @@ from ...cluster.arrival_loop import CLUSTER_ARRAYS, OUTCOME_COLUMNS, place_row
 from ...compiled import compiled, entry, inner
 from ...compiled.row_heap import ROW_HEAP, pop_row, push_row
 from ...core.outcome import FAILED
-from ..fallback_guard import ACTIVE, RECORD
+from ..fallback_guard import ACTIVE, SHADOW
 from .hierarchical_regression import (
     add_kind,
     learn_part,
@@ -253,7 +253,7 @@ def learner_loop(  # type: ignore[no-untyped-def]
 
 _SIGNATURES = {
     decide_one: types.Tuple((types.int64, types.float64))(
-        STATE, PLACEMENT, RECORD, *(types.float64,) * 4, types.int64, types.boolean, *(_READ_ONLY,) * 2, DEVICES,
+        STATE, PLACEMENT, SHADOW, *(types.float64,) * 4, types.int64, types.boolean, *(_READ_ONLY,) * 2, DEVICES,
     ),
     end_one: types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, types.int64, DEVICES),
     learn_one: types.boolean(
@@ -266,7 +266,7 @@ _SIGNATURES = {
         STATE, _READ_ONLY, _READ_ONLY, _READ_ONLY, types.int64[::1], types.float64[:, :, ::1]
     ),
     learner_loop: types.int64(
-        STATE, PLACEMENT, RECORD, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
+        STATE, PLACEMENT, SHADOW, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
         ROW_HEAP, types.int64, types.int64,  # the running tasks, the rows
         *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
     ),

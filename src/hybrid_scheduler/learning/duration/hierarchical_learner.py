@@ -38,7 +38,7 @@ from ...core import (
     Workload,
 )
 from ...physics import objective_scales
-from ..fallback_guard import ACTIVE, ShadowRecord, new_record
+from ..fallback_guard import ACTIVE, ShadowState, new_shadow
 from ..model_files import ModelFileError
 from .compiled_learner import (
     CHANGE,
@@ -63,7 +63,7 @@ from .learned_placement import (
     ACCELERATOR_SIDE,
     BOTH_SIDES,
     CPU_SIDE,
-    SAFE,
+    FALLBACK,
     restart_clock,
     set_max_pessimism_variance,
     set_objective,
@@ -99,7 +99,7 @@ _PRIOR_TASKS = 256
 _MAX_NAME = 200
 #: Number of a task kind that came after all places were taken.
 _NO_KIND = -1
-#: Name of the rule without prices, which limits risk and tries devices, unlike the safe one, `earliest_finish`.
+#: Name of the rule without prices, which limits risk and tries devices, unlike the fallback `earliest_finish`.
 _LEARNED_RULE = "earliest_finish, learned"
 
 
@@ -113,7 +113,7 @@ class HierarchicalLearner(Online):
     limits
         Limits on trials of unknown devices.
     guard
-        Whether a safe rule acts while it leads on simulated queues.
+        Whether the fallback rule decides while its mean cost on simulated queues is lower.
     prior
         Weights learned on other machines.
     refresh
@@ -155,7 +155,7 @@ class HierarchicalLearner(Online):
         self.kinds: dict[str, int] = {}
         self.model: ModelState = new_state(platform, prior=self.prior, local=self.local)
         self.placement: PlacementState = new_placement(platform, prices=self.prices, limits=self.limits)
-        self.record: ShadowRecord = new_record(2 if self.guard else 0, platform.class_of, platform.cpu_of)
+        self.shadow: ShadowState = new_shadow(2 if self.guard else 0, platform.class_of, platform.cpu_of)
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         self.versions: list[ModelVersion] = []
@@ -211,8 +211,8 @@ class HierarchicalLearner(Online):
 
     @property
     def fallen_back(self) -> bool:
-        """Whether the safe rule acts."""
-        return int(self.record.numbers[ACTIVE]) == SAFE
+        """Whether the fallback rule decides."""
+        return int(self.shadow.numbers[ACTIVE]) == FALLBACK
 
     @property
     def compiled_loop(self) -> HierarchicalLearner | None:
@@ -263,7 +263,7 @@ class HierarchicalLearner(Online):
             self.update_objective(task, kind)
         before, tried = self.fallen_back, self.placement.trials
         device, share = compiled_entry(decide_one)(
-            self.model, self.placement, self.record, view.now, task.size, task.compute_intensity,
+            self.model, self.placement, self.shadow, view.now, task.size, task.compute_intensity,
             task.memory_required, kind, task.divisible, view.free_at, view.placement_times, self.devices,
         )  # fmt: skip
         if self.fallen_back != before:
@@ -274,21 +274,21 @@ class HierarchicalLearner(Online):
         return decision
 
     def explanation(self) -> Explanation | None:
-        """Return predicted durations, the rule that decided, and the guard's record."""
+        """Return predicted durations, the rule that decided, and the mean costs of both rules."""
         known = self.prediction()
         if known is None:
             return None
         rules = ("price_index" if self.prices else _LEARNED_RULE, "earliest_finish")
-        means = self.record.means
-        records = tuple(zip(rules, map(float, means), strict=True)) if means.any() else ()
+        means = self.shadow.means
+        policy_costs = tuple(zip(rules, map(float, means), strict=True)) if means.any() else ()
         policy = "trial" if self._tried else rules[1] if self.fallen_back else rules[0]
-        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy, records)
+        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy, policy_costs)
 
     def _restart_clock(self, now: float) -> None:
         """Let a stored model start with empty queues in another run; a continued run keeps them."""
         self._restored = False
         if restart_clock(self.placement, now):
-            self.record.free_at[:] = now
+            self.shadow.free_at[:] = now
 
     def remember(self, task: Task, decision: Decision) -> None:
         """Keep a decision until its outcome is observed."""
@@ -358,11 +358,14 @@ class HierarchicalLearner(Online):
         append_bounded(self.events_, LearningEvent(kind, task_id, message, newest_number(self.versions)))
 
     def note_guard(self, task_id: int, *, fallen_back: bool) -> None:
-        """Note that the guard has handed over to the safe rule, or back."""
+        """Add the event that the guard lets the fallback rule decide, or the learned one again."""
         if fallen_back:
-            kind, message = "fallback", "the safe rule acts until the learned one no longer trails it"
+            kind, message = (
+                "fallback",
+                "the fallback rule decides until the learned rule's cost is no longer higher",
+            )
         else:
-            kind, message = "recovered", "the learned rule acts again"
+            kind, message = "recovered", "the learned rule decides again"
         self._note(kind, task_id, message)
 
     def _note_change(self, task_id: int) -> None:
@@ -433,7 +436,7 @@ class HierarchicalLearner(Online):
                 self._restart_clock(float(workload.arrival_time[0]))
         numbers, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
         events = compiled_entry(learner_loop)(
-            self.model, self.placement, self.record, self.devices, log, self.refresh,
+            self.model, self.placement, self.shadow, self.devices, log, self.refresh,
             self._running, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
@@ -538,8 +541,8 @@ class HierarchicalLearner(Online):
         model = new_state(platform, capacity, prior, self.local)
         placement = new_placement(platform, prices=self.prices, limits=self.limits)
         placement = with_more_kinds(placement, capacity)
-        record = new_record(2 if self.guard else 0, platform.class_of, platform.cpu_of)
-        for part, state in _parts_of(model, placement, record).items():
+        shadow = new_shadow(2 if self.guard else 0, platform.class_of, platform.cpu_of)
+        for part, state in _parts_of(model, placement, shadow).items():
             for name, target in state.items():
                 stored = found.arrays.get(f"{part}.{name}")
                 if stored is not None:
@@ -547,21 +550,21 @@ class HierarchicalLearner(Online):
                 if name == "calibration" and stored is None:
                     continue  # saved before uncertainty was calibrated
                 if part == "record" and (stored is None or stored.shape != target.shape):
-                    continue  # saved with another guard: its record starts anew
+                    continue  # saved with another guard: its costs start anew
                 if stored is None or stored.dtype != target.dtype or stored.shape != target.shape:
                     raise ModelFileError(path, f"does not fit this machine: {part}.{name}")
                 target[...] = stored
         flaw = flaw_of(model, len(found.kinds)) or flaw_in(placement, len(found.kinds))
-        if flaw or record.numbers[ACTIVE] not in (0, SAFE):
+        if flaw or shadow.numbers[ACTIVE] not in (0, FALLBACK):
             raise ModelFileError(path, f"has {flaw or 'a guard without such a rule'}")
-        self.model, self.placement, self.record, self.prior = model, placement, record, prior
+        self.model, self.placement, self.shadow, self.prior = model, placement, shadow, prior
         self.kinds = {name: number for number, name in enumerate(found.kinds)}
         self._last = self._loaded_last = found.last
         self._restored = True
         self.versions = [ModelVersion(1, self.seen, None, "pretrained", 0)]
 
     def _parts(self) -> dict[str, dict[str, NDArray[Any]]]:
-        return _parts_of(self.model, self.placement, self.record)
+        return _parts_of(self.model, self.placement, self.shadow)
 
 
 def _sides_of(part: Outcome) -> tuple[int, int]:
@@ -581,7 +584,7 @@ def device_kinds_of(platform: Platform) -> list[str]:
 
 
 def _parts_of(
-    model: ModelState, placement: PlacementState, record: ShadowRecord
+    model: ModelState, placement: PlacementState, shadow: ShadowState
 ) -> dict[str, dict[str, NDArray[Any]]]:
     """Return the arrays that are stored: what was learned, but neither the machine nor tasks under way.
 
@@ -591,7 +594,7 @@ def _parts_of(
         "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed "
                           "means errors scores calibration")),
         "placement": (placement, "numbers window value deferred_trials:wanted"),
-        "record": (record, "free_at means numbers"),
+        "record": (shadow, "free_at means numbers"),
     }  # fmt: skip
     return {
         part: {

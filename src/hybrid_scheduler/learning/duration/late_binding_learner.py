@@ -6,9 +6,9 @@ each idle device gets one task, and the others wait. A class of device whose dur
 small part of a whole task first, or is tried, within the limits of `learned_placement.py`, even if the task must
 wait for it; other splits need known durations.
 
-The guard is that of the scheduler that decides at arrival: when a task arrives, the learned rule and the safe one
-place it on simulated queues, and the queues move by durations that are trusted. While the safe rule leads, tasks
-start in the order of their arrival, where they end first by trusted durations.
+The guard is that of the scheduler that decides at arrival: when a task arrives, the learned and the fallback rule
+place it on simulated queues, and the queues move by durations that are trusted. While the fallback rule has the
+lower cost, tasks start in the order of their arrival, where they end first by trusted durations.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from ...core import (
     TimeTable,
     Workload,
 )
-from ..fallback_guard import ACTIVE, RECORD
+from ..fallback_guard import ACTIVE, SHADOW
 from .compiled_learner import GUARD, LEARNER_TASKS, NEW_KIND, learn_finished, push_running
 from .hierarchical_learner import HierarchicalLearner
 from .hierarchical_regression import (
@@ -72,18 +72,18 @@ from .hierarchical_regression import (
     trusted_log_seconds,
 )
 from .learned_placement import (
-    SAFE,
+    FALLBACK,
     await_parts,
     begin_parts,
     begin_trial,
     estimate,
+    fallback_placement,
     may_split,
     note_latency,
     note_task,
-    record_rules,
     renew_prices,
     restart_clock,
-    safe_placement,
+    shadow_rules,
     try_device,
     with_probe,
     worth_and_typical,
@@ -96,15 +96,15 @@ _MAX_PESSIMISM_VARIANCE = 1.0
 _VECTOR = types.float64[::1]
 _TASK = (types.float64, types.float64, types.float64, types.int64)  # size, intensity, memory, kind
 _ADMIT = types.UniTuple(types.float64, 2)(
-    STATE, PLACEMENT, RECORD, QUEUE_RULE, types.float64, *_TASK, types.boolean, DEVICES
+    STATE, PLACEMENT, SHADOW, QUEUE_RULE, types.float64, *_TASK, types.boolean, DEVICES
 )  # fmt: skip
 _PLANNED = types.Tuple((types.int64, types.float64, types.boolean, types.float64))
 _PLAN = _PLANNED(
-    STATE, PLACEMENT, RECORD, QUEUE_RULE, types.float64, *_TASK, types.boolean, types.float64, types.float64,
+    STATE, PLACEMENT, SHADOW, QUEUE_RULE, types.float64, *_TASK, types.boolean, types.float64, types.float64,
     _VECTOR, types.float64, DEVICES,
 )  # fmt: skip
 _LOOP = types.int64(
-    STATE, PLACEMENT, RECORD, QUEUE_RULE, DEVICES,  # the learner
+    STATE, PLACEMENT, SHADOW, QUEUE_RULE, DEVICES,  # the learner
     types.float64[:, ::1], types.int64,  # its log, `refresh`
     ROW_HEAP, WAITING_ROWS, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
     *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
@@ -145,9 +145,9 @@ def _admit(  # type: ignore[no-untyped-def]
         _renew_classes(state, placement, rule, devices)
     update_class_prices(rule, placement.times, devices)
     if len(guard.means) > 0 and may_split(placement):
-        record_rules(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
+        shadow_rules(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
     key, work = enqueue(rule, release, placement.times, devices)
-    return release if guard.numbers[ACTIVE] == SAFE else key, work
+    return release if guard.numbers[ACTIVE] == FALLBACK else key, work
 
 
 @inner
@@ -177,15 +177,15 @@ def _latency(now, device, share, times, planned, devices):  # type: ignore[no-un
 
 
 @inner
-def _plan_safely(state, placement, now, size, memory, kind, divisible, planned, devices):  # type: ignore[no-untyped-def]
-    """Return what `plan_task` does, by the safe rule; the durations that it trusts replace the predicted ones."""
+def _plan_by_fallback(state, placement, now, size, memory, kind, divisible, planned, devices):  # type: ignore[no-untyped-def]
+    """Return what `plan_task` does, by the fallback rule; durations that it trusts replace the predicted ones."""
     for c in range(len(placement.times)):
         predicted = math.log(placement.times[c].sum())
         seconds = math.exp(trusted_log_seconds(state, c, kind, math.log(size), predicted))
         placement.times[c, 1] = fixed_seconds(state, c, seconds)
         placement.times[c, 0] = seconds - placement.times[c, 1]
     placement.trusted[:] = placement.times
-    device, share = safe_placement(placement, now, memory, divisible, planned, devices)
+    device, share = fallback_placement(placement, now, memory, divisible, planned, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
     return device, share, starts_now(now, device, share, placement.times, planned, devices)
@@ -213,8 +213,8 @@ def _plan(  # type: ignore[no-untyped-def]
     else:
         behind -= work
     split = divisible and may_split(placement)
-    if guard.numbers[ACTIVE] == SAFE:
-        device, share, starts = _plan_safely(
+    if guard.numbers[ACTIVE] == FALLBACK:
+        device, share, starts = _plan_by_fallback(
             state, placement, now, size, memory, kind, split, planned, devices
         )  # fmt: skip
     else:
@@ -377,7 +377,7 @@ class LateLearner(QueuePlanner):
             self.rule.params[-len(prices) :] = prices
         fallen_back = learner.fallen_back
         key, work = compiled(_admit_one, _ADMIT)(
-            learner.model, learner.placement, learner.record, self.rule, now, task.size, task.compute_intensity,
+            learner.model, learner.placement, learner.shadow, self.rule, now, task.size, task.compute_intensity,
             task.memory_required, kind, task.divisible, learner.devices,
         )  # fmt: skip
         if learner.fallen_back != fallen_back:
@@ -387,7 +387,7 @@ class LateLearner(QueuePlanner):
     def _restart_clock(self, now: float) -> None:
         """Let a loaded model, which may know later arrivals, start with empty queues."""
         if restart_clock(self.learner.placement, now):
-            self.learner.record.free_at[:] = now
+            self.learner.shadow.free_at[:] = now
 
     def plan(
         self, waiting: WaitingTask, now: float, planned: Floats, behind: float
@@ -396,7 +396,7 @@ class LateLearner(QueuePlanner):
         learner, task = self.learner, waiting.task
         tried = learner.placement.trials
         device, share, begins, work = compiled(_plan_one, _PLAN)(
-            learner.model, learner.placement, learner.record, self.rule, now, task.size, task.compute_intensity,
+            learner.model, learner.placement, learner.shadow, self.rule, now, task.size, task.compute_intensity,
             task.memory_required, learner.number(task.kind), task.divisible, waiting.release, waiting.work,
             planned, behind, learner.devices,
         )  # fmt: skip
@@ -456,7 +456,7 @@ class LateLearner(QueuePlanner):
         under_way = int(self._running.length[0] + self._queue.heap.length[0] + self._queue.front.length[0])
         numbers, log = learner.prepare_rows(workload, begin, end, under_way)
         events = compiled(_late_loop, _LOOP)(
-            learner.model, learner.placement, learner.record, self.rule, learner.devices, log, learner.refresh,
+            learner.model, learner.placement, learner.shadow, self.rule, learner.devices, log, learner.refresh,
             self._running, self._queue, self._work, self._clock, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,

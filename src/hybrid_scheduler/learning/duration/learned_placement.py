@@ -9,9 +9,9 @@ A task that takes longer than expected blocks its device, and the delay of later
 duration. Half the variance of the predicted seconds, times the arrival rate and a weight, is therefore added to the
 latency of a placement.
 
-Two rules place every task on simulated queues of their own: this one, and the safe one, which is the least
-objective without prices at durations that are trusted (`trusted_log_seconds`). Both queues move by the trusted
-durations. The rule with the lower record acts, except for trials and tasks of unknown duration
+Two rules place every task on simulated queues of their own: this one, and the fallback rule, which takes the
+least objective without prices at durations that are trusted (`trusted_log_seconds`). Both queues move by the
+trusted durations. The rule with the lower mean cost decides, except for trials and tasks of unknown duration
 (`learning/fallback_guard.py`).
 """
 
@@ -67,11 +67,11 @@ _FEW = 2.0
 _CLUELESS = 9.0
 #: Largest variance of log seconds of which the risk is computed: beyond it the normal law exaggerates.
 _RISKY = 1.5
-#: Policies of the guard: the learned rule, and the safe one.
-LEARNED, SAFE = 0, 1
-#: Lead that the safe rule needs to act. It has no prices, so near capacity a false change costs much.
+#: Policies of the guard: the learned rule, and the fallback rule.
+LEARNED, FALLBACK = 0, 1
+#: Share by which the fallback rule must be cheaper to decide. It has no prices, which is costly near capacity.
 _LEAD = 0.25
-#: Cost by which the learned rule may trail and act again: without a queue it trails by up to 1 %.
+#: Share by which the learned rule may be dearer and decide again: without a queue it is up to 1 % dearer.
 _SLACK = 0.01
 #: Sides of a task whose parts have ended.
 CPU_SIDE, ACCELERATOR_SIDE, BOTH_SIDES = range(3)
@@ -344,7 +344,7 @@ def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
 
 
 @inner
-def record_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
+def shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
     """Let both rules place the task on their simulated queues."""
     weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
     trusted = placement.trusted
@@ -364,8 +364,8 @@ def record_rules(state, placement, guard, now, log_size, memory, kind, divisible
         fee = _set_prices(placement, now, free_at, devices, prices)
     device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, fee)
     shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
-    device, share = safe_placement(placement, now, memory, divisible, guard.free_at[SAFE], devices)
-    shadow_place(guard, SAFE, now, device, share, trusted, weight, objective)
+    device, share = fallback_placement(placement, now, memory, divisible, guard.free_at[FALLBACK], devices)
+    shadow_place(guard, FALLBACK, now, device, share, trusted, weight, objective)
     acts = guard.numbers[ACTIVE] == LEARNED
     shadow_end(guard, np.ones(2, np.bool_), _LEAD if acts else 1.0)
     if not acts:
@@ -374,7 +374,7 @@ def record_rules(state, placement, guard, now, log_size, memory, kind, divisible
 
 
 @inner
-def safe_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
+def fallback_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
     """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
     weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
     fee = 0.0 if divisible else np.inf
@@ -482,7 +482,7 @@ def choose(  # type: ignore[no-untyped-def]
     """Return (device, share) for one task, and note it in the rule's state.
 
     It can start at `starts`, later than `free_at` where its data must be moved; prices follow the queues. Without
-    queues in `guard` there is no safe rule.
+    queues in `guard` there is no fallback rule.
     """
     log_size = math.log(size)
     numbers, limits = placement.numbers, placement.limits
@@ -507,9 +507,9 @@ def choose(  # type: ignore[no-untyped-def]
     if informed:
         # While durations are unknown, pessimism and trials are right, and costs on simulated queues say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
-            record_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
-            if guard.numbers[ACTIVE] == SAFE:
-                device, share = safe_placement(placement, now, memory, divisible, starts, devices)
+            shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
+            if guard.numbers[ACTIVE] == FALLBACK:
+                device, share = fallback_placement(placement, now, memory, divisible, starts, devices)
         if divisible and (share == 1.0 or share == 0.0):
             device, share = with_probe(state, placement, now, memory, kind, device, share, starts, devices)
         note_latency(placement, latency)
