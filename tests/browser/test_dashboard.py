@@ -92,8 +92,8 @@ def test_headline_repeats_the_verdict_of_the_server(server: Served, open_page: O
             causes = page.get_by_test_id("cause")
             for number, cause in enumerate(verdict["why"][:2]):
                 expect(causes.nth(number)).to_contain_text(cause["sentence"])
-            # The race judges the same quantity against the same floor.
-            expect(page.locator("#race")).to_contain_text(f"floor {seconds(paused['latency_bound'])}")
+            # The race judges the same quantity against the same lower bound.
+            expect(page.locator("#race")).to_contain_text(f"lower bound {seconds(paused['latency_bound'])}")
             for row in verdict["rows"]:
                 expect(page.locator(f"#race [data-scheduler={row['name']}]")).to_contain_text(row["label"])
             # A cause leads to the Gantt chart of its scheduler, and to a task.

@@ -7,12 +7,12 @@ import { endTour, useTour } from "./tourStore";
 const STEPS: readonly { title: string; text: string; target: string }[] = [
   {
     title: "Who leads, and why",
-    text: "Every scheduler gets the same tasks on its own cluster. The headline names the leader, its distance to the floor that no scheduler can beat, and why the others lose.",
+    text: "Every scheduler gets the same tasks on its own cluster. The headline names the leader, its distance to the lower bound that no scheduler can beat, and why the others lose.",
     target: "[data-testid=headline]",
   },
   {
     title: "The race",
-    text: "Bars start at the floor, on a logarithmic scale. Names at the top of the page are the legend: click one to hide it, double click to isolate it.",
+    text: "Bars start at the lower bound, on a logarithmic scale. Names at the top of the page are the legend: click one to hide it, double click to isolate it.",
     target: "#race",
   },
   {

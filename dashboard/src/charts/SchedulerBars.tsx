@@ -12,7 +12,7 @@ interface RaceBarsProps {
   halves: ReadonlyMap<string, number>;
   metric: Metric;
   /** Lower bound that no scheduler can beat, in the metric's unit; null where there is none. */
-  floor: number | null;
+  bound: number | null;
   scale: "log" | "linear";
   /** Rows of the server's verdict, for labels and remarks; empty where the metric is not judged. */
   rows: ReadonlyMap<string, VerdictRow>;
@@ -89,32 +89,32 @@ function Whisker({ scale, value, half }: { scale: RaceScale; value: number; half
   );
 }
 
-/** Horizontal bars with whiskers, on a logarithmic scale from the floor or on a linear one from zero; no bar is cut. */
+/** Horizontal bars with whiskers, on a logarithmic scale from the lower bound or on a linear one from zero; no bar is cut. */
 export function SchedulerBars(props: RaceBarsProps) {
-  const { standings, halves, metric, floor, rows, leader, styles } = props;
+  const { standings, halves, metric, bound, rows, leader, styles } = props;
   const ends = standings.map((s) => s.value + (halves.get(s.style.name) ?? 0));
   const scale = raceScale(
     props.scale,
     standings.map((s) => s.value),
     Math.max(...ends),
-    floor,
+    bound,
   );
-  const first = floor === null ? scale.start : scale.at(floor);
+  const first = bound === null ? scale.start : scale.at(bound);
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <div className={classNames("mb-1 text-faint", COLUMNS)} aria-hidden="true">
         <span />
         <span className="relative block h-4">
-          {floor === null ? null : (
-            <span className="absolute whitespace-nowrap" style={{ left: `${scale.at(floor)}%` }}>
-              <span className="pl-1.5 font-medium text-ink">floor {estimate(floor, null, metric.quantity)}</span>
+          {bound === null ? null : (
+            <span className="absolute whitespace-nowrap" style={{ left: `${scale.at(bound)}%` }}>
+              <span className="pl-1.5 font-medium text-ink">lower bound {estimate(bound, null, metric.quantity)}</span>
               <span className="max-lg:hidden"> proven: no scheduler can wait less on these tasks</span>
             </span>
           )}
         </span>
         <span />
         <span className="text-right max-md:hidden">{halves.size ? "mean ± 95 %" : metric.label}</span>
-        <span className="text-right max-md:hidden">{floor === null ? "÷ best" : "÷ floor"}</span>
+        <span className="text-right max-md:hidden">{bound === null ? "÷ best" : "÷ bound"}</span>
       </div>
       <ul className="thin-scroll flex min-h-0 flex-1 flex-col gap-1 overflow-y-auto [justify-content:safe_space-around]">
         {standings.map((standing) => {
@@ -122,13 +122,13 @@ export function SchedulerBars(props: RaceBarsProps) {
           const half = halves.get(style.name);
           const row = rows.get(style.name);
           const label = row?.label ?? style.label;
-          const least = floor ?? Math.min(...standings.map((s) => s.value));
+          const least = bound ?? Math.min(...standings.map((s) => s.value));
           const text = estimate(value, half, metric.quantity);
           return (
             <li
               key={style.name}
               data-scheduler={style.name}
-              title={`${label}: ${text}, ${ratio(value / least)} the ${floor === null ? "best" : "floor"}, ${standing.row.tasks.toLocaleString("en")} tasks${row?.reasons.length ? `; ${row.reasons.map((r) => r.text).join("; ")}` : ""}`}
+              title={`${label}: ${text}, ${ratio(value / least)} the ${bound === null ? "best" : "lower bound"}, ${standing.row.tasks.toLocaleString("en")} tasks${row?.reasons.length ? `; ${row.reasons.map((r) => r.text).join("; ")}` : ""}`}
               className={classNames(
                 "relative rounded-[6px] px-1 py-0.5",
                 COLUMNS,
@@ -150,12 +150,12 @@ export function SchedulerBars(props: RaceBarsProps) {
                     style={{ left: `${scale.at(mark)}%` }}
                   />
                 ))}
-                {floor === null ? null : (
+                {bound === null ? null : (
                   <>
-                    <i className="hatched absolute -inset-y-2 left-0" style={{ width: `${scale.at(floor)}%` }} />
+                    <i className="hatched absolute -inset-y-2 left-0" style={{ width: `${scale.at(bound)}%` }} />
                     <i
                       className="absolute -inset-y-2 border-ink border-l border-dashed"
-                      style={{ left: `${scale.at(floor)}%` }}
+                      style={{ left: `${scale.at(bound)}%` }}
                     />
                   </>
                 )}

@@ -31,11 +31,11 @@ function Certainty({ verdict }: { verdict: Verdict }) {
   );
 }
 
-/** The leader, its distance to the floor and to the next one, and how certain that is. */
+/** The leader, its distance to the lower bound and to the next one, and how certain that is. */
 export function Leader({ verdict, style, level = 1 }: { verdict: Verdict; style: SchedulerStyle; level?: 1 | 2 }) {
   const Heading = level === 1 ? "h1" : "h2";
   const [name, rest] = splitTitle(verdict.title);
-  const floor = estimate(verdict.floor, null, "time");
+  const bound = estimate(verdict.floor, null, "time");
   return (
     <div className="min-w-0">
       <p className="text-muted">
@@ -57,7 +57,7 @@ export function Leader({ verdict, style, level = 1 }: { verdict: Verdict; style:
           title={
             verdict.floor === null
               ? undefined
-              : `Floor ${floor}: a lower bound on the mean latency of these tasks, which no scheduler can beat`
+              : `No scheduler can have a mean latency below ${bound} for these tasks`
           }
         >
           {verdict.distance}

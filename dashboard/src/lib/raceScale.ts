@@ -1,4 +1,4 @@
-/** Axis of the race: logarithmic from just below the floor, or linear from zero. Positions are per cent of the width. */
+/** Axis of the race: logarithmic from just below the lower bound, or linear from zero. Positions are per cent of the width. */
 import { niceCeiling, ticks } from "./statistics";
 
 export interface RaceScale {
@@ -28,15 +28,15 @@ export function raceScale(
   kind: "log" | "linear",
   values: readonly number[],
   end: number,
-  floor: number | null,
+  bound: number | null,
 ): RaceScale {
   const positive = values.filter((value) => value > 0);
   if (kind === "linear" || positive.length === 0) {
-    const top = niceCeiling(Math.max(end, floor ?? 0) * 1.02, 4);
+    const top = niceCeiling(Math.max(end, bound ?? 0) * 1.02, 4);
     const marks = ticks(0, top, 4);
     return { at: (value) => (100 * Math.min(Math.max(value, 0), top)) / top, start: 0, marks, labels: marks };
   }
-  const least = Math.min(...positive, floor ?? Number.POSITIVE_INFINITY);
+  const least = Math.min(...positive, bound ?? Number.POSITIVE_INFINITY);
   const low = least / 1.25;
   const high = Math.max(end * 1.08, least * 2);
   const span = Math.log(high / low);

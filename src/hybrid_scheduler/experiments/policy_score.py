@@ -96,7 +96,7 @@ CASES = (
 class ReferenceValues:
     """Reference values of one case and seed: lower bound, and mean and p99 of each reference."""
 
-    floor: float
+    latency_bound: float
     means: Mapping[str, float]
     tails: Mapping[str, float]
 
@@ -113,7 +113,7 @@ class ScoredRun:
     @property
     def score(self) -> float:
         """Lower bound over mean latency, in (0, 1]."""
-        return self.references.floor / float(self.latency.mean())
+        return self.references.latency_bound / float(self.latency.mean())
 
     def ratio(self, name: str) -> float:
         """Return the mean latency over that of a reference."""
@@ -240,10 +240,10 @@ class ScoreSet:
         if key not in self._known:
             machine, workload = case.machine(seed), case.workload(seed)
             latency = {name: built_in(name)(machine, workload) for name in REFERENCES}
-            floor = mean_latency_bound(workload, machine.platform, machine.physics, machine.noise)
+            latency_bound = mean_latency_bound(workload, machine.platform, machine.physics, machine.noise)
             means = {name: float(values.mean()) for name, values in latency.items()}
             tails = {name: float(np.quantile(values, 0.99)) for name, values in latency.items()}
-            self._known[key] = machine, workload, ReferenceValues(floor, means, tails)
+            self._known[key] = machine, workload, ReferenceValues(latency_bound, means, tails)
         return self._known[key]
 
     def runs(self, runner: Runner) -> Iterator[ScoredRun]:

@@ -259,7 +259,7 @@ class LiveController:
             for lane in self.lanes:
                 lane.forget()
             if self._run is not None:
-                self._run.floor.forget()
+                self._run.latency_bound.forget()
                 self._update()
         if not self._deletion.ended():
             return

@@ -112,7 +112,7 @@ function showInGantt(cause: VerdictCause): void {
   document.getElementById("gantt")?.scrollIntoView({ block: "start" });
 }
 
-/** Headline: the leader, its distance to the floor and to the next one, key figures, and why the others lose. */
+/** Headline: the leader, its distance to the lower bound and to the next one, key figures, and why the others lose. */
 export function Headline() {
   const verdict = useLive((s) => s.verdict);
   const styles = useSchedulerStyles();

@@ -14,7 +14,7 @@ import { useIntervals } from "./useConfidenceIntervals";
 
 const NO_ROWS = new Map<string, never>();
 
-/** Bar chart of the schedulers by one metric. By latency it starts at the floor and repeats the verdict's words. */
+/** Bar chart of the schedulers by one metric. By latency it starts at the lower bound and repeats the verdict's words. */
 export function PerformanceRace() {
   const metric = metricOf(useUi((s) => s.metric));
   const chosen = useUi((s) => s.scale);
@@ -26,10 +26,10 @@ export function PerformanceRace() {
   const bound = useLive((s) => s.latencyBound);
   const styles = useSchedulerStyles();
   const judged = metric.key === "latency" ? verdict : null;
-  const floor = metric.key === "latency" ? bound : null;
+  const lowerBound = metric.key === "latency" ? bound : null;
   const values = standings.map((s) => s.value).filter((value) => value > 0);
   const wide = Math.max(...values) / Math.min(...values) > LOG_FROM;
-  const scale = chosen ?? (floor !== null || wide ? "log" : "linear");
+  const scale = chosen ?? (lowerBound !== null || wide ? "log" : "linear");
   const rows = useMemo(() => (judged ? new Map(judged.rows.map((row) => [row.name, row])) : NO_ROWS), [judged]);
   const byName = useMemo(() => new Map(styles.map((style) => [style.name, style])), [styles]);
   const table = (): TableData => ({
@@ -38,7 +38,7 @@ export function PerformanceRace() {
       { key: "scheduler", label: "scheduler", show: (name) => byName.get(name as string)?.label ?? String(name) },
       { key: metric.key, label: metric.long, numeric: true },
       { key: "ci95_half_width", label: "± 95 %", numeric: true },
-      { key: "ratio_to_floor", label: "÷ floor", numeric: true },
+      { key: "ratio_to_floor", label: "÷ bound", numeric: true },
       { key: "ratio_to_oracle", label: "÷ per-task best", numeric: true },
       { key: "tasks", label: "tasks", numeric: true },
     ],
@@ -46,16 +46,16 @@ export function PerformanceRace() {
       s.style.name,
       s.value,
       halves.get(s.style.name) ?? null,
-      floor ? s.value / floor : null,
+      lowerBound ? s.value / lowerBound : null,
       s.ratio,
       s.row.tasks,
     ]),
   });
   const words =
     scale === "log"
-      ? floor === null
+      ? lowerBound === null
         ? "Log scale: bars do not start at zero. "
-        : "Log scale: a bar's length is the ratio to the floor, and where it ends is seconds. "
+        : "Log scale: a bar's length is the ratio to the lower bound, and where it ends is seconds. "
       : "";
   return (
     <Panel
@@ -90,7 +90,7 @@ export function PerformanceRace() {
           standings={standings}
           halves={halves}
           metric={metric}
-          floor={floor}
+          bound={lowerBound}
           scale={scale}
           rows={rows}
           leader={judged?.leader ?? null}

@@ -31,7 +31,7 @@ const AXES: readonly AxisInfo[] = [
   { key: "mean_energy", label: "energy per task", kind: "energy", metric: true, usual: true },
   { key: "mean_cost", label: "cost per task", kind: "cost", metric: true, usual: true },
   { key: "mean_gpu_fraction", label: "GPU share", kind: "plain", metric: true },
-  { key: "latency_over_bound", label: "latency ÷ floor", kind: "plain", metric: true },
+  { key: "latency_over_bound", label: "latency ÷ bound", kind: "plain", metric: true },
 ];
 
 /** Values of an axis and the mapping between them and positions from 0 to 1. */

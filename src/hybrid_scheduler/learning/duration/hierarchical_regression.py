@@ -83,7 +83,7 @@ _KEPT, _RENEW = 2, 32
 # their least squares: unit of time, sums of w, w x, w x², w y, w x y.
 _FIXED_SECONDS, _FIXED_SHARE, _UNIT, _W, _WX, _WXX, _WY, _WXY = range(8)
 
-_NOISE_FLOOR, _NOISE_CEILING = 1e-4, 1.0
+_MIN_NOISE, _MAX_NOISE = 1e-4, 1.0
 #: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
 _PAYS, _LEAST_SCORED = 0.85, 10.0
 #: Change detection: limit of one standardised error, slack, and alarm level.
@@ -572,7 +572,7 @@ def learn_part(  # type: ignore[no-untyped-def]
     if not changed:
         weight = state.stats[c, NOISE_WEIGHT]
         renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
-        state.stats[c, NOISE] = min(max(renewed, _NOISE_FLOOR), _NOISE_CEILING)
+        state.stats[c, NOISE] = min(max(renewed, _MIN_NOISE), _MAX_NOISE)
         state.stats[c, NOISE_WEIGHT] = min(weight + 1.0, 60.0)
     condition(state, every, limited, noise + unsure)
     for j in range(FEATURES):

@@ -47,11 +47,11 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
         if min(higher, count - higher) < _SIDE:
             return
         stats[THRESHOLD : CURVE + 1] = 0.0
-    floor = count * _RESOLUTION
-    squares = floor
+    min_squares = count * _RESOLUTION
+    squares = min_squares
     for r in range(count):
         squares += residual[r] * residual[r]
-    if floor > _LEFT * squares:  # no step can leave less
+    if min_squares > _LEFT * squares:  # no step can leave less
         return
     rows, inverse = np.ones((count, _CURVE_TERMS)), np.zeros((_CURVE_TERMS, _CURVE_TERMS))
     sums, curve = np.zeros(_CURVE_TERMS), np.zeros(_CURVE_TERMS)
@@ -69,7 +69,7 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
         for k in range(_CURVE_TERMS):
             curve[j] += inverse[j, k] * sums[k]
         squares -= curve[j] * sums[j]
-    if floor > _LEFT * squares:
+    if min_squares > _LEFT * squares:
         return
     order = np.argsort(u)
     above, above_sum = np.zeros(_CURVE_TERMS), 0.0
