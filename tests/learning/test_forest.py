@@ -50,7 +50,7 @@ def test_flat_forest_equals_scikit_learn(kind, outputs):
     single = np.array([tree.predict(fresh).reshape(200, outputs) for tree in forest.estimators_])
     assert np.array_equal(mean, forest.predict(fresh).reshape(200, outputs))
     np.testing.assert_allclose(spread, single.std(axis=0), atol=1e-12)
-    assert flat.flaw() is None
+    assert flat.structure_error() is None
     again = join_forests([flat.last(10), flat.last(20)])
     assert len(again) == 30
     np.testing.assert_allclose(

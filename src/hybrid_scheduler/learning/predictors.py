@@ -371,9 +371,9 @@ def _check_trees(model: Any) -> None:
         if tree is None:
             _check_trees(part)
         else:
-            flaw = FlatForest.of([part], tree.n_features).flaw()
-            if flaw:
-                raise ValueError(f"a tree has {flaw}")
+            error = FlatForest.of([part], tree.n_features).structure_error()
+            if error:
+                raise ValueError(f"a tree is damaged: {error}")
 
 
 def _parts_of(model: Any) -> list[Any]:

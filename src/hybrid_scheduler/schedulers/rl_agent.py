@@ -275,7 +275,8 @@ class RLAgent(Online):
         for name, target in arrays.items():
             stored = model.guard.get(name)
             if stored is None or stored.shape != target.shape or stored.dtype != target.dtype:
-                raise ModelFileError(path, f"does not fit this machine: guard.{name}")
+                hint = "use a model of a machine with the same devices"
+                raise ModelFileError(path, f"does not fit this machine: guard.{name}", hint=hint)
             if not np.isfinite(stored).all():
                 raise ModelFileError(path, f"guard.{name} has numbers that are not finite")
         numbers = model.guard["numbers"]

@@ -122,9 +122,8 @@ def _read_torch(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, A
     try:
         import torch
     except ImportError as error:
-        refused = ModelFileError(path, "has the format of earlier versions, and torch, which reads it, is missing")
-        refused.hint = 'pip install "hybrid-scheduler[gpu]"'
-        raise refused from error
+        reason = "has the format of earlier versions, and torch, which reads it, is missing"
+        raise ModelFileError(path, reason, hint='pip install "hybrid-scheduler[gpu]"') from error
     try:
         metadata = torch.load(path, map_location="cpu", weights_only=True)
         tensors = metadata.pop("weights")
@@ -149,9 +148,10 @@ def _checked(path: Path, metadata: dict[str, Any], arrays: dict[str, Any]) -> Ag
     gamma, hidden = metadata.get("gamma"), metadata.get("hidden")
     if state not in FEATURES or actions not in ACTION_SETS:
         found = f"state {state[:20]!r} and actions {actions[:20]!r}"
-        raise ModelFileError(path, f"is for {found}, which do not exist here")
+        raise ModelFileError(path, f"is for {found}, which this program does not have")
     if not (isinstance(gamma, float) and 0.0 <= gamma < 1.0 and isinstance(hidden, int) and 0 < hidden <= 4096):
-        raise ModelFileError(path, f"has gamma {gamma!r} and {hidden!r} hidden units")
+        expected = "gamma in [0, 1) and 1 to 4096 hidden units"
+        raise ModelFileError(path, f"must have {expected}, got {gamma!r} and {hidden!r}")
     notes = metadata.get("notes")
     if set(arrays) != set(NAMES) or not isinstance(notes, dict):
         raise ModelFileError(path, "lacks weights")

@@ -86,7 +86,7 @@ def snapshot_from(path: Path, metadata: dict[str, Any], arrays: dict[str, NDArra
         if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise ModelFileError(path, f"is damaged, or not {_WHAT}")
     if len(kinds) > MOST_KINDS or len(set(kinds)) < len(kinds):
-        raise ModelFileError(path, f"has {len(kinds)} task kinds, or one twice")
+        raise ModelFileError(path, f"must have up to {MOST_KINDS} different task kinds, got {len(kinds)}")
     return DurationSnapshot(arrays, kinds, device_kinds, last, informed)
 
 

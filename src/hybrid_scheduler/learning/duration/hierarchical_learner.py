@@ -64,6 +64,7 @@ from .learned_placement import (
     BOTH_SIDES,
     CPU_SIDE,
     FALLBACK,
+    LEARNED,
     restart_clock,
     set_max_pessimism_variance,
     set_objective,
@@ -76,15 +77,15 @@ from .learner_state import (
     LocalFit,
     ModelState,
     PlacementState,
-    flaw_in,
-    flaw_of,
     kind_capacity,
+    model_state_error,
     new_placement,
     new_state,
+    placement_state_error,
     recent_window,
+    resize_model,
+    resize_placement,
     widen_after_pretraining,
-    with_kinds,
-    with_more_kinds,
     with_new_columns,
 )
 from .online_duration_model import LearningEvent, ModelVersion, append_bounded, newest_number
@@ -99,6 +100,8 @@ _PRIOR_TASKS = 256
 _MAX_NAME = 200
 #: Number of a task kind that came after all places were taken.
 _NO_KIND = -1
+#: Hint for a file of another machine.
+_OTHER_MACHINE = "use a model of a machine with the same classes of device"
 #: Name of the rule without prices, which limits risk and tries devices, unlike the fallback `earliest_finish`.
 _LEARNED_RULE = "earliest_finish, learned"
 
@@ -486,8 +489,8 @@ class HierarchicalLearner(Online):
     def _reserve(self, kinds: int) -> None:
         """Make space in the arrays for so many task kinds."""
         if kinds > kind_capacity(self.model):
-            self.model = with_kinds(self.model, self.setting.platform, kinds, self.prior)
-            self.placement = with_more_kinds(self.placement, kinds)
+            self.model = resize_model(self.model, self.setting.platform, kinds, self.prior)
+            self.placement = resize_placement(self.placement, kinds)
 
     def update_objective(self, task: Task, kind: int) -> None:
         """Update the objective's units from the predicted durations of recent tasks."""
@@ -535,12 +538,14 @@ class HierarchicalLearner(Online):
         """
         if found.device_kinds != device_kinds_of(self.setting.platform):
             devices = ", ".join(found.device_kinds)
-            raise ModelFileError(path, f"was learned on a machine with other classes of device: {devices}")
+            raise ModelFileError(
+                path, f"was learned on a machine with other classes of device: {devices}", hint=_OTHER_MACHINE
+            )
         platform, capacity = self.setting.platform, max(len(found.kinds), 1)
         prior = load_prior() if found.informed else None
         model = new_state(platform, capacity, prior, self.local)
         placement = new_placement(platform, prices=self.prices, limits=self.limits)
-        placement = with_more_kinds(placement, capacity)
+        placement = resize_placement(placement, capacity)
         shadow = new_shadow(2 if self.guard else 0, platform.class_of, platform.cpu_of)
         for part, state in _parts_of(model, placement, shadow).items():
             for name, target in state.items():
@@ -552,11 +557,14 @@ class HierarchicalLearner(Online):
                 if part == "record" and (stored is None or stored.shape != target.shape):
                     continue  # saved with another guard: its costs start anew
                 if stored is None or stored.dtype != target.dtype or stored.shape != target.shape:
-                    raise ModelFileError(path, f"does not fit this machine: {part}.{name}")
+                    raise ModelFileError(path, f"does not fit this machine: {part}.{name}", hint=_OTHER_MACHINE)
                 target[...] = stored
-        flaw = flaw_of(model, len(found.kinds)) or flaw_in(placement, len(found.kinds))
-        if flaw or shadow.numbers[ACTIVE] not in (0, FALLBACK):
-            raise ModelFileError(path, f"has {flaw or 'a guard without such a rule'}")
+        error = model_state_error(model, len(found.kinds)) or placement_state_error(placement, len(found.kinds))
+        active = int(shadow.numbers[ACTIVE])
+        if error is None and active not in (LEARNED, FALLBACK):
+            error = f"the guard's active rule must be {LEARNED} or {FALLBACK}, got {active}"
+        if error:
+            raise ModelFileError(path, error)
         self.model, self.placement, self.shadow, self.prior = model, placement, shadow, prior
         self.kinds = {name: number for number, name in enumerate(found.kinds)}
         self._last = self._loaded_last = found.last

@@ -222,7 +222,9 @@ def new_state(
     )
 
 
-def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: DurationPrior | None = None) -> ModelState:
+def resize_model(
+    state: ModelState, platform: Platform, kinds: int, prior: DurationPrior | None = None
+) -> ModelState:
     """Return the same model with space for more task kinds."""
     wider = new_state(platform, kinds, prior)
     size = len(state.weights)
@@ -280,29 +282,29 @@ def _in_kinds(numbers: Floats, kinds: int) -> bool:
     return bool(((numbers >= -1.0) & (numbers < kinds) & (numbers == np.floor(numbers))).all())
 
 
-def flaw_of(state: ModelState, kinds: int) -> str | None:
+def model_state_error(state: ModelState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
     size, used, blocks, top, per_kind, informed = state.layout.tolist()
     expected = (len(state.prior_variance) - kind_capacity(state) * per_kind, kinds)
     fits = (top, used) == expected and size == top + kinds * per_kind and informed in (0, 1)
     if not fits or blocks * FEATURES + len(state.link) != top or (len(state.weights) - top) % per_kind:
-        return "another layout"
+        return "model.layout does not match the sizes of the arrays"
     stored = (state.weights, state.covariance, state.stats, state.fixed, state.recent, state.observed, state.means)
     arrays = (*stored, state.errors, state.scores, state.calibration)
     finite = all((np.abs(array) < _HUGE).all() for array in arrays)
     if not finite or not (np.abs(state.stats[:, THRESHOLD:]) < _HUGE_JUMP).all():
-        return "numbers that are not finite or out of range"
+        return "the model has numbers that are not finite or out of range"
     if (np.diag(state.covariance) < -1e-6).any() or (state.observed < 0.0).any() or state.outcomes[0] < 0:
-        return "negative variances or counts"
+        return "the model has negative variances or counts"
     if (state.calibration < 0.0).any():
-        return "negative variances or counts"
+        return "the model has negative variances or counts"
     if not (state.stats[:, NOISE] > 0.0).all() or (state.recent_count < 0).any():
-        return "a noise level or a count that is not positive"
+        return "a noise level must be positive and a count not negative"
     for c, count in enumerate(np.minimum(state.recent_count, RECENT).tolist()):
         rows = state.recent[c, :count]
         shares = rows[:, SHARE]
         if not (_in_kinds(rows[:, KIND], kinds) and (rows[:, MEMORY] >= 0.0).all() and (shares > 0.0).all()):
-            return "tasks that do not exist"
+            return "recent tasks have unknown task kinds, a negative memory or an empty part"
     return None
 
 
@@ -451,7 +453,7 @@ def new_placement(
     )
 
 
-def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
+def resize_placement(placement: PlacementState, kinds: int) -> PlacementState:
     """Return the same rule with space for more task kinds."""
     wider = {}
     for name in ("pending", "deferred_trials", "reserved_loss", "loss_free_seconds", "started", "expected"):
@@ -467,12 +469,12 @@ def recent_window(placement: PlacementState) -> Floats:
     return np.roll(placement.window, -(seen % WINDOW), axis=0)[max(0, WINDOW - seen) :]
 
 
-def flaw_in(placement: PlacementState, kinds: int) -> str | None:
+def placement_state_error(placement: PlacementState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
     stored = (placement.numbers, placement.window, placement.value, placement.deferred_trials)
     if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.numbers[TASKS] < 0.0:
-        return "numbers that are out of range"
+        return "the placement rule has numbers that are out of range"
     filled = placement.window[: int(min(placement.numbers[TASKS], WINDOW))]
     if not ((filled[:, :1] > 0.0).all() and (filled[:, 2] >= 0.0).all() and _in_kinds(filled[:, 3], kinds)):
-        return "tasks that do not exist"
+        return "tasks of the window have unknown task kinds, a size of 0 or a negative memory"
     return None
