@@ -105,7 +105,7 @@ class _WaitingTasks(Queue):
     def times(self) -> TimeTable:
         """Rows of the time model for the waiting tasks."""
         if self._times is None:
-            raise LookupError("this scheduler declared Knowledge.NOTHING: it has no time model")
+            raise InvalidInputError("knowledge", "TOLD or REALISED to read durations", "NOTHING")
         return self._times[self.rows]
 
     @property
@@ -289,10 +289,10 @@ class EventRun:
                 self._bind(self.scheduler, now)
                 looked_at = now
         if len(self.waiting):
-            # All devices are idle and no event is left that could change the scheduler's mind.
+            # All devices are idle, and no later event can start a task.
             raise InvalidInputError(
-                "pick", "a task whenever all devices are idle",
-                f"None with {len(self.waiting)} waiting, the first with id {self.waiting[0].task_id}",
+                _starting_method(self.scheduler), "a task whenever all devices are idle",
+                f"none with {len(self.waiting)} waiting, the first with id {self.waiting[0].task_id}",
                 where=f"scheduler {type(self.scheduler).__name__}",
             )  # fmt: skip
 
@@ -334,7 +334,7 @@ class EventRun:
         for position, decision in scheduler.starts(self.waiting, view):
             if not 0 <= position < len(self.waiting):
                 raise InvalidInputError(
-                    "pick", f"a position from 0 to {len(self.waiting) - 1}, or None", position,
+                    _starting_method(scheduler), f"a position from 0 to {len(self.waiting) - 1}", position,
                     where=f"scheduler {type(scheduler).__name__}",
                 )  # fmt: skip
             checked = self.cluster.check_decision(decision, scheduler)
@@ -493,6 +493,12 @@ def place_released(row: int, device: int, fraction: float, now: float, times: Fl
         return
     ready = data.ready(row, device, fraction, now)
     data.cluster.place_row(row, device, fraction, ready, workload, times, outcomes)
+
+
+def _starting_method(scheduler: Online | Central) -> str:
+    """Return the name of the method by which a central scheduler starts tasks."""
+    own = isinstance(scheduler, Central) and type(scheduler).starts is not Central.starts
+    return "starts" if own else "pick"
 
 
 def _children(workload: Workload) -> list[list[int]]:

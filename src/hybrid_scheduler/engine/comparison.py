@@ -185,13 +185,12 @@ class Comparison:
         if len(self.workload) != len(other.workload) or any(
             not np.array_equal(mine[name], theirs[name]) for name in mine
         ):
-            counts = f"{len(self.workload):,} and {len(other.workload):,} tasks"
-            raise InvalidInputError("runs of a diff", "of the same tasks", f"different ones: {counts}")
+            others = f"{len(other.workload):,} other tasks"
+            raise InvalidInputError("other", f"a comparison of the same {len(self.workload):,} tasks", others)
         shared = [name for name in self.results if name in other.results]
         if not shared:
-            raise InvalidInputError(
-                "runs of a diff", f"of a scheduler in {list(self.results)}", list(other.results)
-            )
+            allowed = f"a comparison of a scheduler in {list(self.results)}"
+            raise InvalidInputError("other", allowed, list(other.results))
         before, after = other.to_pandas().loc[shared], self.to_pandas().loc[shared]
         this = after.apply(pd.to_numeric, errors="coerce").stack().rename("this")
         that = before.apply(pd.to_numeric, errors="coerce").stack().rename("other")

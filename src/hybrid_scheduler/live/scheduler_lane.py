@@ -409,7 +409,7 @@ class _CommonQueue(Queue):
         """Rows of the time model for the waiting tasks."""
         rows = [each.known for each in self.tasks if each.known is not None]
         if len(rows) < len(self.tasks):
-            raise LookupError("this scheduler declared Knowledge.NOTHING: it has no time model")
+            raise InvalidInputError("knowledge", "TOLD or REALISED to read durations", "NOTHING")
         return np.array(rows) if rows else np.empty((0, 0, 2))
 
 

@@ -352,9 +352,11 @@ class HybridML(Online):
         ModelFileError
             If the file cannot be written.
         """
+        if self.durations != "hierarchical":
+            raise InvalidInputError("durations", "hierarchical: a forest cannot be saved", self.durations)
         learned = self.snapshot() if hasattr(self, "times_") else None
         if learned is None:
-            raise InvalidInputError("scheduler", "a started one with durations=hierarchical", self.durations)
+            raise InvalidInputError("scheduler", "started", "not started")
         learned.save_model(path)
 
     def _update_scales(self, task: Task) -> None:

@@ -144,8 +144,10 @@ def fit_durations(
     if len(samples) < least:
         raise InvalidInputError("samples", f"at least {least} finished tasks", len(samples))
     work = samples.logs[:, samples.reference]
-    if np.isnan(work).all() or not np.isfinite(samples.rows).all() or np.isinf(samples.logs).any():
-        raise InvalidInputError("samples", "finite, with CPU seconds among them", "samples without")
+    if np.isnan(work).all():
+        raise InvalidInputError("samples", "at least one with CPU seconds", f"none in {len(samples)}")
+    if not np.isfinite(samples.rows).all() or np.isinf(samples.logs).any():
+        raise InvalidInputError("samples", "finite", "infinite numbers, or features that are not numbers")
     frame = keep.frame if keep else Frame.of(samples.rows, work)
     columns = log_linear.terms(samples.rows, frame.knees)
     coefficients = keep.coefficients.copy() if keep else np.zeros((log_linear.NUM_TERMS, samples.logs.shape[1]))

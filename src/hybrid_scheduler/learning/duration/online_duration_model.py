@@ -322,7 +322,7 @@ class OnlineDurationModel:
 
     def _current(self) -> DurationModel:
         if self.model_ is None:
-            raise LookupError("the time model is not ready: it has not seen enough outcomes")
+            raise InvalidInputError("duration model", "ready: enough outcomes observed", "not ready")
         return self.model_
 
     # ---------------------------------------------------------------- learning

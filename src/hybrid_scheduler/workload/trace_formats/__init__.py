@@ -18,7 +18,15 @@ from ..argument_checks import positive_number
 from ..csv_file import open_binary, read_csv
 from ..trace_columns import REQUIRED, RULES, ColumnRule, ReadReport, Rows, delimiter_of, workload_from
 from . import alibaba, azure_llm, gavel, philly, swf, wfformat
-from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, calendar_seconds, number, table_of
+from .reader_tools import (
+    UNKNOWN_INTENSITY,
+    UNKNOWN_MEMORY,
+    TaskCollector,
+    WrongCells,
+    calendar_seconds,
+    number,
+    table_of,
+)
 
 __all__ = [
     "FORMATS",
@@ -199,8 +207,8 @@ def first_rows(path: Path, count: int = 3) -> dict[str, list[str]]:
     return columns
 
 
-def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | None]]:
-    """Yield number and cells of each row, the cells as text; None for a row with another number of cells."""
+def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | WrongCells]]:
+    """Yield number and cells of each row, the cells as text."""
     if path.suffix.lower() != ".parquet":
         yield from table_of(path, ())
         return
@@ -247,8 +255,8 @@ def import_table(
     }
     tasks, ignored = TaskCollector(scale), None
     for line, row in _table_rows(path):
-        if row is None:
-            tasks.reject(line, "row", "as many cells as the header", "another number")
+        if isinstance(row, WrongCells):
+            tasks.reject_cells(line, row)
             continue
         if ignored is None:
             ignored = _unused_columns(row, sources)

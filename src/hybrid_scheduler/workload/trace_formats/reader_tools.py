@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,10 @@ class TaskCollector:
         """Add a rejected row."""
         for _ in self.rejections.count_in([line]):
             self.rejections.add(line, field, allowed, got)
+
+    def reject_cells(self, line: int, cells: WrongCells) -> None:
+        """Add a rejected row that has another number of cells than the header."""
+        self.reject(line, "row", f"{cells.expected} cells, as in the header", f"{cells.found} cells")
 
     def add(
         self,
@@ -143,8 +147,15 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
             yield line, text.strip("\r\n")
 
 
-def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | None]]:
-    """Yield the rows of a CSV file by column name; None for a row with another number of cells."""
+class WrongCells(NamedTuple):
+    """A row whose number of cells is not that of the header."""
+
+    expected: int
+    found: int
+
+
+def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | WrongCells]]:
+    """Yield line and cells of the rows of a CSV file, by column name."""
     rows = lines_of(path)
     _, first = next(rows, (1, ""))
     delimiter = delimiter_of(first)
@@ -157,7 +168,10 @@ def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
             cells = next(csv.reader([text], delimiter=delimiter))
         except csv.Error:  # a bare carriage return within the line
             cells = []
-        yield line, dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
+        if len(cells) == len(header):
+            yield line, dict(zip(header, cells, strict=True))
+        else:
+            yield line, WrongCells(len(header), len(cells))
 
 
 def json_document(path: Path) -> Any:
