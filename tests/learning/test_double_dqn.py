@@ -148,7 +148,9 @@ def test_batch_gradient_equals_the_slope_of_the_loss():
 
     def loss(weights):
         # gamma 0: the look ahead also depends on the weights, but counts as a constant of the loss
-        return agent.descend(weights, agent.target, agent.gradient, agent.replay.columns, rows, 0.0, 2.0, 8)[0]
+        return agent.batch_gradient(weights, agent.target, agent.gradient, agent.replay.columns, rows, 0.0, 2.0, 8)[
+            0
+        ]
 
     loss(agent.weights)
     gradient = agent.gradient.copy()

@@ -46,6 +46,11 @@ def makespan_bound(
         With ``"fail"`` tasks that may fail do not count: those that do not fit into every accelerator, and all
         that depend on them.
 
+    Returns
+    -------
+    float
+        Seconds from the first arrival; no schedule ends earlier.
+
     Examples
     --------
     >>> from hybrid_scheduler import AnalyticPhysics, WorkloadGenerator, compare, makespan_bound, workstation

@@ -37,7 +37,8 @@ from ..core import (
     Workload,
 )
 from ..core.outcome import FAILED
-from .physics_times import GraphCosts, PhysicsTimes
+from .graph_costs import GraphCosts
+from .physics_times import PhysicsTimes
 
 if TYPE_CHECKING:
     from .cluster import Cluster

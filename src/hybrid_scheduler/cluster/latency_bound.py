@@ -80,7 +80,19 @@ def mean_latency_bound(
 ) -> float:
     """Return a lower bound on the mean latency that any scheduler can reach, in seconds.
 
-    Parameters are those of `makespan_bound`.
+    Parameters
+    ----------
+    workload
+        Tasks, with their dependencies.
+    platform, physics
+        Devices and durations.
+    noise
+        Noise of the run; the bound then holds for the realised durations.
+
+    Returns
+    -------
+    float
+        Seconds; no schedule has a lower mean latency.
 
     Notes
     -----

@@ -48,7 +48,7 @@ class WorkerProcess:
 
     @property
     def started(self) -> bool:
-        """Whether there is a process, or will be with the next call."""
+        """Whether a process was started and not stopped since; it may have died."""
         return self._pool is not None
 
     def submit(self, function: Callable[..., _T], *arguments: Any) -> Future[_T]:

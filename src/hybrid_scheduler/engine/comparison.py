@@ -111,7 +111,7 @@ class Comparison:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Who leads, by how much and why, from this one run."""
+        """Ranking by mean latency with the reasons, from this one run."""
         return self.judge()
 
     def judge(self, differs: Differs | None = None) -> Verdict:
@@ -279,6 +279,18 @@ def compare(
         Seed of schedulers that draw random numbers, and of a random graph whose name gives none.
     progress
         Called with (scheduler, tasks done since the last call).
+
+    Returns
+    -------
+    Comparison
+        Results and summaries of all schedulers, lower bounds and the verdict.
+
+    Raises
+    ------
+    InvalidInputError
+        If no scheduler is given or one twice, or a workload, a specification or a scheduler's decision is invalid.
+    UnknownNameError
+        If a scheduler or a task graph is unknown.
 
     Examples
     --------

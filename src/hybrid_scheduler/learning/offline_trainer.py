@@ -36,8 +36,7 @@ class OfflineTrainer:
         Name of the predictor, a key of `PREDICTORS`.
     target
         "times" (log CPU seconds and log ratio of CPU to accelerator seconds) or "fraction" (the best share for the
-        task
-        alone).
+        task alone).
     platform, physics
         The machine that labels the tasks; the workstation with analytic physics if left out.
     test_size

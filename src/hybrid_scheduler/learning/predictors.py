@@ -51,7 +51,7 @@ class Predictor(ABC):
     trusted: ClassVar[tuple[str, ...]] = ()
     #: Parameters of the estimator that can be set, and their defaults.
     defaults: ClassVar[dict[str, Any]] = {}
-    #: What the labels are, see `OfflineTrainer`; empty if they are the caller's own.
+    #: Target of the labels, see `OfflineTrainer`; empty if they are the caller's own.
     target = ""
     #: Classes of device whose seconds the labels are.
     device_classes: tuple[str, ...] = ()

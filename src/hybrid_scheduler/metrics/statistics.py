@@ -328,15 +328,31 @@ def fewest_seeds(pairs: int, confidence: float = _CONFIDENCE) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Comparison of two policies on the same seeds.
+    """Comparison of two schedulers on the same seeds.
 
-    `verdict` is about the first: lower, higher or too close to call.
+    Parameters
+    ----------
+    first, second
+        Names of the schedulers.
+    difference
+        Mean of first minus second, with its interval.
+    bootstrap
+        The same interval from resampled seeds; None for batches of one run, whose order matters.
+    p, p_holm
+        p-value of Wilcoxon's signed-rank test, and the same after Holm's correction for all pairs.
+    rank_biserial
+        Effect size of that test, from -1 (first always lower) to 1 (always higher).
+    dz
+        Cohen's d of the paired differences: their mean over their standard deviation.
+    wins, losses, ties
+        Seeds in which the first is lower, higher or equal.
+    verdict
+        Whether the first is lower, higher or too close to call.
     """
 
     first: str
     second: str
     difference: Interval
-    #: Interval of resampled seeds; None for batches of one run, whose order matters.
     bootstrap: Interval | None
     p: float
     p_holm: float

@@ -75,7 +75,25 @@ class Comparand:
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """One scheduler of the verdict, compared with the leader; the leader is compared with the runner-up."""
+    """One scheduler of the verdict, compared with the leader; the leader is compared with the runner-up.
+
+    Parameters
+    ----------
+    name, label
+        Specification of the scheduler, and its name for people.
+    mean_latency, half_width
+        Mean latency in seconds, and half of its 95 % interval; None where unknown.
+    latency_over_bound
+        Mean latency over its lower bound.
+    against
+        Specification of the scheduler that it is compared with; None for a single scheduler.
+    latency, p99, energy, cost
+        Mean latency, p99 latency, mean energy and mean cost against that scheduler.
+    close_to
+        Schedulers from which no significant difference is known.
+    reasons
+        Reasons why it loses, the most telling first; empty if it does not.
+    """
 
     name: str
     label: str
@@ -87,7 +105,6 @@ class VerdictRow:
     p99: Comparand
     energy: Comparand
     cost: Comparand
-    #: Names of the schedulers from which no significant difference is known.
     close_to: tuple[str, ...]
     reasons: tuple[Reason, ...]
 

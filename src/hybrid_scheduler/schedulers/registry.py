@@ -52,15 +52,27 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerInfo:
-    """Entry of the registry: name, label, class and style of a scheduler."""
+    """Entry of the registry: name, label, class and style of a scheduler.
+
+    Parameters
+    ----------
+    name, label
+        Name in specifications, and name for people.
+    factory
+        Class of the scheduler.
+    look
+        Style in charts and tables.
+    published
+        Whether it is part of the published comparison; other schedulers are additional references.
+    maker
+        Function that creates a scheduler where a parameter chooses its class; by default the class itself.
+    """
 
     name: str
     label: str
     factory: type[Scheduler]
     look: Look = Look()
-    #: Whether it is part of the published comparison; other schedulers are additional references.
     published: bool = False
-    #: Function that makes a scheduler where a parameter chooses its class; by default the class itself.
     maker: Callable[..., Scheduler] | None = None
 
     def make(self, **arguments: Any) -> Scheduler:

@@ -425,7 +425,7 @@ class RLAgent(Online):
         return None if self.durations == "forest" else self.regression_.accuracy()
 
     def _options(self, task: Task, view: View, times: Floats, task_means: Floats) -> tuple[Any, ...]:
-        """Return features, known costs, devices and shares of the options, and the network's choice among them."""
+        """Return features, known costs, devices and shares of the options."""
         features = np.empty(self.agent_.shape.features, np.float32)
         cost, known, fraction = np.empty((3, self.agent_.shape.actions))
         device = np.empty(self.agent_.shape.actions, np.int64)

@@ -377,6 +377,11 @@ def generate(
     first_id
         Id of the first task; the others follow.
 
+    Returns
+    -------
+    Workload
+        The tasks, ordered by arrival.
+
     Raises
     ------
     InvalidInputError

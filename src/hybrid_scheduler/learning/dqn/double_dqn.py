@@ -157,7 +157,7 @@ class DQN:
         self.target, self.gradient = aligned_copy(self.weights), aligned_copy(np.zeros_like(self.weights))
         # On the same memory as the weights, so every update takes effect at once.
         self.network = QNetwork(self.shape, self.weights)
-        self.descend = compiled(_descend, _DESCEND)
+        self.batch_gradient = compiled(_batch_gradient_entry, _BATCH_GRADIENT)
         self._adam = Adam(self.weights)
         self.replay = ReplayBuffer(self.settings.replay, features, actions, width)
         self.updates = 0
@@ -191,7 +191,7 @@ class DQN:
         """Take one gradient step on a batch and return the loss; `progress` in [0, 1] lowers the learning rate."""
         settings = self.settings
         rows = self.replay.draw(settings.batch, self.rng)
-        loss, length = self.descend(
+        loss, length = self.batch_gradient(
             self.weights, self.target, self.gradient, self.replay.columns, rows,
             settings.gamma, settings.contrast, settings.hidden,
         )  # fmt: skip
@@ -294,13 +294,12 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
     return loss, math.sqrt(length)
 
 
-_WEIGHTS = types.float32[::1]
-_DESCEND = types.UniTuple(types.float64, 2)(
+_BATCH_GRADIENT = types.UniTuple(types.float64, 2)(
     _WEIGHTS, _WEIGHTS, _WEIGHTS, TRANSITIONS, types.int64[::1], types.float64, types.float64, types.int64
 )
 
 
 @entry
-def _descend(weights, target, gradient, replay, rows, gamma, contrast, hidden):  # type: ignore[no-untyped-def]
+def _batch_gradient_entry(weights, target, gradient, replay, rows, gamma, contrast, hidden):  # type: ignore[no-untyped-def]
     """Call `batch_gradient` from Python."""
     return batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hidden)

@@ -33,7 +33,7 @@ class DurationModel:
     coefficients: Floats
     forest: FlatForest
     reference: int
-    #: What the compiled functions take, in their order.
+    #: Arguments of the compiled functions, in their order.
     arrays: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ def predict_task(  # type: ignore[no-untyped-def]
 
 @helper
 def to_times(numbers, prediction, times):  # type: ignore[no-untyped-def]
-    """Convert the log seconds of an prediction to the (whole, fixed) seconds of a table's row."""
+    """Convert the log seconds of a prediction to the (whole, fixed) seconds of a table's row."""
     classes = prediction.shape[1]
     for k in range(classes):
         times[k, 0] = np.exp(prediction[0, k])

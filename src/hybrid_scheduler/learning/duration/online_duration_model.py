@@ -89,7 +89,7 @@ class ModelVersion:
 class LearningEvent:
     """An event of a learner that users should see.
 
-    `kind` is retrained, drift, retrain_failed, model_refused, fallback (greedy takes over) or recovered.
+    `kind` is retrained, drift, retrain_failed, model_refused, fallback (a simpler rule decides) or recovered.
     """
 
     kind: str
@@ -199,8 +199,7 @@ class OnlineDurationModel:
     ----------
     feedback
         "oracle" learns the seconds on every class of device from the simulation's labels, "bandit" only from the
-        parts
-        that ran.
+        parts that ran.
     window
         Number of samples kept.
     refresh

@@ -320,6 +320,11 @@ def import_trace(
     skip_bad
         Whether to leave out bad rows instead of raising an error.
 
+    Returns
+    -------
+    Workload, ReadReport
+        Tasks by arrival, the first at time 0; and the numbers of rows that were read and rejected.
+
     Raises
     ------
     InvalidInputError
