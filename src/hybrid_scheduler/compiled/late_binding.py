@@ -216,7 +216,7 @@ def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
 
 @helper
 def enqueue(rule, release, times, devices):  # type: ignore[no-untyped-def]
-    """Add a task to the queue's totals at the current prices; return the key by which it waits and its priced work."""
+    """Add a task to the totals at the current prices; return the key by which it waits and its priced work."""
     params, waiting = rule.params, rule.waiting
     value, worth, _ = window_prices(rule.prices)
     total, work = 0.0, np.inf
