@@ -105,7 +105,7 @@ def test_unequal_accelerators_get_the_prices_of_known_durations(tasks, tolerance
     for spec in ("late_binding", "hybrid_ml(binding=late)"):
         scheduler = create(spec)
         Cluster(platform).run(workload, scheduler)
-        value, worth, _ = window_prices(scheduler.rule.prices)
+        value, worth, _ = window_prices(scheduler.queue_arrays.prices)
         table = scheduler.devices if spec == "late_binding" else scheduler.learner.devices
         prices.append(worth * value[table["column"][~platform.is_cpu]])
     assert np.allclose(*prices, rtol=tolerance)

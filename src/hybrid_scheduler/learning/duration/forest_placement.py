@@ -13,7 +13,6 @@ from numba import from_dtype, types
 
 from ...compiled import (
     DEVICE,
-    PRICE_COEFFICIENTS,
     best_placement,
     compiled,
     earliest_free,
@@ -23,6 +22,8 @@ from ...compiled import (
     helper,
     priced_placement,
 )
+from ...compiled.device_prices import FIRST_COEFFICIENT, LATENCY_WEIGHT, SPLIT_FEE
+from ...compiled.split_placement import FORBIDDEN_SPLIT_FEE
 from ...core import Floats, Platform, Task
 from ...physics import optimal_fraction
 from .duration_model import MODEL, predict_task, to_times
@@ -32,11 +33,8 @@ from .flat_forest import FlatForest, join_forests
 from .online_duration_model import OnlineDurationModel
 
 EARLIEST, PRICED, FRACTION = 0, 1, 2
-# params: [mode, number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
-_COEFFICIENTS = 3
-WEIGHT = _COEFFICIENTS + len(PRICE_COEFFICIENTS)
-#: Index of the fee of a split among the coefficients, and a fee that no task pays.
-_SPLIT_FEE, _NEVER = 5, 1e300
+# params: the mode, then the parameters of a rule with prices, see `compiled/device_prices.py`
+_COEFFICIENTS, WEIGHT = 1 + FIRST_COEFFICIENT, 1 + LATENCY_WEIGHT
 #: A note is (device, fraction, the device's wait, its CPU's wait), of the learned placement and of greedy's.
 NOTE, GREEDY = 8, 4
 
@@ -98,9 +96,9 @@ def compiled_greedy_choice() -> Any:
 def _choose(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, divisible,
     numbers, coefficients, reference, feature, threshold, child, values, roots, depth,
-    free_at, starts, devices, params, state, fractions, prediction, times, note,
+    free_at, earliest_start, devices, params, state, fractions, prediction, times, note,
 ):  # fmt: skip
-    """Place a task that can start at `starts`; prices follow the queues in `free_at`."""
+    """Place a task that can start at `earliest_start`; prices follow the queues in `free_at`."""
     predict_task(
         size, intensity, memory, numbers, coefficients, reference,
         feature, threshold, child, values, roots, depth, prediction,
@@ -108,22 +106,35 @@ def _choose(  # type: ignore[no-untyped-def]
     to_times(numbers, prediction, times)
     weight, prices = params[WEIGHT], params[WEIGHT + 1 :]
     if params[0] == PRICED:
-        theta = params[_COEFFICIENTS:WEIGHT]
+        price_coefficients = params[_COEFFICIENTS:WEIGHT]
         if not divisible:
-            theta = theta.copy()
-            theta[_SPLIT_FEE] = _NEVER
+            price_coefficients = price_coefficients.copy()
+            price_coefficients[SPLIT_FEE] = FORBIDDEN_SPLIT_FEE
         device, fraction = priced_placement(
-            now, memory, times, free_at, starts, devices, params[1], params[2], theta, weight, prices, state
+            now,
+            memory,
+            times,
+            free_at,
+            earliest_start,
+            devices,
+            params[1],
+            params[2],
+            price_coefficients,
+            weight,
+            prices,
+            state,
         )
     elif params[0] == EARLIEST or not divisible:
-        fee = 0.0 if divisible else _NEVER
-        device, fraction = best_placement(now, memory, times, starts, devices, 0, len(devices), weight, prices, fee)
+        split_fee = 0.0 if divisible else FORBIDDEN_SPLIT_FEE
+        device, fraction = best_placement(
+            now, memory, times, earliest_start, devices, 0, len(devices), weight, prices, split_fee
+        )
     else:
-        device, fraction = _best_for_share(now, memory, times, starts, devices, weight, prices, fractions)
+        device, fraction = _best_for_share(now, memory, times, earliest_start, devices, weight, prices, fractions)
     note[0], note[1] = device, fraction
-    note[2] = max(0.0, starts[device] - now)
-    note[3] = max(0.0, starts[devices[device].cpu] - now)
-    _note_greedy(now, intensity, memory, starts, devices, note)
+    note[2] = max(0.0, earliest_start[device] - now)
+    note[3] = max(0.0, earliest_start[devices[device].cpu] - now)
+    _note_greedy(now, intensity, memory, earliest_start, devices, note)
 
 
 @entry

@@ -601,7 +601,7 @@ def _parts_of(
     names = {
         "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed "
                           "means errors scores calibration")),
-        "placement": (placement, "numbers window value deferred_trials:wanted"),
+        "placement": (placement, "numbers window relative_speed:value deferred_trials:wanted"),
         "record": (shadow, "free_at means numbers"),
     }  # fmt: skip
     return {

@@ -22,7 +22,15 @@ import math
 import numpy as np
 
 from ...compiled import beats, best_placement, earliest_free, fitting_share, inner
-from ...compiled.device_prices import pivot, set_prices
+from ...compiled.device_prices import (
+    ACCELERATORS,
+    CPUS,
+    FIRST_COEFFICIENT,
+    FIRST_PRICE,
+    LATENCY_WEIGHT,
+    find_critical_ratio,
+    set_prices,
+)
 from ...compiled.split_placement import cpu_side
 from ...core import Floats, Ints
 from ..fallback_guard import ACTIVE, shadow_end, shadow_place, shadow_restart, shadow_return
@@ -35,8 +43,7 @@ from .hierarchical_regression import (
     trusted_log_seconds,
 )
 from .learner_state import (
-    ACCELERATORS,
-    CPUS,
+    CRITICAL_RATIO,
     FEATURES,
     GAP,
     INFORMED,
@@ -45,15 +52,11 @@ from .learner_state import (
     LOG_TIME,
     LOST,
     NOISE,
-    PRICES,
     SPENT,
     TASKS,
-    THETA,
     TRIED,
-    TYPICAL,
-    WEIGHT,
+    TYPICAL_TIME,
     WINDOW,
-    WORTH,
     PlacementState,
 )
 
@@ -78,7 +81,7 @@ CPU_SIDE, ACCELERATOR_SIDE, BOTH_SIDES = range(3)
 #: Largest share of a task that is a probe.
 _LARGEST_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
-_NEVER = 1e30
+_UNUSABLE_S = 1e30
 (
     _UNKNOWN, _TRIALS, _MAX_LOSS_SHARE, _INITIAL_LOSS_BUDGET, _MAX_PESSIMISM_VARIANCE, _GROWTH, _MAX_TRIAL_TIME,
     _MAX_DELAY, _MAX_SPLIT_DEVIATION, _RISK, _PROBE, _KIND_TASKS, _OPTIMISM, _RETRIAL_BONUS,
@@ -87,8 +90,8 @@ _NEVER = 1e30
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
     """Set the weight of latency and the objective's price of a busy second on each device."""
-    placement.params[WEIGHT] = weight
-    placement.params[PRICES + class_of] = per_device
+    placement.params[LATENCY_WEIGHT] = weight
+    placement.params[FIRST_PRICE + class_of] = per_device
     placement.limits[_MAX_DELAY] = np.inf  # energy or cost may justify any delay
 
 
@@ -112,8 +115,8 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
     filled = min(int(placement.numbers[TASKS]), WINDOW)
     features = np.empty(FEATURES)
     cpu, accelerator = np.empty(filled), np.empty(filled)
-    seconds = np.empty(len(placement.value))
-    placement.value[:] = 0.0
+    seconds = np.empty(len(placement.relative_speed))
+    placement.relative_speed[:] = 0.0
     for r in range(filled):
         memory = placement.window[r, 2]
         task_features(placement.window[r, 0], placement.window[r, 1], memory, features)
@@ -127,26 +130,29 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
                 rate += 1.0 / seconds[devices[d].column]
         cpu[r], accelerator[r] = cpu_sum / cpus, accelerators / rate
         for c in range(len(seconds)):
-            placement.value[c] += accelerator[r] / seconds[c] / filled
+            placement.relative_speed[c] += accelerator[r] / seconds[c] / filled
     # A few tasks of uncertain durations say little about it: at first a second is worth the same on every side.
     evidence = min(1.1 * placement.numbers[TASKS] / (placement.numbers[TASKS] + _FEW_TASKS), 1.0)
-    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** evidence
-    placement.numbers[TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
+    placement.numbers[CRITICAL_RATIO] = (
+        find_critical_ratio(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** evidence
+    )
+    placement.numbers[TYPICAL_TIME] = (cpu * accelerator / (cpu + accelerator)).mean()
 
 
 @inner
 def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-untyped-def]
-    """Write the price of a second on each class and return the fee of a split, as `price_index` has them."""
+    """Write the price of a second on each class and return the split_fee of a split, as `price_index` has them."""
     params, numbers = placement.params, placement.numbers
     return set_prices(
-        prices, now, free_at, devices, params[CPUS], params[ACCELERATORS], params[THETA:WEIGHT],
-        params[WEIGHT], params[PRICES:], placement.value, numbers[WORTH], numbers[TYPICAL], 0.0,
+        prices, now, free_at, devices, params[CPUS], params[ACCELERATORS], params[FIRST_COEFFICIENT:LATENCY_WEIGHT],
+        params[LATENCY_WEIGHT], params[FIRST_PRICE:], placement.relative_speed, numbers[CRITICAL_RATIO],
+        numbers[TYPICAL_TIME], 0.0,
     )  # fmt: skip
 
 
 @inner
 def _best_known_placement(  # type: ignore[no-untyped-def]
-    placement, now, memory, divisible, free_at, devices, prices, split_price
+    placement, now, memory, divisible, free_at, devices, prices, split_fee
 ):
     """Return device, share and latency of the least ``weight * finish + prices * busy seconds``.
 
@@ -157,10 +163,10 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
     task time, and no further: no task waits for a stuck device.
     """
     times, deviation, risk = placement.times, placement.deviation, placement.risk
-    weight, unknown = placement.params[WEIGHT], placement.limits[_UNKNOWN]
+    weight, unknown = placement.params[LATENCY_WEIGHT], placement.limits[_UNKNOWN]
     max_split_deviation = placement.limits[_MAX_SPLIT_DEVIATION]
     stretch = placement.limits[_MAX_DELAY]
-    slack = stretch * placement.numbers[TYPICAL]
+    slack = stretch * placement.numbers[TYPICAL_TIME]
     best, best_share, best_latency, least, limit = 0, 0.0, np.inf, np.inf, np.inf
     for sweep in range(2):
         best_value, best_free = np.inf, np.inf
@@ -214,7 +220,7 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
                 else:
                     latency = max(wait + part, cpu_wait + rest)
                     pessimistic += latency
-                    value = weight * pessimistic + price * part + cpu_price * rest + split_price
+                    value = weight * pessimistic + price * part + cpu_price * rest + split_fee
                 if sweep == 0:
                     value = pessimistic
                 if pessimistic <= limit and beats(value, free, best_value, best_free):
@@ -253,8 +259,10 @@ def try_device(state, placement, now, memory, kind, latency, free_at, devices): 
 @inner
 def _device_to_try(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
     numbers, limits = placement.numbers, placement.limits
-    classes = len(placement.value)
-    allowed = limits[_MAX_LOSS_SHARE] * numbers[SPENT] + limits[_INITIAL_LOSS_BUDGET] * numbers[TYPICAL] * classes
+    classes = len(placement.relative_speed)
+    allowed = (
+        limits[_MAX_LOSS_SHARE] * numbers[SPENT] + limits[_INITIAL_LOSS_BUDGET] * numbers[TYPICAL_TIME] * classes
+    )
     gain, trial, loss, loss_free_seconds = 0.0, -1, 0.0, 0.0
     first = 0
     while first < len(devices):
@@ -275,7 +283,7 @@ def _device_to_try(state, placement, now, memory, kind, latency, free_at, device
         possible_loss = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
         slow = placement.mean[c] + 2.0 * placement.deviation[c]
         small = placement.mean[c] <= numbers[LOG_TIME] + limits[_GROWTH] * placement.deferred_trials[c, kind]
-        short = slow <= math.log(limits[_MAX_TRIAL_TIME] * numbers[TYPICAL])
+        short = slow <= math.log(limits[_MAX_TRIAL_TIME] * numbers[TYPICAL_TIME])
         if numbers[LOST] + possible_loss <= allowed and (small or short):
             gain, trial, loss, loss_free_seconds = latency - optimistic, d, possible_loss, latency - wait
         else:
@@ -339,14 +347,14 @@ def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
     if numbers[TASKS] > 0.0:
         numbers[GAP] += (now - numbers[LAST] - numbers[GAP]) / min(numbers[TASKS], 200.0)
     numbers[LAST] = now
-    least = numbers[TYPICAL] / devices
+    least = numbers[TYPICAL_TIME] / devices
     return 1.0 / max(numbers[GAP], least) if least > 0.0 else 0.0
 
 
 @inner
 def shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
     """Let both rules place the task on their simulated queues."""
-    weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
+    weight, objective = placement.params[LATENCY_WEIGHT], placement.params[FIRST_PRICE:]
     trusted = placement.trusted
     for c in range(len(trusted)):
         predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
@@ -358,11 +366,11 @@ def shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible
             trusted[c, 1] = fixed_seconds(state, c, seconds)
             trusted[c, 0] = seconds - trusted[c, 1]
     prices = objective.copy()
-    fee = 0.0
+    split_fee = 0.0
     free_at = guard.free_at[LEARNED]
     if placement.params[ACCELERATORS] > 0.0:
-        fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, fee)
+        split_fee = _set_prices(placement, now, free_at, devices, prices)
+    device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, split_fee)
     shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
     device, share = fallback_placement(placement, now, memory, divisible, guard.free_at[FALLBACK], devices)
     shadow_place(guard, FALLBACK, now, device, share, trusted, weight, objective)
@@ -376,9 +384,11 @@ def shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible
 @inner
 def fallback_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
     """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
-    weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
-    fee = 0.0 if divisible else np.inf
-    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, fee)
+    weight, objective = placement.params[LATENCY_WEIGHT], placement.params[FIRST_PRICE:]
+    split_fee = 0.0 if divisible else np.inf
+    return best_placement(
+        now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, split_fee
+    )
 
 
 @inner
@@ -396,7 +406,7 @@ def estimate(state, placement, now, rate, size, intensity, memory, kind):  # typ
     features = np.empty(FEATURES)
     task_features(size, intensity, memory, features)
     log_size, limits = math.log(size), placement.limits
-    for c in range(len(placement.value)):
+    for c in range(len(placement.relative_speed)):
         mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
         mean += _overrun(placement, now, c, kind) * variance / (variance + state.stats[c, NOISE])
         placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
@@ -418,13 +428,13 @@ def note_task(placement, size, intensity, memory, kind):  # type: ignore[no-unty
     row[0], row[1], row[2], row[3] = size, intensity, memory, kind
     numbers[TASKS] += 1.0
     refresh = 4 if seen < _REFRESH else 16 if seen < 3 * _REFRESH else _REFRESH
-    return numbers[WORTH] == 0.0 or seen % refresh == 0
+    return numbers[CRITICAL_RATIO] == 0.0 or seen % refresh == 0
 
 
 @inner
-def worth_and_typical(placement):  # type: ignore[no-untyped-def]
+def critical_ratio_and_typical_time(placement):  # type: ignore[no-untyped-def]
     """Return the worth of an accelerator second and the typical task time."""
-    return placement.numbers[WORTH], placement.numbers[TYPICAL]
+    return placement.numbers[CRITICAL_RATIO], placement.numbers[TYPICAL_TIME]
 
 
 @inner
@@ -477,12 +487,12 @@ def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-de
 
 @inner
 def choose(  # type: ignore[no-untyped-def]
-    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, starts, devices
+    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, earliest_start, devices
 ):
     """Return (device, share) for one task, and note it in the rule's state.
 
-    It can start at `starts`, later than `free_at` where its data must be moved; prices follow the queues. Without
-    queues in `guard` there is no fallback rule.
+    It can start at `earliest_start`, later than `free_at` where its data must be moved; prices follow the queues.
+    Without queues in `guard` there is no fallback rule.
     """
     log_size = math.log(size)
     numbers, limits = placement.numbers, placement.limits
@@ -495,32 +505,34 @@ def choose(  # type: ignore[no-untyped-def]
         if placement.params[ACCELERATORS] > 0.0 and log_size * (numbers[TASKS] + 1.0) >= numbers[LOG_SIZES]:
             for d in range(len(devices)):
                 if devices[d].is_cpu == 1:
-                    placement.times[devices[d].column, 0] = _NEVER
+                    placement.times[devices[d].column, 0] = _UNUSABLE_S
     due = note_task(placement, size, intensity, memory, kind)
-    prices = placement.params[PRICES:].copy()
-    fee = 0.0
+    prices = placement.params[FIRST_PRICE:].copy()
+    split_fee = 0.0
     if placement.params[ACCELERATORS] > 0.0 and informed:
         if due:
             renew_prices(state, placement, devices)
-        fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, latency = _best_known_placement(placement, now, memory, divisible, starts, devices, prices, fee)
+        split_fee = _set_prices(placement, now, free_at, devices, prices)
+    device, share, latency = _best_known_placement(
+        placement, now, memory, divisible, earliest_start, devices, prices, split_fee
+    )
     if informed:
         # While durations are unknown, pessimism and trials are right, and costs on simulated queues say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
             shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
             if guard.numbers[ACTIVE] == FALLBACK:
-                device, share = fallback_placement(placement, now, memory, divisible, starts, devices)
+                device, share = fallback_placement(placement, now, memory, divisible, earliest_start, devices)
         if divisible and (share == 1.0 or share == 0.0):
-            device, share = with_probe(state, placement, now, memory, kind, device, share, starts, devices)
+            device, share = with_probe(state, placement, now, memory, kind, device, share, earliest_start, devices)
         note_latency(placement, latency)
         if not 0.0 < share < 1.0:
-            trial = _device_to_try(state, placement, now, memory, kind, latency, starts, devices)
+            trial = _device_to_try(state, placement, now, memory, kind, latency, earliest_start, devices)
             if trial >= 0 and trial != device:
                 device, share = trial, begin_trial(placement, kind, trial, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
     if informed:
-        await_parts(placement, now, kind, device, share, starts, devices)
+        await_parts(placement, now, kind, device, share, earliest_start, devices)
     begin_parts(placement, kind, device, share, devices)
     return device, share
 

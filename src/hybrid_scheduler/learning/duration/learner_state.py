@@ -13,6 +13,7 @@ from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ...compiled import DEVICE, PRICE_COEFFICIENTS
+from ...compiled.device_prices import FIRST_PRICE, LATENCY_WEIGHT
 from ...core import Floats, Ints, Platform
 
 #: Features of a task: 1, u, i, m, u², i², log(intensity + 0.5), where u is the log size, i the intensity and m the
@@ -370,21 +371,20 @@ MEASURED_LIMITS = ExplorationLimits(
 )  # fmt: skip
 
 
-# params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
-CPUS, ACCELERATORS, THETA, WEIGHT, PRICES = 0, 1, 2, 9, 10
-# numbers: [tasks seen, worth of an accelerator second, typical seconds, seconds spent, seconds lost by trials,
-# trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean gap]
-TASKS, WORTH, TYPICAL, SPENT, LOST, TRIED, LOG_TIME, LOG_SIZES, LAST, GAP = range(10)
+# numbers: [tasks seen, critical ratio of CPU to accelerator time, typical seconds, seconds spent, seconds lost by
+# trials, trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean
+# gap]
+TASKS, CRITICAL_RATIO, TYPICAL_TIME, SPENT, LOST, TRIED, LOG_TIME, LOG_SIZES, LAST, GAP = range(10)
 
 
 class PlacementState(NamedTuple):
     """Arrays of the placement rule; compiled functions change them in place."""
 
-    params: Floats
+    params: Floats  # see `compiled/device_prices.py`
     limits: Floats
     numbers: Floats
     window: Floats  # size, intensity, memory and kind of the last tasks
-    value: Floats  # worth of a second by class, relative to the average accelerator
+    relative_speed: Floats  # by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
     deferred_trials: Floats  # trials put off, by class and task kind
     reserved_loss: Floats  # seconds that a running trial may lose, by class and task kind
@@ -405,7 +405,7 @@ class PlacementState(NamedTuple):
     @property
     def objective_prices(self) -> tuple[float, Floats]:
         """Weight of a second of latency, and the objective's price of a busy second by class of device."""
-        return float(self.params[WEIGHT]), self.params[PRICES:]
+        return float(self.params[LATENCY_WEIGHT]), self.params[FIRST_PRICE:]
 
 
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
@@ -432,13 +432,13 @@ def new_placement(
     """
     classes = len(platform.classes)
     counts = [platform.is_cpu.sum(), len(platform.accelerators)]
-    theta = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
+    coefficients = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
     return PlacementState(
-        params=np.concatenate([counts, theta, [1.0], np.zeros(classes)]).astype(np.float64),
+        params=np.concatenate([counts, coefficients, [1.0], np.zeros(classes)]).astype(np.float64),
         limits=np.array(limits or ExplorationLimits(), np.float64),
         numbers=np.zeros(10),
         window=np.zeros((WINDOW, 4)),
-        value=np.zeros(classes),
+        relative_speed=np.zeros(classes),
         pending=np.zeros((classes, 2), np.int64),
         deferred_trials=np.zeros((classes, 2)),
         reserved_loss=np.zeros((classes, 2)),
@@ -471,7 +471,7 @@ def recent_window(placement: PlacementState) -> Floats:
 
 def placement_state_error(placement: PlacementState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    stored = (placement.numbers, placement.window, placement.value, placement.deferred_trials)
+    stored = (placement.numbers, placement.window, placement.relative_speed, placement.deferred_trials)
     if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.numbers[TASKS] < 0.0:
         return "the placement rule has numbers that are out of range"
     filled = placement.window[: int(min(placement.numbers[TASKS], WINDOW))]
