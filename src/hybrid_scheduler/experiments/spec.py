@@ -43,7 +43,7 @@ from ..schedulers import create
 from ..schedulers import schedulers as known_schedulers
 from ..workload.argument_checks import parse_spec
 from ..workload.scenarios import Scenario, generate, scenario_from_json, scenario_to_json
-from ..workload.task_graphs import graph_of, is_drawn
+from ..workload.task_graphs import graph_of, needs_seed
 
 _SHIPPED_MODELS = Path(__file__).parent.parent / "models"
 
@@ -238,7 +238,7 @@ class ExperimentSpec:
 
         Only schedulers that draw random numbers can still differ.
         """
-        fixed = self.graph is not None and not is_drawn(self.graph)
+        fixed = self.graph is not None and not needs_seed(self.graph)
         return fixed and not self.machine.noise.sigma and not any(create(name).learns for name in self.schedulers)
 
     @property
