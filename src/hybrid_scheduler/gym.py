@@ -165,7 +165,7 @@ class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
 #: Features of one waiting task, and of the queue with the devices.
 _TASK_FEATURES, _QUEUE_FEATURES = 6, 9
 #: Episodes that are drawn until one has a choice between tasks.
-_MOST_DRAWS = 100
+_MAX_DRAWS = 100
 
 
 class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
@@ -234,7 +234,7 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             If the loads are so low that two tasks hardly ever wait at the same time.
         """
         super().reset(seed=seed)
-        for _ in range(_MOST_DRAWS):
+        for _ in range(_MAX_DRAWS):
             self._over = self._begin()
             if not self._over:
                 return self._observation()

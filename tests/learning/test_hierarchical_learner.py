@@ -30,9 +30,9 @@ from hybrid_scheduler.learning.duration.duration_files import load_prior, save_p
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.learner_state import (
     FEATURES,
+    MAX_KINDS,
     MEASURED_FIT,
     MEASURED_LIMITS,
-    MOST_KINDS,
     SHARE,
     THRESHOLD,
     ExplorationLimits,
@@ -69,7 +69,7 @@ def unequal_platform():
         (workstation(), with_kinds(mixed(1500), 5), Noise(0.3, seed=5)),
         (unequal_platform(), with_kinds(mixed(1200, platform=unequal_platform()), 3), None),
         (platform_named("cluster-16"), small_workload(300, max_memory=20000.0), None),
-        (workstation(), with_kinds(small_workload(300), MOST_KINDS + 30), None),
+        (workstation(), with_kinds(small_workload(300), MAX_KINDS + 30), None),
         (workstation(), Workload(**{**small_workload(200).columns(), "arrival_time": np.zeros(200)}), None),
     ],
     ids=["one kind", "kinds and noise", "unequal", "nodes", "too many kinds", "batch"],

@@ -301,7 +301,7 @@ def test_damaged_record_is_refused(tmp_path, damage):
 
 
 def test_versions_and_events_are_bounded(monkeypatch):
-    monkeypatch.setattr(online_duration_model, "MOST_KEPT", 5)
+    monkeypatch.setattr(online_duration_model, "MAX_KEPT", 5)
     agent = RLAgent()
     Cluster().run(mixed(1000), agent)
     numbers = [version.version for version in agent.versions]

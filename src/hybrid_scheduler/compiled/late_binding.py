@@ -68,15 +68,15 @@ BOOST, DEFERRED = 0.48, 0.0092
 MAX_SKIPPED_PER_PASS = 1000
 
 #: Smallest ratio of a task's work to the scale: it bounds the boost, and with it the wait of large tasks.
-_SMALLEST = 1e-4
-_LARGEST = -math.log(-math.expm1(-_SMALLEST))
+_MIN_WORK_RATIO = 1e-4
+_MAX_BOOST = -math.log(-math.expm1(-_MIN_WORK_RATIO))
 #: Largest number of deferrals that can be saved up.
 _MAX_SAVED = 8.0
 #: Number of tasks over which the queue's length and the work of a task are averaged.
 _QUEUE_MEMORY = 200.0
 #: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
 #: updates, and the limit of a weight.
-CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _LARGEST_WEIGHT = 500, 32.0, 4, 64, 1e200
+CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _MAX_WEIGHT = 500, 32.0, 4, 64, 1e200
 _COEFFICIENTS = 2
 (
     _WAITING_WEIGHT,
@@ -211,7 +211,7 @@ def update_class_prices(arrays, times, devices):  # type: ignore[no-untyped-def]
                     weight[slot] /= max(load[slot] / devices_of[slot] / mean, 1e-3)
             for slot in range(slots):
                 if slot < last:
-                    weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _LARGEST_WEIGHT), _LARGEST_WEIGHT)
+                    weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _MAX_WEIGHT), _MAX_WEIGHT)
             weight[last] = 1.0
     for slot in range(last):
         prices[slot] = (
@@ -255,8 +255,8 @@ def enqueue(arrays, release, times, devices):  # type: ignore[no-untyped-def]
         return release, work
     elapsed = release - totals[_FIRST]
     scale = params[_WORK_SCALE] * totals[_MEAN_WORK]
-    scale += min(params[_QUEUE_SCALE] * totals[_MEAN_QUEUE], 0.5 * elapsed / (factor * _LARGEST))
-    boost = -factor * scale * math.log(-math.expm1(-max(work / scale, _SMALLEST)))
+    scale += min(params[_QUEUE_SCALE] * totals[_MEAN_QUEUE], 0.5 * elapsed / (factor * _MAX_BOOST))
+    boost = -factor * scale * math.log(-math.expm1(-max(work / scale, _MIN_WORK_RATIO)))
     return release - boost, work
 
 

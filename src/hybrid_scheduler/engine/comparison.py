@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: Called with (scheduler, tasks done since the last call).
 Progress = Callable[[str, int], None]
 #: Most tasks whose mean latency is bounded: more take too long.
-_MOST_BOUNDED = 20_000
+_MAX_BOUNDED = 20_000
 #: Schedulers that `VirtualMultiGPU` runs.
 _BASELINES = ("round_robin", "random", "greedy", "cpu_only", "gpu_only", "oracle")
 #: Share of the run at its end that the verdict reads device loads from, and fewest tasks for batches of latencies.
@@ -79,7 +79,7 @@ class Comparison:
         platform, physics, noise = machine.platform, machine.physics, machine.noise
         bound = makespan_bound(workload, platform, physics, noise, memory_policy=machine.memory_policy)
         alone = isolated_optimum(workload, platform, physics, noise)
-        bounded = len(workload) <= _MOST_BOUNDED and machine.memory_policy != "fail"
+        bounded = len(workload) <= _MAX_BOUNDED and machine.memory_policy != "fail"
         latency = mean_latency_bound(workload, platform, physics, noise) if bounded else None
         return cls(workload, platform, results, bound, alone, latency)
 

@@ -32,7 +32,7 @@ REFERENCES = ("earliest_finish", "price_index", "late_binding")
 PUBLIC_SEEDS = range(1000, 1005)
 _TASKS = 400
 #: Most tasks of a worst case, fewest tasks, and the share of the ratio that a smaller case must keep.
-_LARGEST_TRACE, _SMALLEST_TRACE, _KEPT = 100, 8, 0.9
+_MAX_TRACE, _MIN_TRACE, _KEPT = 100, 8, 0.9
 _WORST_CASES = 3
 
 #: Runs one workload on a machine, and returns the latency of every task.
@@ -313,7 +313,7 @@ def _best(references: ReferenceValues, run: ScoredRun) -> tuple[str, float]:
 
 def _worst_window(excess: Floats) -> Any:
     """Return the consecutive rows with the largest sum of excess latency."""
-    length = min(_LARGEST_TRACE, len(excess))
+    length = min(_MAX_TRACE, len(excess))
     sums = np.convolve(excess, np.ones(length), "valid")
     return np.arange(length) + int(sums.argmax())
 
@@ -326,7 +326,7 @@ def _smaller(rows: Any, machine: Machine, workload: Workload, runner: Runner, ot
         return float(runner(machine, part).mean() / other(machine, part).mean())
 
     best = ratio(rows)
-    while len(rows) >= 2 * _SMALLEST_TRACE:
+    while len(rows) >= 2 * _MIN_TRACE:
         half = len(rows) // 2
         tried = [
             (ratio(window), window) for window in (rows[:half], rows[half // 2 : half // 2 + half], rows[half:])

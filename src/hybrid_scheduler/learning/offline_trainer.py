@@ -24,7 +24,7 @@ from .predictors import PREDICTORS, Predictor
 
 TRAINING_TARGETS = ("times", "fraction")
 #: Fewest finished tasks on each device to learn from.
-_LEAST_KNOWN = 10
+_MIN_KNOWN = 10
 
 
 class OfflineTrainer:
@@ -144,10 +144,10 @@ class OfflineTrainer:
         known = np.isfinite(seconds) & (seconds > 0)
         logs = np.log(np.where(known, seconds, np.nan))
         for device, count in zip(("CPU", "accelerator"), known.sum(axis=0).tolist(), strict=True):
-            if count < _LEAST_KNOWN:
+            if count < _MIN_KNOWN:
                 hint = "let more tasks finish: hybrid-scheduler serve, or simulate into the database"
                 raise InvalidInputError(
-                    "history", f"at least {_LEAST_KNOWN} finished tasks on the {device}", count, hint=hint
+                    "history", f"at least {_MIN_KNOWN} finished tasks on the {device}", count, hint=hint
                 )
         fitted = fit_durations(Samples(inputs, logs, np.zeros_like(logs), 0), self.seed, trees=0)
         estimate = np.log(DurationModel.of([fitted], np.ones(2)).table(tasks)[:, :, 0])

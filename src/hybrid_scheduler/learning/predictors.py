@@ -20,14 +20,14 @@ from .duration.fitting import GUARDED, Pretrained, Samples, evenly_spread, fit_d
 from .duration.flat_forest import FlatForest
 from .model_files import Manifest, ModelFileError, data_digest, load, save
 
-_LEAST_ROWS = 10
+_MIN_ROWS = 10
 _FOLDS = 5
 #: Compiled, and it trusts its indices: `_check_trees` looks at them before the first prediction.
 _TREE = "sklearn.tree._tree.Tree"
 #: Tasks and trees by which a predictor is converted to a duration model.
 _POINTS, _TREES = 1024, 40
 #: Limit of the logarithm of anything that a duration model takes or predicts.
-_HIGHEST_LOG = 50.0
+_MAX_LOG = 50.0
 
 
 class Predictor(ABC):
@@ -202,12 +202,12 @@ class Predictor(ABC):
         low, high, classes = self.low_[:GUARDED], self.high_[:GUARDED], len(self.device_classes)
         if self.target != "times" or classes != 2 or self.importance_names() != list(FEATURE_NAMES):
             raise ModelFileError(path, "does not predict durations: train it with target=times")
-        if len(low) != GUARDED or not ((least <= low) & (low <= high) & (high <= _HIGHEST_LOG)).all():
+        if len(low) != GUARDED or not ((least <= low) & (low <= high) & (high <= _MAX_LOG)).all():
             raise ModelFileError(path, "has no valid range of features")
         points = low + (high - low) * evenly_spread(_POINTS, GUARDED)
         rows = features_of(np.exp(points[:, 0]), np.expm1(points[:, 1]), np.expm1(points[:, 2]))
         predicted = self.predict(rows)
-        if predicted.shape != (len(rows), 2) or not (np.abs(predicted) < _HIGHEST_LOG).all():
+        if predicted.shape != (len(rows), 2) or not (np.abs(predicted) < _MAX_LOG).all():
             raise ModelFileError(path, "predicts durations that are not finite")
         logs = np.column_stack([predicted[:, 0], predicted[:, 0] - predicted[:, 1]])
         fitted = fit_durations(Samples(rows, logs, np.zeros_like(logs), 0), 0, trees=_TREES)
@@ -354,8 +354,8 @@ def _checked(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     inputs, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if inputs.ndim != 2 or labels.ndim not in (1, 2) or len(labels) != len(inputs):
         raise InvalidInputError("X, y", "a matrix and one label per row", (inputs.shape, labels.shape))
-    if len(inputs) < _LEAST_ROWS:
-        raise InvalidInputError("X", f"at least {_LEAST_ROWS} rows", len(inputs))
+    if len(inputs) < _MIN_ROWS:
+        raise InvalidInputError("X", f"at least {_MIN_ROWS} rows", len(inputs))
     for name, values in (("X", inputs), ("y", labels)):
         if not np.isfinite(values).all():
             raise InvalidInputError(name, "finite", "NaN or infinity")

@@ -28,7 +28,7 @@ _SUMS = ("time", "wait", "energy", "cost", "fraction", "split", "memory", "copyi
 #: Columns whose sum is unknown if one value is; the others count from the checkpoint that first has them.
 _SINCE_FIRST = frozenset(_SUMS[:5])
 #: Tasks of a block that is bounded together, and most tasks that are bounded so: the bound of a block takes 50 ms.
-_BLOCK, _MOST_BOUNDED = 250, 20_000
+_BLOCK, _MAX_BOUNDED = 250, 20_000
 
 
 class LaneStatistics:
@@ -326,7 +326,7 @@ class LatencyBound:
             optimal = isolated_optimum(tasks, machine.platform, machine.physics, machine.noise)
         self._total += float(optimal.sum())
         self._last_end = max(self._last_end, float((tasks.arrival_time + optimal).max()))
-        bounded = min(len(tasks), max(0, _MOST_BOUNDED - self._tasks))
+        bounded = min(len(tasks), max(0, _MAX_BOUNDED - self._tasks))
         self._tasks += len(tasks)
         start = 0
         while start < bounded:

@@ -35,7 +35,7 @@ _HEAVY_TAIL = 2.0
 _EXACT_UP_TO = 60
 _RESAMPLES = 4000
 #: Fewest means of neighbouring batches from which a spread is estimated.
-_FEWEST_MERGED = 4
+_MIN_MERGED = 4
 _NORMAL = NormalDist()
 
 
@@ -230,9 +230,9 @@ def dependent_interval(values: Floats, confidence: float = _CONFIDENCE, *, conge
     if trend_direction(values, confidence):
         return Interval(plain.mean, -math.inf, math.inf)
     half, merged = plain.half_width, values
-    fewest = _FEWEST_MERGED if congested else max(_FEWEST_MERGED, len(values))
+    fewest = _MIN_MERGED if congested else max(_MIN_MERGED, len(values))
     while len(merged) >= fewest:
-        correlation = lag1_autocorrelation(merged) if len(merged) >= 2 * _FEWEST_MERGED else 0.0
+        correlation = lag1_autocorrelation(merged) if len(merged) >= 2 * _MIN_MERGED else 0.0
         effective = max(2.0, len(merged) * (1.0 - correlation) / (1.0 + correlation))
         error = float(merged.std(ddof=1)) / math.sqrt(effective)
         half = max(half, _t_quantile(effective - 1.0, 0.5 + confidence / 2) * error)

@@ -32,7 +32,7 @@ _SWING = 5.0
 #: Ratio below which two means are equal, and below which a difference is given in per cent.
 _EQUAL, _PERCENT = 1.0005, 1.1
 #: Most schedulers that are named for the same cause, and most reasons of one scheduler.
-_NAMED, _MOST_REASONS = 3, 2
+_NAMED, _MAX_REASONS = 3, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +355,7 @@ def _row(
         against("mean_energy", "less", "more"),
         against("mean_cost", "less", "more"),
         tuple(e.name for e in known if e is not one and test(one.name, e.name) is False),
-        tuple(reasons(one, other)[:_MOST_REASONS]) if loses and other is not None else (),
+        tuple(reasons(one, other)[:_MAX_REASONS]) if loses and other is not None else (),
     )
 
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 #: Tasks that may be started and not yet ended: more would only hold memory.
-_MOST_STARTED = 256
+_MAX_STARTED = 256
 #: Weight of the newest copy in the mean bandwidth, the smallest copy that counts, and how far one may change it.
-_NEWEST, _LEAST_COPY, _MOST_CHANGE = 0.2, 4 << 20, 2.0
+_NEWEST, _MIN_COPY, _MAX_CHANGE = 0.2, 4 << 20, 2.0
 #: Seconds between two looks at what is complete while nothing waits for it, and after the newest start of a task:
 #: a thread that ends tasks meanwhile takes the interpreter's lock from the one that starts them.
 _NAP = 0.005
@@ -43,7 +43,7 @@ _SHORT_NAP = 0.0005
 #: How many times its seconds a task was expected to take, so that the end of those behind it is expected anew.
 _FAR_OFF = 2.0
 #: Seconds that a running task counts for at least.
-_LEAST_LEFT = 1e-6
+_MIN_LEFT = 1e-6
 
 #: Types of results in which arrays are looked for.
 _CONTAINERS = (list, tuple, dict)
@@ -110,10 +110,10 @@ class AcceleratorWorker:
         """Start a task in the calling thread; return False if others come first, so that it must be put."""
         if not self.is_free:
             return False
-        if len(self._started) > _MOST_STARTED // 2:
+        if len(self._started) > _MAX_STARTED // 2:
             for one in self._claim_complete():
                 self._finish(*one)
-            if len(self._started) >= _MOST_STARTED:
+            if len(self._started) >= _MAX_STARTED:
                 return False
         starting = self._starting
         if not starting.acquire(blocking=False):
@@ -157,7 +157,7 @@ class AcceleratorWorker:
         node = self._running
         if node is None:
             return 0.0
-        return max(node.predicted - (self._graph.clock() - node.started), _LEAST_LEFT)
+        return max(node.predicted - (self._graph.clock() - node.started), _MIN_LEFT)
 
     def replace_thread(self, node: TaskFuture) -> None:
         """Start another thread if the first one is busy with this task, whose time is up.
@@ -247,7 +247,7 @@ class AcceleratorWorker:
         self.ready.set()
         while generation == self.replaced and (node := self._queue.get()) is not None:
             self._leave_queue(node)
-            while len(self._started) >= _MOST_STARTED and (one := self._claim()) is not None:
+            while len(self._started) >= _MAX_STARTED and (one := self._claim()) is not None:
                 self._finish(*one)
             with self._starting, suppress(BaseException):  # the task has ended with it
                 if node.begin():
@@ -393,9 +393,9 @@ class AcceleratorWorker:
 
     def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:
         node.transfer, node.copied = seconds, nbytes
-        if nbytes >= _LEAST_COPY:
+        if nbytes >= _MIN_COPY:
             rates, i = self._graph.placement.bandwidth, self._space - 1
-            rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MOST_CHANGE), rates[i] * _MOST_CHANGE)
+            rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MAX_CHANGE), rates[i] * _MAX_CHANGE)
             rates[i] += _NEWEST * (rate - rates[i])
 
     def _lose(self, reason: str) -> None:

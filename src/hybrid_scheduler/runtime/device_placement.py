@@ -37,17 +37,17 @@ _LATE_SHADOW = 0.02
 #: How many times as long as on a GPU a call is expected to take on a CPU that has not run it.
 _SLOW_CPU = 10.0
 #: Cases whose choice is kept, the calls for which one that is too short to choose is kept, and others are.
-_MOST_KEPT, _FIXED_USES, _USES = 1_000, 1_000, 64
+_MAX_KEPT, _FIXED_USES, _USES = 1_000, 1_000, 64
 #: Of calls whose choice is kept, the first few are measured, one in so many after them, and all that take so many
 #: seconds.
 _MEASURED_FIRST, _MEASURED_EVERY, _MEASURED_FROM = 4, 8, 1e-3
 #: How far (in ln) the learned run time may be from the expected one before a kept choice is dropped.
-_MOST_MOVED = 1.0
+_MAX_MOVED = 1.0
 #: Seconds that overheads are taken for until they have been measured: of choosing, of a call that the submitting
 #: thread runs or starts, and of handing a call to a core and its result back.
 _CHOOSING, _IN_PLACE, _HAND_OVER = 30e-6, 30e-6, 200e-6
 #: Most bytes that are copied to main memory for a measurement on the CPU.
-_MOST_FETCHED = 1 << 20
+_MAX_FETCHED = 1 << 20
 #: Bytes per second of a link, until copies have been measured.
 _BANDWIDTH = 8e9
 #: Seconds that starting a copy takes.
@@ -296,7 +296,7 @@ class DevicePlacement:
         if call.case is None:
             return
         kept = self.facts_of(call.key or call.function.key).kept
-        if len(kept) >= _MOST_KEPT:
+        if len(kept) >= _MAX_KEPT:
             kept.clear()
         before = kept.get(call.case)
         kept[call.case] = KeptChoice(call.sizes, options, uses, before.used if before is not None else 0)
@@ -337,7 +337,7 @@ class DevicePlacement:
         for end, space, choice in kept.options:
             assumed = choice.predicted
             if space == call.space:
-                if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MOST_MOVED:
+                if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MAX_MOVED:
                     facts.kept.pop(call.case, None)
                     return
                 end, choice = end + known.seconds - assumed, choice._replace(predicted=known.seconds)
@@ -573,7 +573,7 @@ class DevicePlacement:
         ):
             return Shadow.NONE
         fetched = sum(one.nbytes for one in call.handles if HOST not in one.copies)
-        if fetched > _MOST_FETCHED or transfer > _HOPELESS * best:
+        if fetched > _MAX_FETCHED or transfer > _HOPELESS * best:
             return Shadow.NONE
         if estimate is not None and transfer + estimate.least >= best:
             return Shadow.NONE

@@ -26,7 +26,7 @@ _DISTURBED = 3.0
 #: Calls whose sizes all lie within this factor (its ln) are about the same size.
 NEAR = math.log(2.0)
 #: Most sizes that are kept of one kind of call; the regression keeps what the others said.
-_MOST_SIZES = 256
+_MAX_SIZES = 256
 #: How far the shift of the nearest measured call reaches (in ln of the sizes).
 _REACH = 1.0
 #: Largest power of a size with which time is taken to grow, as in a product of matrices. A first run that was slow
@@ -36,7 +36,7 @@ _STEEPEST = 3.0
 _PRIOR = 0.3
 #: Of the executor's own work: weight of the newest seconds in their mean, how many times the mean they count for at
 #: most, and within which factor of the first guess the mean stays.
-_NEWEST_OVERHEAD, _OUTLIER, _MOST_OFF = 0.1, 3.0, 10.0
+_NEWEST_OVERHEAD, _OUTLIER, _MAX_OFF = 0.1, 3.0, 10.0
 
 
 class DurationEstimate(NamedTuple):
@@ -102,7 +102,7 @@ class _Calls:
         self.weights = tuple(np.linalg.solve(self._matrix, self._vector).tolist())
 
     def _keep(self, sizes: tuple[float, ...], mean: tuple[float, int, int]) -> None:
-        if sizes not in self.means and len(self.means) >= _MOST_SIZES:
+        if sizes not in self.means and len(self.means) >= _MAX_SIZES:
             means = dict(self.means)
             self.disturbed.discard(oldest := next(iter(means)))
             means.pop(oldest)
@@ -251,7 +251,7 @@ class MeasuredOverhead:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._least, self._most = seconds / _MOST_OFF, seconds * _MOST_OFF
+        self._least, self._most = seconds / _MAX_OFF, seconds * _MAX_OFF
 
     def note(self, seconds: float) -> None:
         """Add a measurement; one that was disturbed counts for a few times the mean only."""

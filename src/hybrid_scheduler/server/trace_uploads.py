@@ -36,7 +36,7 @@ _MAX_RATIO = 100
 #: The ratio is taken to at least this size, because tiny files compress better.
 _MIN_SIZE_FOR_RATIO = 64 * 1024
 #: Longest line of a table with columns of its own, in bytes.
-_LONGEST_LINE = 4 * MIB
+_MAX_LINE_LENGTH = 4 * MIB
 #: Memory of a JSON document once it is read: an object, a list, and each further value.
 _JSON_BYTES = {b"{": 240, b"[": 72, b",": 40, b":": 40}
 #: Bad rows that an inspection lists.
@@ -338,15 +338,15 @@ def _check_size(file: Path, suffix: str) -> None:
     """Raise if only looking at the beginning of a file would take too much memory."""
     if suffix == "parquet":
         _check_uncompressed_size(file)
-    elif suffix != "json" and _longest_line(file) > _LONGEST_LINE:
-        raise ApiError(413, f"a line of the trace is longer than {_LONGEST_LINE // MIB} MiB")
+    elif suffix != "json" and _longest_line(file) > _MAX_LINE_LENGTH:
+        raise ApiError(413, f"a line of the trace is longer than {_MAX_LINE_LENGTH // MIB} MiB")
 
 
 def _longest_line(file: Path) -> int:
     """Return the bytes of the longest line, roughly: lines of less than a block count as none."""
     longest = current = 0
     with file.open("rb") as source:
-        while block := source.read(_LONGEST_LINE // 4):
+        while block := source.read(_MAX_LINE_LENGTH // 4):
             current = 0 if b"\n" in block else current + len(block)
             longest = max(longest, current)
     return longest
@@ -362,9 +362,9 @@ def _check_rows(file: Path, suffix: str) -> None:
     """
     size = DecodedSize(_MAX_UNCOMPRESSED, file.name)
     if suffix == "parquet":
-        from ..workload.parquet_file import announced_columns
+        from ..workload.parquet_file import column_sizes
 
-        rows = max((values for values, _ in announced_columns(file).values()), default=0)
+        rows = max((values for values, _ in column_sizes(file).values()), default=0)
         size.add(rows=rows, texts=rows)
         return
     with file.open("rb") as source:
@@ -378,9 +378,9 @@ def _check_rows(file: Path, suffix: str) -> None:
 
 def _check_uncompressed_size(file: Path) -> None:
     """Raise if the file's metadata announces too much data; nothing is decompressed for that."""
-    from ..workload.parquet_file import announced_columns
+    from ..workload.parquet_file import column_sizes
 
-    columns = announced_columns(file).values()
+    columns = column_sizes(file).values()
     # A column of equal values is small however many rows it has, so values are also counted by memory size.
     uncompressed = max(sum(stored for _, stored in columns), sum(values for values, _ in columns) * 8)
     if uncompressed > _MAX_UNCOMPRESSED or uncompressed > _MAX_RATIO * max(

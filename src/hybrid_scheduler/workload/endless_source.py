@@ -35,7 +35,7 @@ _BLOCK = 4096
 #: Points per step when an arrival process is advanced to a stored position.
 _STRIDE = 50_000.0
 #: Stands for size 0 in the ranges of a trace, because distributions of sizes are positive.
-_SMALLEST_SIZE = 1e-9
+_MIN_SIZE = 1e-9
 
 
 class EndlessSource:
@@ -318,7 +318,7 @@ def trace_scenario(name: str, workload: Workload, load: float | None) -> Scenari
     return Scenario(
         f"trace:{name}",
         f"The {len(workload):,} tasks of the trace {name}",
-        Uniform(max(float(size.min()), _SMALLEST_SIZE), max(float(size.max()), _SMALLEST_SIZE)),
+        Uniform(max(float(size.min()), _MIN_SIZE), max(float(size.max()), _MIN_SIZE)),
         (float(intensity.min()), float(intensity.max())),
         (float(memory.min()), float(memory.max())),
         utilisation=load or 1.0,

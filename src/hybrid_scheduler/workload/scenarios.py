@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, workstation
-from ..core.workload import LARGEST_VALUE
+from ..core.workload import MAX_VALUE
 from ..physics import PHYSICS, Physics, ProfiledPhysics, capacity, full_speed, physics_named
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS
@@ -333,8 +333,8 @@ def stretch_arrivals(workload: Workload, load: float, platform: Platform, physic
         raise InvalidInputError("load", "left out: the tasks are a graph, or all arrive at once", load)
     stretched = copy(workload)
     arrival = workload.arrival_time * (offered / wanted)
-    if arrival[-1] > LARGEST_VALUE:
-        raise InvalidInputError("load", f"one with arrivals of at most {LARGEST_VALUE:g} s", load)
+    if arrival[-1] > MAX_VALUE:
+        raise InvalidInputError("load", f"one with arrivals of at most {MAX_VALUE:g} s", load)
     arrival.flags.writeable = False
     stretched.arrival_time = arrival
     return stretched

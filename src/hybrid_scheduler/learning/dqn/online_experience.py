@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .double_dqn import DQN
 
 #: Decisions whose outcome never comes (a task that failed) are dropped when so many wait.
-_MOST_WAITING = 20_000
+_MAX_WAITING = 20_000
 #: Shares that differ by less count as the same option.
 _SAME_SHARE = 0.05
 
@@ -71,7 +71,7 @@ class OnlineExperience:
         self._add_successor(step)
         self._last = step
         self.waiting[step.task.task_id] = step
-        if len(self.waiting) > _MOST_WAITING:
+        if len(self.waiting) > _MAX_WAITING:
             del self.waiting[next(iter(self.waiting))]
 
     def add_other_decision(self, step: Step, device: int, fraction: float) -> None:

@@ -57,7 +57,7 @@ _READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
 GUARD, CHANGE, VERSION = range(3)
 LOG_COLUMNS = 5
 #: Fewest predictions for an R².
-_LEAST_FOR_R2 = 10
+_MIN_FOR_R2 = 10
 #: Number of a task kind that has not been seen.
 NEW_KIND = -2
 #: Tasks of a learner's loop: id, size, intensity, memory, arrival, kind, numbers of the kinds, whether divisible.
@@ -110,7 +110,7 @@ def take_scores(state):  # type: ignore[no-untyped-def]
     r2, error = np.nan, np.nan
     if count > 0.0:
         spread = scores[LOG_SQUARES] - scores[LOGS] ** 2 / count
-        if count >= _LEAST_FOR_R2 and spread > 0.0:
+        if count >= _MIN_FOR_R2 and spread > 0.0:
             r2 = 1.0 - scores[SQUARED] / spread
         error = scores[ABSOLUTE] / count
     scores[:] = 0.0

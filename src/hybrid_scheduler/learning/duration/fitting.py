@@ -18,9 +18,9 @@ from .flat_forest import FlatForest
 from .log_linear import Frame
 
 #: Fewest samples for a forest; the fit alone is usable much earlier.
-LEAST_SAMPLES = 60
+MIN_SAMPLES = 60
 #: Fewest samples for a fit without an earlier one.
-_LEAST_FOR_A_FIT = 3
+_MIN_FOR_A_FIT = 3
 _DEPTH, _LEAF = 15, 5
 #: Size, intensity and memory; the other features follow from them.
 GUARDED = 3
@@ -131,7 +131,7 @@ def fit_durations(
     seed
         Seed of the trees.
     trees
-        Number of trees; none are fitted from fewer than `LEAST_SAMPLES` samples.
+        Number of trees; none are fitted from fewer than `MIN_SAMPLES` samples.
     keep
         An earlier fit whose frame is kept, and towards whose slopes those are pulled that the samples leave open.
 
@@ -140,7 +140,7 @@ def fit_durations(
     InvalidInputError
         If there are too few samples, or none with finite CPU seconds.
     """
-    least = 1 if keep else _LEAST_FOR_A_FIT
+    least = 1 if keep else _MIN_FOR_A_FIT
     if len(samples) < least:
         raise InvalidInputError("samples", f"at least {least} finished tasks", len(samples))
     work = samples.logs[:, samples.reference]
@@ -161,7 +161,7 @@ def fit_durations(
     targets[:, reference] = work
     # Unknown values are taken to lie on the fit: the trees get a residual of zero.
     residuals = np.nan_to_num(targets - columns @ coefficients, nan=0.0)
-    if trees and len(samples) >= LEAST_SAMPLES:
+    if trees and len(samples) >= MIN_SAMPLES:
         forest = _forest(samples.rows, residuals, trees, seed)
     else:
         forest = FlatForest.empty(NUM_FEATURES, targets.shape[1])

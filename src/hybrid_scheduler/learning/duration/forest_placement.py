@@ -28,7 +28,7 @@ from ...core import Floats, Platform, Task
 from ...physics import optimal_fraction
 from .duration_model import MODEL, predict_task, to_times
 from .features import NUM_FEATURES, features_row
-from .fitting import LEAST_SAMPLES
+from .fitting import MIN_SAMPLES
 from .flat_forest import FlatForest, join_forests
 from .online_duration_model import OnlineDurationModel
 
@@ -167,7 +167,7 @@ class FractionForest:
     def refit(self, times: OnlineDurationModel) -> None:
         """Replace a tenth of the trees, or all of them after a change; predictions fill in unknown durations."""
         samples = times.samples()
-        if len(samples) < LEAST_SAMPLES:
+        if len(samples) < MIN_SAMPLES:
             return
         logs = np.where(np.isnan(samples.logs), np.log(times.predicted_window()[:, :, 0]), samples.logs)
         labels = _shares(logs, samples.fixed, samples.reference)

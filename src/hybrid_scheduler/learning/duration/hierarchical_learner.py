@@ -58,7 +58,7 @@ from .compiled_learner import (
 )
 from .duration_files import DurationSnapshot, load_prior, load_snapshot
 from .duration_model import DurationModel
-from .fitting import LEAST_SAMPLES, Pretrained, evenly_spread, tasks_as_workload
+from .fitting import MIN_SAMPLES, Pretrained, evenly_spread, tasks_as_workload
 from .learned_placement import (
     ACCELERATOR_SIDE,
     BOTH_SIDES,
@@ -70,7 +70,7 @@ from .learned_placement import (
     set_objective,
 )
 from .learner_state import (
-    MOST_KINDS,
+    MAX_KINDS,
     SCORED,
     DurationPrior,
     ExplorationLimits,
@@ -338,7 +338,7 @@ class HierarchicalLearner(Online):
         Recent are the last 512 outcomes of each class of device; what was learned from older ones is dropped.
         """
         old = self.model
-        if np.minimum(old.recent_count, old.recent.shape[1]).sum() < LEAST_SAMPLES:
+        if np.minimum(old.recent_count, old.recent.shape[1]).sum() < MIN_SAMPLES:
             return False
         self.model = new_state(self.setting.platform, kind_capacity(old), self.prior, self.local)
         self.model.layout[:] = old.layout
@@ -450,7 +450,7 @@ class HierarchicalLearner(Online):
     def prepare_rows(self, workload: Workload, begin: int, end: int, under_way: int) -> tuple[Ints, Floats]:
         """Return the numbers of the workload's kinds, and a log for the events of a compiled loop over the rows."""
         names = [_short(name) for name in workload.kinds]
-        self._reserve(min(len(self.kinds.keys() | set(names)), MOST_KINDS))
+        self._reserve(min(len(self.kinds.keys() | set(names)), MAX_KINDS))
         numbers = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
         # A row is decided once, and learned from twice at most; each time may reveal a change and give a version.
         return numbers, np.empty((5 * (end - begin) + 4 * under_way, LOG_COLUMNS))
@@ -479,10 +479,10 @@ class HierarchicalLearner(Online):
         number = self.kinds.get(name)
         if number is None:
             used = len(self.kinds)
-            if used >= MOST_KINDS:
+            if used >= MAX_KINDS:
                 return _NO_KIND
             if used >= kind_capacity(self.model):
-                self._reserve(min(2 * used, MOST_KINDS))
+                self._reserve(min(2 * used, MAX_KINDS))
             number = self.kinds[name] = int(compiled_entry(number_kind)(self.model))
         return number
 

@@ -85,7 +85,7 @@ _FIXED_SECONDS, _FIXED_SHARE, _UNIT, _W, _WX, _WXX, _WY, _WXY = range(8)
 
 _MIN_NOISE, _MAX_NOISE = 1e-4, 1.0
 #: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
-_PAYS, _LEAST_SCORED = 0.85, 10.0
+_PAYS, _MIN_SCORED = 0.85, 10.0
 #: Change detection: limit of one standardised error, slack, and alarm level.
 _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
 #: The limit for measured kernels, where two disturbed runs in a row reveal no change: six outcomes do.
@@ -94,7 +94,7 @@ _CAP_MEASURED = 2.5
 _ROBUST = 4.0
 #: Calibration of uncertainty: variances of which errors count, outcomes that the prior is worth, most outcomes, and
 #: the largest squared error that counts.
-_UNCERTAIN, _CLUELESS, _CALIBRATED_AFTER, _CALIBRATION, _LARGEST_SQUARE = 0.0625, 9.0, 3.0, 40.0, 9.0
+_UNCERTAIN, _CLUELESS, _CALIBRATED_AFTER, _CALIBRATION, _MAX_SQUARE = 0.0625, 9.0, 3.0, 40.0, 9.0
 #: Fixed cost of a part, as a share of the whole, that is possible before it is known.
 _FIXED_PRIOR = 0.15
 #: Variance that each outcome adds to the weights of its class.
@@ -274,7 +274,7 @@ def _local_correction(state, c, kind, log_size, intensity, variance):  # type: i
 def _error_column(state, c):  # type: ignore[no-untyped-def]
     """Return the column of `stats` with the error of the law or of the correction that is used now."""
     best, least = LAW_ERROR, _PAYS * state.stats[c, LAW_ERROR]
-    if state.stats[c, LAW_SCORED] >= _LEAST_SCORED:
+    if state.stats[c, LAW_SCORED] >= _MIN_SCORED:
         for column in (NARROW_ERROR, WIDE_ERROR):
             if state.stats[c, column] < least:
                 best, least = column, state.stats[c, column]
@@ -291,7 +291,7 @@ def _calibrated(state, variance):  # type: ignore[no-untyped-def]
 def _calibrate(state, error, variance, noise):  # type: ignore[no-untyped-def]
     """Add the error of an uncertain prediction to the calibration."""
     if _UNCERTAIN < variance < _CLUELESS:
-        state.calibration[0] += min(error * error / (variance + noise), _LARGEST_SQUARE)
+        state.calibration[0] += min(error * error / (variance + noise), _MAX_SQUARE)
         state.calibration[1] += 1.0
         if state.calibration[1] > _CALIBRATION:
             state.calibration[:] *= _CALIBRATION / state.calibration[1]
@@ -459,7 +459,7 @@ def _score(state, c, error, correction, narrow, wide, variance):  # type: ignore
     for column, left in ((LAW_ERROR, error), (NARROW_ERROR, error - narrow), (WIDE_ERROR, error - wide)):
         stats[column] += blend * (min(left * left, largest) - stats[column])
     stats[LAW_SCORED] += 1.0
-    if stats[LAW_SCORED] <= _LEAST_SCORED:
+    if stats[LAW_SCORED] <= _MIN_SCORED:
         return False
     cap = _CAP_MEASURED if state.local[MISFIT] > 0.0 else _CAP
     x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -cap), cap)

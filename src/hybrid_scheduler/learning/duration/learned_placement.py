@@ -79,7 +79,7 @@ _SLACK = 0.01
 #: Sides of a task whose parts have ended.
 CPU_SIDE, ACCELERATOR_SIDE, BOTH_SIDES = range(3)
 #: Largest share of a task that is a probe.
-_LARGEST_PROBE = 0.2
+_MAX_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _UNUSABLE_S = 1e30
 (
@@ -323,7 +323,7 @@ def with_probe(state, placement, now, memory, kind, device, share, free_at, devi
     if not _may_be_tried(state, placement, c, kind):
         return device, share
     end += placement.times[known, 0] + placement.times[known, 1] - max(0.0, free_at[other] - now)
-    part = min(end / math.exp(placement.mean[c] + 2.0 * placement.deviation[c]), _LARGEST_PROBE)
+    part = min(end / math.exp(placement.mean[c] + 2.0 * placement.deviation[c]), _MAX_PROBE)
     if share < 1.0:
         part = min(part, fitting_share(memory, devices[other].memory))
     if part < limits[_PROBE]:

@@ -22,7 +22,7 @@ FEATURES, KIND_FEATURES = 7, 5
 #: Outcomes per class that corrections look back on.
 RECENT = 512
 #: Most task kinds with blocks of their own; further ones share the blocks of all kinds.
-MOST_KINDS = 64
+MAX_KINDS = 64
 
 # Entries of `layout`: coordinates in use, task kinds in use, blocks, first coordinate of task kinds, their length.
 # Last, whether a prior says what a unit of work takes.

@@ -37,7 +37,7 @@ from ...core import (
 from .drift import DETECTORS, detector_named
 from .duration_model import DurationModel, compiled_prediction
 from .fitting import (
-    LEAST_SAMPLES,
+    MIN_SAMPLES,
     FittedDurations,
     Pretrained,
     Samples,
@@ -61,11 +61,11 @@ _HEAD_START = 300
 #: Predictions and residuals kept for scoring.
 _LENGTH, _RESIDUALS = 500, 200
 #: Fewest scores for an estimate of trust, and of R².
-_LEAST_FOR_TRUST, _LEAST_FOR_R2 = 50, 30
+_MIN_FOR_TRUST, _MIN_FOR_R2 = 50, 30
 #: Errors below two per cent are never outliers.
 _NEGLIGIBLE = 0.02
 #: Newest versions and events that a learner keeps at least; a run without end would keep them all.
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 _T = TypeVar("_T")
 
 
@@ -101,8 +101,8 @@ class LearningEvent:
 def append_bounded(items: list[_T], *new: _T) -> None:
     """Append to a list of versions or events; of a long one only the newest are kept."""
     items.extend(new)
-    if len(items) > 2 * MOST_KEPT:
-        del items[:-MOST_KEPT]
+    if len(items) > 2 * MAX_KEPT:
+        del items[:-MAX_KEPT]
 
 
 def newest_number(versions: Sequence[ModelVersion]) -> int:
@@ -166,7 +166,7 @@ class PredictionScores:
     def trust(self) -> Floats:
         """Return, per target, the slope of the fit's residual against the forest's correction, between 0 and 1."""
         trust = np.ones(self.classes)
-        if len(self._rows) < _LEAST_FOR_TRUST:
+        if len(self._rows) < _MIN_FOR_TRUST:
             return trust
         logs, predicted, _, fits, corrections = self._columns()
         own = logs[:, self.reference]
@@ -175,13 +175,13 @@ class PredictionScores:
             left = (own if k == self.reference else work - logs[:, k]) - fits[:, k]
             known = ~np.isnan(left) & (corrections[:, k] != 0)
             correction, left = corrections[known, k], left[known]
-            if len(correction) >= _LEAST_FOR_TRUST:
+            if len(correction) >= _MIN_FOR_TRUST:
                 trust[k] = min(max(float(correction @ left) / float(correction @ correction), 0.0), 1.0)
         return trust
 
     def r2(self) -> float | None:
         """Return R² of the predicted log seconds over all classes together; None if there are too few scores."""
-        if len(self._rows) < _LEAST_FOR_R2:
+        if len(self._rows) < _MIN_FOR_R2:
             return None
         logs, predicted, *_ = self._columns()
         spread = float(np.nansum((logs - np.nanmean(logs)) ** 2))
@@ -232,7 +232,7 @@ class OnlineDurationModel:
             raise UnknownNameError("feedback", feedback, _FEEDBACK)
         if drift not in DETECTORS:
             raise UnknownNameError("drift", drift, DETECTORS)
-        for name, value, least in (("window", window, LEAST_SAMPLES), ("refresh", refresh, 1), ("trees", trees, 1)):
+        for name, value, least in (("window", window, MIN_SAMPLES), ("refresh", refresh, 1), ("trees", trees, 1)):
             if value < least:
                 raise InvalidInputError(name, f"at least {least}", value)
         self.feedback, self.window, self.refresh, self.trees = feedback, window, refresh, trees
@@ -370,7 +370,7 @@ class OnlineDurationModel:
 
     def _refresh(self, at_task: int, trigger: str = "schedule") -> list[LearningEvent]:
         seen = self._window.seen
-        few = seen < LEAST_SAMPLES
+        few = seen < MIN_SAMPLES
         self._next = seen + min(2 if seen < _OFTEN else 8 if seen < _LESS_OFTEN else self.refresh, self.refresh)
         if self._head_start and seen < _HEAD_START:
             if seen < _CALIBRATION or not self._misfits():
@@ -393,7 +393,7 @@ class OnlineDurationModel:
 
     def request_training(self, trigger: str = "request") -> bool:
         """Request a whole forest from the current window; False if the window holds too few samples."""
-        if len(self._window) < LEAST_SAMPLES:
+        if len(self._window) < MIN_SAMPLES:
             return False
         seed = self.seed * 1_000_003 + newest_number(self.versions)
         self.pending_request = TrainingRequest(
@@ -420,7 +420,7 @@ class OnlineDurationModel:
         if whole or not self._fits:
             self._fits = [fitted]
             self._head_start = False
-            self._whole_at = fitted.samples if fitted.samples >= LEAST_SAMPLES else 0
+            self._whole_at = fitted.samples if fitted.samples >= MIN_SAMPLES else 0
             if self._armed:
                 self._arm()
         else:

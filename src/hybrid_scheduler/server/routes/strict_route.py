@@ -19,7 +19,7 @@ _MAX_DEPTH = 64
 #: Bytes of a body that is checked without a thread.
 _SMALL_BODY = 64 * 1024
 #: Lists and objects of a body. Millions of them fit into a few bytes each, and everybody waits while they are read.
-_MOST_CONTAINERS = 100_000
+_MAX_CONTAINERS = 100_000
 
 
 class _StrictRequest(Request):
@@ -54,8 +54,8 @@ class _StrictRequest(Request):
             With status 422 and the name of the field. Malformed JSON is left to the route.
         """
         body = await self.body()
-        if body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
-            raise _refusal("body", f"at most {_MOST_CONTAINERS:,} lists and objects", "more")
+        if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS:
+            raise _refusal("body", f"at most {_MAX_CONTAINERS:,} lists and objects", "more")
         try:
             content = await self.json()
         except json.JSONDecodeError:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import InvalidInputError
-from ...core.workload import LARGEST_VALUE
+from ...core.workload import MAX_VALUE
 from ...physics import AnalyticPhysics
 from ..csv_file import open_binary
 from ..trace_columns import Rejections, Rows, delimiter_of, require_columns
@@ -27,7 +27,7 @@ UNKNOWN_MEMORY = 100.0
 #: A task of intensity 1 runs four times as fast on a GPU of the analytic physics.
 GPU_SPEEDUP = 4.0
 #: Seconds of a task that a trace rounds to 0, because a size is above 0.
-_SHORTEST_S = 1e-6
+_MIN_S = 1e-6
 
 
 class TaskCollector:
@@ -77,8 +77,8 @@ class TaskCollector:
         """
         memory, arrival = memory * self.scale, arrival * self.scale
         for column, value in (("size", size), ("memory_required", memory), ("arrival_time", arrival)):
-            if not value <= LARGEST_VALUE:
-                self.reject(line, column, f"at most {LARGEST_VALUE:g}", value)
+            if not value <= MAX_VALUE:
+                self.reject(line, column, f"at most {MAX_VALUE:g}", value)
                 return
         self._line.append(line)
         self._values.extend((size, intensity, memory, arrival))
@@ -89,7 +89,7 @@ class TaskCollector:
 
     def size_of(self, seconds: float, intensity: float) -> float:
         """Return the size of a task that takes these seconds on the CPU of the analytic physics."""
-        work = max(seconds, _SHORTEST_S) * self.scale * (intensity + 0.5) / AnalyticPhysics().coefficient
+        work = max(seconds, _MIN_S) * self.scale * (intensity + 0.5) / AnalyticPhysics().coefficient
         return float(work ** (2.0 / 3.0))
 
     def scaled_size(self, size: float) -> float:
