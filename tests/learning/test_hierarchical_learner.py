@@ -432,7 +432,7 @@ def test_its_state_says_whether_it_has_learned():
 def test_more_weight_on_energy_means_fewer_joules():
     work = mixed(400, 0.1)
     joules = [
-        Cluster().run(work, create(SPEC), objective=Objective(latency=1 - w, energy=w)).bill.energy.sum()
+        Cluster().run(work, create(SPEC), objective=Objective(latency=1 - w, energy=w)).energy_and_cost.energy.sum()
         for w in (0.0, 0.5, 1.0)
     ]
     assert joules[0] > joules[1] > joules[2]

@@ -158,7 +158,7 @@ def test_it_runs_graphs_objectives_and_indivisible_tasks():
     workload = generate(scenario_named("mixed"), 200, seed=3, utilisation=0.7)
     thrifty = Cluster().run(workload, scheduler, objective=Objective(0.2, 0.8))
     quick = Cluster().run(workload, scheduler)
-    assert thrifty.bill.energy.sum() < quick.bill.energy.sum()
+    assert thrifty.energy_and_cost.energy.sum() < quick.energy_and_cost.energy.sum()
     whole = Workload.from_tasks([Task(i, 2500, 0.5, 0, 0.01 * i, divisible=False) for i in range(50)])
     assert set(Cluster().run(whole, scheduler).outcomes.fraction) <= {0.0, 1.0}
     chain = Workload.from_tasks([Task(i, 2500, 0.5, 0, dependencies=(i - 1,) if i else ()) for i in range(5)])

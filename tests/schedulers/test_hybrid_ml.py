@@ -90,7 +90,9 @@ def test_cost_only_sends_everything_to_the_cpu(model):
 def test_more_weight_on_energy_means_fewer_joules(model):
     work = workload(200, load=0.1)
     joules = [
-        Cluster().run(work, HybridML(model=model), objective=Objective(latency=1 - w, energy=w)).bill.energy.sum()
+        Cluster()
+        .run(work, HybridML(model=model), objective=Objective(latency=1 - w, energy=w))
+        .energy_and_cost.energy.sum()
         for w in (0.0, 0.5, 1.0)
     ]
     assert joules[0] > joules[1] > joules[2]

@@ -36,7 +36,7 @@ from .physics_times import PhysicsTimes
 _BLOCK = 2000
 #: Width of a step of the prices in mean isolated optima, and most steps of a block.
 _WIDTH, _MAX_STEPS = 0.6, 50_000
-#: Steps of the ascent, and evaluations at a step of the prices in a block, at most. Only very long queues need so many.
+#: Largest numbers of steps of the ascent, and of evaluations in a block. Only very long queues need so many.
 _ASCENT, _MAX_EVALUATIONS = 100, 1_000_000_000
 #: Share of the mean price that a step of the ascent may change, and the weight of the newest subgradient. After
 #: that many steps without a better bound the share is halved.

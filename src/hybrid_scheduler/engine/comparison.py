@@ -22,7 +22,7 @@ from ..cluster import (
 )
 from ..core import Floats, InvalidInputError, Objective, Platform, Task, Workload, workstation
 from ..core.outcome import RAN, STATUS_NAMES
-from ..metrics import Charges, Summary, batch_averages, queue_grows, summarise, win_rates
+from ..metrics import Summary, batch_averages, queue_grows, summarise, win_rates
 from ..metrics.summary import DeviceLoad, Evidence
 from ..metrics.verdict import Differs, Verdict, judge
 from ..physics import EnergyAndCost, Physics, Tariff
@@ -92,7 +92,8 @@ class Comparison:
                 result.outcomes,
                 self.platform,
                 result.busy,
-                _charges(result),
+                # Computed anew: the cached one would keep five columns per run as long as the comparison exists.
+                EnergyAndCost(result.outcomes, result.platform, result.tariff),
                 bound=self.lower_bound,
                 latency_bound=self.latency_bound,
                 isolated=self.isolated,
@@ -150,12 +151,12 @@ class Comparison:
         names = np.array([device.name for device in self.platform.devices])
         parts = []
         for scheduler, result in self.results.items():
-            outcomes, bill = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
+            outcomes, charges = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
             columns = {
                 "scheduler": scheduler, "task_id": outcomes.workload.task_id, "device": names[outcomes.device],
                 "gpu_fraction": outcomes.fraction, "arrival": outcomes.workload.arrival_time,
                 "start": outcomes.start, "finish": outcomes.finish, "time": outcomes.time,
-                "latency": outcomes.latency, "wait": outcomes.wait, "energy": bill.energy, "cost": bill.cost,
+                "latency": outcomes.latency, "wait": outcomes.wait, "energy": charges.energy, "cost": charges.cost,
                 "status": np.array(STATUS_NAMES)[outcomes.status],
             }  # fmt: skip
             parts.append(pd.DataFrame(columns))
@@ -325,12 +326,6 @@ def _machine(machine: Machine | None, *parts: object) -> Machine:
     names = ("platform", "physics", "noise", "memory_policy", "tariff", "objective")
     given = {name: part for name, part in zip(names, parts, strict=True) if part is not None}
     return replace(machine or Machine(), **given)  # type: ignore[arg-type]
-
-
-def _charges(result: RunResult) -> Charges:
-    # Computed anew, because the cached one would keep five columns per run as long as the comparison exists.
-    bill = EnergyAndCost(result.outcomes, result.platform, result.tariff)
-    return Charges(bill.energy, bill.energy_blended, bill.rent, bill.electricity, bill.cost)
 
 
 def label_of(spec: str) -> str:

@@ -128,15 +128,15 @@ def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, li
     oracle = results["oracle"].outcomes.latency if "oracle" in results else None
     found: dict[str, dict[str, list[float]]] = {}
     for name, result in results.items():
-        outcomes, bill = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
+        outcomes, charges = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
         columns: dict[str, Floats] = {
             "mean_latency": outcomes.latency,
             "mean_time": outcomes.time,
             "mean_wait": outcomes.wait,
             "mean_slowdown": outcomes.latency / comparison.isolated,
             "mean_gpu_fraction": outcomes.fraction,
-            "energy": bill.energy,
-            "cost": bill.cost,
+            "energy": charges.energy,
+            "cost": charges.cost,
         }
         if oracle is not None:
             columns["mean_regret"] = outcomes.latency - oracle

@@ -269,7 +269,7 @@ class SchedulerLane:
         confidence: Floats,
         version: int | None,
     ) -> ResultColumns:
-        bill = EnergyAndCost(outcomes, self.cluster.platform, self.cluster.tariff)
+        charges = EnergyAndCost(outcomes, self.cluster.platform, self.cluster.tariff)
         return ResultColumns(
             device=outcomes.device,
             fraction=outcomes.fraction,
@@ -281,8 +281,8 @@ class SchedulerLane:
             cpu_time=outcomes.cpu_time,
             accelerator_start=outcomes.accelerator_start,
             accelerator_time=outcomes.accelerator_time,
-            energy=bill.energy,
-            cost=bill.cost,
+            energy=charges.energy,
+            cost=charges.cost,
             regret=outcomes.latency - oracle,
             predicted_time=predicted_time,
             confidence=confidence,

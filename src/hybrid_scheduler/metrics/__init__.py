@@ -11,10 +11,9 @@ from .statistics import (
     dependent_interval,
     t_interval,
 )
-from .summary import Charges, Spread, Summary, jain_index, queue_grows, summarise, win_rates
+from .summary import Spread, Summary, jain_index, queue_grows, summarise, win_rates
 
 __all__ = [
-    "Charges",
     "Interval",
     "Pair",
     "RunningMean",

@@ -6,7 +6,7 @@ Names mean the same in tables, JSON, API and dashboard.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -149,22 +149,35 @@ class Summary:
         return flat
 
 
-@dataclass(frozen=True, slots=True)
-class Charges:
-    """Energy and cost of each task in joules and dollars, as `physics.EnergyAndCost` computes them."""
+class TaskCharges(Protocol):
+    """Energy and cost of each task in joules and dollars: the columns of `physics.EnergyAndCost`."""
 
-    energy: Floats
-    energy_blended: Floats
-    rent: Floats
-    electricity: Floats
-    cost: Floats
+    @property
+    def energy(self) -> Floats:
+        """Busy energy."""
+
+    @property
+    def energy_blended(self) -> Floats:
+        """Fraction-weighted watts times the whole time."""
+
+    @property
+    def rent(self) -> Floats:
+        """Rent of the busy seconds."""
+
+    @property
+    def electricity(self) -> Floats:
+        """Price of the busy energy."""
+
+    @property
+    def cost(self) -> Floats:
+        """The parts that the tariff counts."""
 
 
 def summarise(
     outcomes: Outcomes,
     platform: Platform,
     busy: Floats,
-    charges: Charges,
+    charges: TaskCharges,
     *,
     bound: float | None = None,
     latency_bound: float | None = None,

@@ -129,8 +129,8 @@ def _update_task_means(now, times, devices, rates, params, task_means):  # type:
         row = _PAYOFF + 3 * goal
         task_means[row] += blend * (time - task_means[row])
         for measure in range(2):
-            bill = rates[measure, host] * cpu_busy + rates[measure, max(accelerator, 0)] * busy
-            task_means[row + 1 + measure] += blend * (bill - task_means[row + 1 + measure])
+            charge = rates[measure, host] * cpu_busy + rates[measure, max(accelerator, 0)] * busy
+            task_means[row + 1 + measure] += blend * (charge - task_means[row + 1 + measure])
 
 
 @inner
