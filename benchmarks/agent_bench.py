@@ -86,7 +86,7 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     known.start(Setting(workstation()))
     known.forest_ = _KnownTimes(workload)  # type: ignore[assignment]
     results["decide, durations at hand"] = _each(lambda i: known.decide(rows[i % tasks], view), 10_000)
-    results["durations by the forest"] = _each(lambda i: whole.times_.row(rows[i % tasks]), 10_000)
+    results["durations by the forest"] = _each(lambda i: whole.duration_model_.row(rows[i % tasks]), 10_000)
     whole._learns_values = False
     results["decide with the forest"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
     whole._learns_values = True

@@ -244,10 +244,10 @@ def test_hostile_predictors_are_refused(spoil, tmp_path):
     scheduler = create("hybrid_ml")
     work = small_workload(20)
     Cluster().run(work, scheduler)
-    model, scheduler.model = scheduler.times_, path
+    model, scheduler.model = scheduler.duration_model_, path
     with pytest.raises(ModelFileError):
         Cluster().run(work, scheduler)
-    assert scheduler.times_ is model
+    assert scheduler.duration_model_ is model
 
 
 def test_trainer_refuses_a_platform_without_an_accelerator(tmp_path):

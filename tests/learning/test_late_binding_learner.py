@@ -130,7 +130,7 @@ def test_uncertain_durations_count_less_as_longer_than_at_arrival():
     for binding in ("late", "early"):
         scheduler = create(f"hybrid_ml(binding={binding})")
         Cluster().run(workload, scheduler)
-        limits[binding] = ExplorationLimits(*scheduler.times_.placement.limits)
+        limits[binding] = ExplorationLimits(*scheduler.duration_model_.placement.limits)
     assert limits["late"] == limits["early"]._replace(max_pessimism_variance=limits["late"].max_pessimism_variance)
     assert limits["late"].max_pessimism_variance < limits["early"].max_pessimism_variance
 

@@ -365,9 +365,9 @@ def test_damaged_snapshot_is_refused_and_the_one_before_it_decides(live, tmp_pat
 )
 @pytest.mark.parametrize("scheduler", ["hybrid_ml", "rl_agent"])
 def test_damaged_model_of_a_stored_run_is_refused_and_the_run_goes_on_untrained(live, tmp_path, scheduler, damage):
-    from hybrid_scheduler.learning.model_files import DEFAULT_TIMES
+    from hybrid_scheduler.learning.model_files import DEFAULT_DURATION_MODEL
 
-    shipped = {"hybrid_ml": DEFAULT_TIMES, "rl_agent": SHIPPED_MODEL}[scheduler]
+    shipped = {"hybrid_ml": DEFAULT_DURATION_MODEL, "rl_agent": SHIPPED_MODEL}[scheduler]
     for suffix in {shipped.suffix, ".json"}:
         if (source := shipped.with_suffix(suffix)).exists():
             shutil.copy(source, tmp_path)

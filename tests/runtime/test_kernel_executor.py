@@ -363,7 +363,7 @@ def test_learners_observe_executed_tasks_only(
         run.submit_kernel(KernelCall(("sort", "fft")[i % 2], 64)).result()
     run.learn()
     policy: Any = run.policy
-    assert policy.times_.seen == 24
+    assert policy.duration_model_.seen == 24
     assert policy.state != "warming"
 
 

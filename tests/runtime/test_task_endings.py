@@ -250,7 +250,7 @@ def test_batch_of_a_new_kind_uses_all_classes_of_device(spec: str, make: Callabl
     run.submit_variants(cpu=int, gpu=int, kind="old", size=9.0).result(LONG)  # compiles
     futures = [run.submit_variants(cpu=gate, gpu=gate, kind="new", size=9.0, intensity=0.9) for _ in range(20)]
     policy: Any = run.policy
-    assert policy.times_.trials <= 2
+    assert policy.duration_model_.trials <= 2
     gate.open.set()
     for future in futures:
         future.result(LONG)
@@ -280,8 +280,8 @@ def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., KernelExecut
         run.submit_variants(cpu=work, gpu=work, kind="mine", size=10.0 + i).exception(LONG)
     run.learn()
     policy: Any = run.policy
-    assert policy.times_.decided == {}
-    assert (policy.times_.placement.pending == 0).all()
+    assert policy.duration_model_.decided == {}
+    assert (policy.duration_model_.placement.pending == 0).all()
     if spec == "rl_agent":
         assert {**policy.pending, **policy.experience.waiting} == {}
 

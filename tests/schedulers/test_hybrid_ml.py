@@ -7,7 +7,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("skops")
 from hybrid_scheduler import Cluster, InvalidInputError, Objective, create, workstation
 from hybrid_scheduler.learning.model_files import ModelFileError
-from hybrid_scheduler.learning.offline_trainer import train_default_times_model
+from hybrid_scheduler.learning.offline_trainer import train_default_duration_model
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import check_scheduler, small_workload
@@ -17,7 +17,7 @@ from hybrid_scheduler.workload.scenarios import generate, scenario_named
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "times.skops"
-    train_default_times_model(path, 0, num_tasks=3000, trees=10)
+    train_default_duration_model(path, 0, num_tasks=3000, trees=10)
     return str(path)
 
 
@@ -116,7 +116,7 @@ def test_it_falls_back_to_greedy_while_it_is_worse_and_recovers():
 
         def decide(self, task, view):
             decision = super().decide(task, view)
-            if 100 <= task.task_id < 500 and self.times_.ready:
+            if 100 <= task.task_id < 500 and self.duration_model_.ready:
                 note = self.decided[task.task_id][1]
                 note[0], note[1] = 0.0, 0.0  # everything onto the CPU
                 if not self.guard_.active:

@@ -76,18 +76,18 @@ def train(
         return
     _refuse_history_options(model_type, database_url)
     from ..learning.dqn.training import train_default_agent
-    from ..learning.model_files import DEFAULT_TIMES
-    from ..learning.offline_trainer import train_default_times_model
+    from ..learning.model_files import DEFAULT_DURATION_MODEL
+    from ..learning.offline_trainer import train_default_duration_model
     from ..schedulers.rl_agent import SHIPPED_MODEL
 
     folder = out or Path("models")
-    forest = DEFAULT_TIMES if release else folder / "scheduler_model.skops"
+    forest = DEFAULT_DURATION_MODEL if release else folder / "scheduler_model.skops"
     agent = SHIPPED_MODEL if release else folder / "rl_agent.safetensors"
     command.after_interrupt = "a finished model is kept; the other is unchanged"
     printer = command.printer
     with printer.progress(_FOREST + _AGENT) as update:
         update("forest", 0)
-        metrics = train_default_times_model(forest, number)
+        metrics = train_default_duration_model(forest, number)
         printer.note(f"wrote {forest}")
         update("agent", _FOREST)
         model = train_default_agent(

@@ -176,7 +176,7 @@ class PredictionRecorder(Online):
         """Return the learner's decision and record its prediction."""
         decision = self.learner.decide(task, view)
         # Both learners keep their duration model under one of these names.
-        model = getattr(self.learner, "times_", None) or getattr(self.learner, "times", None)
+        model = getattr(self.learner, "duration_model_", None) or getattr(self.learner, "times", None)
         said = getattr(self.learner, "prediction", lambda: None)()
         row = None if said is None else said.times
         if row is None and model is not None and getattr(model, "ready", False):

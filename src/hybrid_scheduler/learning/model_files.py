@@ -33,7 +33,7 @@ from .duration.log_linear import NUM_TERMS, Frame
 
 #: Models that ship with the package.
 _SHIPPED = Path(__file__).parent.parent / "models"
-DEFAULT_TIMES = _SHIPPED / "times.skops"
+DEFAULT_DURATION_MODEL = _SHIPPED / "times.skops"
 _MAX_BYTES = 256 * 1024 * 1024
 _MAX_MANIFEST_BYTES = 1024 * 1024
 _PACKAGES = ("numpy", "scikit-learn", "skops", "xgboost", "xgboost-cpu")
@@ -332,7 +332,7 @@ def parse_safetensors(path: Path, content: bytes, what: str) -> tuple[dict[str, 
 # -------------------------------------------------------------------- duration models
 
 
-def save_times(
+def save_duration_model(
     model: Pretrained, path: Path | str, *, training_data_sha256: str, metrics: dict[str, Any]
 ) -> Manifest:
     """Save a pretrained duration model as plain arrays."""
@@ -353,7 +353,7 @@ def save_times(
     return save(arrays, path, manifest)
 
 
-def load_times(path: Path | str) -> Pretrained:
+def load_forest_durations(path: Path | str) -> Pretrained:
     """Load a pretrained duration model; a file is read once as long as it stays the same.
 
     Raises
@@ -362,7 +362,7 @@ def load_times(path: Path | str) -> Pretrained:
         If the file is not a duration model that can be used.
     """
     source = Path(path)
-    return _load_times(source, _stamp(source))
+    return _load_forest_durations(source, _stamp(source))
 
 
 def _stamp(source: Path) -> tuple[int, int]:
@@ -374,7 +374,7 @@ def _stamp(source: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=8)
-def _load_times(source: Path, _stamp: tuple[int, int]) -> Pretrained:
+def _load_forest_durations(source: Path, _stamp: tuple[int, int]) -> Pretrained:
     arrays, manifest = load(source, "times")
     classes = len(manifest.device_classes)
     try:
@@ -392,7 +392,7 @@ def load_duration_model(path: Path | str) -> Pretrained:
     Parameters
     ----------
     path
-        File that `save_times` or `Predictor.save` wrote.
+        File that `save_duration_model` or `Predictor.save` wrote.
 
     Raises
     ------
@@ -409,7 +409,7 @@ def load_duration_model(path: Path | str) -> Pretrained:
 def _load_duration_model(source: Path, _stamp: tuple[int, int]) -> Pretrained:
     kind = _read_manifest(source).kind
     if kind == "times":
-        return load_times(source)
+        return load_forest_durations(source)
     from .predictors import PREDICTORS  # they import this module
 
     if kind not in PREDICTORS:

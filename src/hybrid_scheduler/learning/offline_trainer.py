@@ -19,7 +19,7 @@ from ..workload.scenarios import SCENARIOS, generate
 from .duration.duration_model import DurationModel
 from .duration.features import features
 from .duration.fitting import Pretrained, Samples, class_names, fit_durations
-from .model_files import data_digest, save_times
+from .model_files import data_digest, save_duration_model
 from .predictors import PREDICTORS, Predictor
 
 TRAINING_TARGETS = ("times", "fraction")
@@ -232,7 +232,7 @@ def _training_workloads(num_tasks: int, seed: int) -> list[Workload]:
     return [generate(part, share, seed + k, batch=True) for k, part in enumerate(distinct.values())]
 
 
-def train_default_times_model(
+def train_default_duration_model(
     path: str | Path, seed: int = 0, *, num_tasks: int = 6000, trees: int = 40
 ) -> dict[str, Any]:
     """Train and save the duration model that ships with the package; return its metrics."""
@@ -283,7 +283,7 @@ def train_times_model(
         "test_rms_log_error": float(np.sqrt(np.mean(errors**2))),
         "test_r2": float(1.0 - np.sum(errors**2) / np.sum((truth - truth.mean(axis=0)) ** 2)),
     }
-    save_times(
+    save_duration_model(
         Pretrained(fitted, class_names(platform)),
         path,
         training_data_sha256=data_digest(samples.rows, samples.logs),

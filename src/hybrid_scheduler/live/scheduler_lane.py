@@ -87,7 +87,7 @@ class SchedulerLane:
         if isinstance(scheduler, LearnsDurations):
             self.learner = LaneModel(scheduler, trainer)
             if "retrain_interval=" not in name.replace(" ", ""):  # a given parameter takes precedence
-                scheduler.times_.refresh = config.retrain_interval
+                scheduler.duration_model_.refresh = config.retrain_interval
         self.statistics = LaneStatistics(config.platform.cpu_of, config.platform.column("bandwidth"))
         #: Virtual time of the last drift that was found, and of the newest model.
         self.drift_at: float | None = None

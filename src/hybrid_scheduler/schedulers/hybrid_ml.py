@@ -66,7 +66,7 @@ from ..learning.duration.online_duration_model import (
     newest_number,
 )
 from ..learning.fallback_guard import FallbackGuard
-from ..learning.model_files import DEFAULT_TIMES, ModelFileError, load_duration_model
+from ..learning.model_files import DEFAULT_DURATION_MODEL, ModelFileError, load_duration_model
 from ..physics import objective_scales
 from .registry import Look, register
 
@@ -129,7 +129,7 @@ class HybridML(Online):
         deferred; see `LateBinding`.
     """
 
-    times_: OnlineDurationModel | HierarchicalLearner
+    duration_model_: OnlineDurationModel | HierarchicalLearner
     #: Whether learning costs little more than deciding: true of the regression.
     learns_quickly = True
 
@@ -218,7 +218,7 @@ class HybridML(Online):
     @property
     def versions(self) -> list[ModelVersion]:
         """Versions of the duration model so far."""
-        return self.times_.versions
+        return self.duration_model_.versions
 
     # ---------------------------------------------------------------- a run
 
@@ -230,11 +230,11 @@ class HybridML(Online):
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         if self.durations == "hierarchical":
-            self.times_ = self.hierarchical_ = self._started_regression(setting, given)
+            self.duration_model_ = self.hierarchical_ = self._started_regression(setting, given)
             return
         self.guard_ = FallbackGuard()
         self.fractions_ = FractionForest(platform)
-        self.times_ = self.forest_ = self._started_forest(setting, given)
+        self.duration_model_ = self.forest_ = self._started_forest(setting, given)
         self._devices = device_table(platform, platform.class_of)
         self._scales_at, self._recent = 1, deque[tuple[float, float, float]](maxlen=_SCALE_TASKS)
         mode = FRACTION if self.target == "fraction" else PRICED if self.prices else EARLIEST
@@ -271,7 +271,7 @@ class HybridML(Online):
 
     def _started_forest(self, setting: Setting, given: Pretrained | None) -> OnlineDurationModel:
         shipped = self.model == "default"
-        pretrained = (DEFAULT_TIMES if DEFAULT_TIMES.exists() else None) if shipped else given
+        pretrained = (DEFAULT_DURATION_MODEL if DEFAULT_DURATION_MODEL.exists() else None) if shipped else given
         times = OnlineDurationModel(
             self.feedback, refresh=self.retrain_interval, drift=self.drift, pretrained=pretrained
         )
@@ -354,7 +354,7 @@ class HybridML(Online):
         """
         if self.durations != "hierarchical":
             raise InvalidInputError("durations", "hierarchical: a forest cannot be saved", self.durations)
-        learned = self.snapshot() if hasattr(self, "times_") else None
+        learned = self.snapshot() if hasattr(self, "duration_model_") else None
         if learned is None:
             raise InvalidInputError("scheduler", "started", "not started")
         learned.save_model(path)
@@ -524,7 +524,7 @@ class LateHybridML(LateLearner):
         return self.model.events_
 
     @property
-    def times_(self) -> HierarchicalLearner:
+    def duration_model_(self) -> HierarchicalLearner:
         """The duration model."""
         return self.model.hierarchical_
 

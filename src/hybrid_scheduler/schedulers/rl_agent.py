@@ -72,7 +72,7 @@ from ..learning.duration.online_duration_model import (
     newest_number,
 )
 from ..learning.fallback_guard import ShadowGuard
-from ..learning.model_files import DEFAULT_TIMES, ModelFileError
+from ..learning.model_files import DEFAULT_DURATION_MODEL, ModelFileError
 from ..physics import Tariff, dollars_per_second
 from .registry import Look, create, register
 
@@ -134,7 +134,7 @@ class RLAgent(Online):
         Whether tasks are kernels that are measured on a real machine; see `HybridML`.
     """
 
-    times_: OnlineDurationModel | HierarchicalLearner
+    duration_model_: OnlineDurationModel | HierarchicalLearner
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class RLAgent(Online):
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         if self.durations == "forest":
-            self.times_ = self.forest_ = self._started_forest(setting)
+            self.duration_model_ = self.forest_ = self._started_forest(setting)
         else:
             self._start_guarded(setting)
         self._devices = device_table(platform, platform.class_of)
@@ -356,7 +356,7 @@ class RLAgent(Online):
     @property
     def versions(self) -> list[ModelVersion]:
         """Versions of the duration model so far."""
-        return self.times_.versions
+        return self.duration_model_.versions
 
     @property
     def _warming(self) -> bool:
@@ -365,12 +365,12 @@ class RLAgent(Online):
         return not self.forest_.ready or self._refused
 
     def _note(self, kind: str, task_id: int, message: str) -> None:
-        version = newest_number(self.versions) if hasattr(self, "times_") else 0
+        version = newest_number(self.versions) if hasattr(self, "duration_model_") else 0
         append_bounded(self.events_, LearningEvent(kind, task_id, message, version))
 
     def _started_forest(self, setting: Setting) -> OnlineDurationModel:
         feedback = "oracle" if self.wants_labels else "bandit"
-        shipped = DEFAULT_TIMES if self.model is not None and DEFAULT_TIMES.exists() else None
+        shipped = DEFAULT_DURATION_MODEL if self.model is not None and DEFAULT_DURATION_MODEL.exists() else None
         times = OnlineDurationModel(feedback, pretrained=shipped)
         try:
             times.start(setting.platform, setting.seed)
@@ -463,7 +463,9 @@ class RLAgent(Online):
             except ModelFileError as error:
                 refused = str(error)
         limits, local = (MEASURED_LIMITS, MEASURED_FIT) if self.measured else (None, None)
-        self.times_ = self.regression_ = HierarchicalLearner(not self.measured, limits, prior=prior, local=local)
+        self.duration_model_ = self.regression_ = HierarchicalLearner(
+            not self.measured, limits, prior=prior, local=local
+        )
         self.regression_.start(setting)
         self.events_ = self.regression_.events_
         if refused is not None:

@@ -263,9 +263,9 @@ class OnlineDurationModel:
     def _load(self) -> FittedDurations | None:
         found = self.pretrained
         if isinstance(found, str | Path):
-            from ..model_files import load_times
+            from ..model_files import load_forest_durations
 
-            found = load_times(found)
+            found = load_forest_durations(found)
         return None if found is None else found.for_platform(self.platform)
 
     # ---------------------------------------------------------------- predictions

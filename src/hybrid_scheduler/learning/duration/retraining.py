@@ -32,11 +32,11 @@ class LearnsDurations(Protocol):
     If it has a method `on_retrained`, that is called after each new forest.
     """
 
-    times_: OnlineDurationModel | HierarchicalLearner
+    duration_model_: OnlineDurationModel | HierarchicalLearner
 
 
 def _forest_of(scheduler: object) -> OnlineDurationModel | None:
-    times = getattr(scheduler, "times_", None)
+    times = getattr(scheduler, "duration_model_", None)
     return times if isinstance(times, OnlineDurationModel) else None
 
 
