@@ -15,7 +15,7 @@ from hybrid_scheduler import Cluster, Device, InvalidInputError, OnlineScheduler
 from hybrid_scheduler.core import MissingExtraError, cpu
 from hybrid_scheduler.learning.duration.features import FEATURE_NAMES, features, features_row
 from hybrid_scheduler.learning.duration.flat_forest import FlatForest, join_forests
-from hybrid_scheduler.learning.duration.log_linear import Frame, quantiles, terms, terms_row
+from hybrid_scheduler.learning.duration.log_linear import TermScaling, quantiles, terms, terms_row
 from hybrid_scheduler.learning.model_files import ModelFileError, load, save
 from hybrid_scheduler.learning.offline_trainer import OfflineTrainer, implied_fraction, labels_for, regret
 from hybrid_scheduler.learning.predictors import PREDICTORS, RandomForestPredictor
@@ -28,12 +28,12 @@ from hybrid_scheduler.workload.scenarios import generate, scenario_named
 def test_compiled_row_equals_the_table_of_features_and_terms():
     work = small_workload(50)
     table, out = features(work), np.zeros(5)
-    frame = Frame.of(table, np.log(work.duration_estimate))
-    columns, line = terms(table, frame.knees), np.zeros(13)
+    scaling = TermScaling.of(table, np.log(work.duration_estimate))
+    columns, line = terms(table, scaling.knees), np.zeros(13)
     assert table.shape == (50, len(FEATURE_NAMES))
     for row, task in enumerate(work):
         features_row(task.size, task.compute_intensity, task.memory_required, out)
-        terms_row(out, frame.knees, line)
+        terms_row(out, scaling.knees, line)
         np.testing.assert_allclose(out, table[row], rtol=1e-14)
         np.testing.assert_allclose(line, columns[row], rtol=1e-12)
 

@@ -194,7 +194,7 @@ def test_model_trained_before_a_drift_is_dropped():
     times.synchronous = False
     request = _request()
     assert times.apply(request, request.fit(), 1)
-    before_drift = replace(request, era=request.era - 1)
+    before_drift = replace(request, drift_count=request.drift_count - 1)
     assert times.apply(before_drift, request.fit(), 2) == []
     assert len(times.versions) == 1
 

@@ -117,8 +117,8 @@ def test_it_falls_back_to_greedy_while_it_is_worse_and_recovers():
         def decide(self, task, view):
             decision = super().decide(task, view)
             if 100 <= task.task_id < 500 and self.duration_model_.ready:
-                note = self.decided[task.task_id][1]
-                note[0], note[1] = 0.0, 0.0  # everything onto the CPU
+                candidates = self.decided[task.task_id][1]
+                candidates[0], candidates[1] = 0.0, 0.0  # everything onto the CPU
                 if not self.guard_.active:
                     return type(decision)(0, 0.0)
             return decision

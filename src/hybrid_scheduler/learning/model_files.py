@@ -29,7 +29,7 @@ from ..core.atomic_files import atomic_path
 from .duration.features import FEATURE_NAMES, NUM_FEATURES
 from .duration.fitting import FittedDurations, Pretrained
 from .duration.flat_forest import FlatForest
-from .duration.log_linear import NUM_TERMS, Frame
+from .duration.log_linear import NUM_TERMS, TermScaling
 
 #: Models that ship with the package.
 _SHIPPED = Path(__file__).parent.parent / "models"
@@ -338,7 +338,7 @@ def save_duration_model(
     """Save a pretrained duration model as plain arrays."""
     fitted, trees = model.fitted, model.fitted.trees
     arrays = {
-        "knees": fitted.frame.knees, "centre": fitted.frame.centre, "scale": fitted.frame.scale,
+        "knees": fitted.scaling.knees, "centre": fitted.scaling.centre, "scale": fitted.scaling.scale,
         "coefficients": fitted.coefficients, "low": fitted.low, "high": fitted.high, "fixed": fitted.fixed,
         "feature": trees.feature.astype(np.uint8), "threshold": trees.threshold, "child": trees.child,
         "values": trees.values, "roots": trees.roots,
@@ -439,8 +439,8 @@ def _fitted_from(arrays: dict[str, NDArray[Any]], classes: int) -> FittedDuratio
     if trees.outputs != classes or not (0 <= depth <= 64 and 0 <= reference < classes):
         found = f"{trees.outputs} outputs, depth {depth}, reference {reference}"
         raise ValueError(f"trees must have {classes} outputs, a depth up to 64 and a reference below, got {found}")
-    frame = Frame(numbers("knees", 9), numbers("centre", NUM_TERMS), numbers("scale", NUM_TERMS))
+    scaling = TermScaling(numbers("knees", 9), numbers("centre", NUM_TERMS), numbers("scale", NUM_TERMS))
     return FittedDurations(
-        frame, numbers("coefficients", NUM_TERMS, classes), trees, numbers("low", 3), numbers("high", 3),
+        scaling, numbers("coefficients", NUM_TERMS, classes), trees, numbers("low", 3), numbers("high", 3),
         numbers("fixed", classes), samples, reference,
     )  # fmt: skip

@@ -286,7 +286,7 @@ def train_times_model(
     save_duration_model(
         Pretrained(fitted, class_names(platform)),
         path,
-        training_data_sha256=data_digest(samples.rows, samples.logs),
+        training_data_sha256=data_digest(samples.features, samples.log_seconds),
         metrics=metrics,
     )
     return metrics

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..core import Floats, Ints, InvalidInputError, MissingExtraError, UnknownNameError, require
 from .duration.features import FEATURE_NAMES, features_of
-from .duration.fitting import GUARDED, Pretrained, Samples, evenly_spread, fit_durations
+from .duration.fitting import RANGE_FEATURES, Pretrained, Samples, evenly_spread, fit_durations
 from .duration.flat_forest import FlatForest
 from .model_files import Manifest, ModelFileError, data_digest, load, save
 
@@ -199,12 +199,12 @@ class Predictor(ABC):
             If the labels were not durations, or predictions are not finite.
         """
         least = [np.log(1e-6), 0.0, 0.0]  # of the features of size, intensity and memory
-        low, high, classes = self.low_[:GUARDED], self.high_[:GUARDED], len(self.device_classes)
+        low, high, classes = self.low_[:RANGE_FEATURES], self.high_[:RANGE_FEATURES], len(self.device_classes)
         if self.target != "times" or classes != 2 or self.importance_names() != list(FEATURE_NAMES):
             raise ModelFileError(path, "does not predict durations: train it with target=times")
-        if len(low) != GUARDED or not ((least <= low) & (low <= high) & (high <= _MAX_LOG)).all():
+        if len(low) != RANGE_FEATURES or not ((least <= low) & (low <= high) & (high <= _MAX_LOG)).all():
             raise ModelFileError(path, "has no valid range of features")
-        points = low + (high - low) * evenly_spread(_POINTS, GUARDED)
+        points = low + (high - low) * evenly_spread(_POINTS, RANGE_FEATURES)
         rows = features_of(np.exp(points[:, 0]), np.expm1(points[:, 1]), np.expm1(points[:, 2]))
         predicted = self.predict(rows)
         if predicted.shape != (len(rows), 2) or not (np.abs(predicted) < _MAX_LOG).all():

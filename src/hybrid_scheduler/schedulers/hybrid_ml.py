@@ -45,10 +45,10 @@ from ..learning.duration.duration_files import DurationSnapshot, load_prior, mea
 from ..learning.duration.features import FEATURE_NAMES
 from ..learning.duration.fitting import Pretrained, observed, tasks_as_workload
 from ..learning.duration.forest_placement import (
+    CANDIDATES_SIZE,
     EARLIEST,
     FRACTION,
     GREEDY,
-    NOTE,
     PRICED,
     WEIGHT,
     FractionForest,
@@ -289,7 +289,7 @@ class HybridML(Online):
         """Return the placement of a task; see `Online.decide`."""
         if self.durations == "hierarchical":
             return self.hierarchical_.decide(task, view)
-        note, model = np.empty(NOTE), self.forest_.model_
+        candidates, model = np.empty(CANDIDATES_SIZE), self.forest_.model_
         now, starts, devices = view.now, view.placement_times, self._devices
         intensity, memory = task.compute_intensity, task.memory_required
         if model is not None:
@@ -299,18 +299,18 @@ class HybridML(Online):
                 self._shares = self.fractions_.predict(task, self.forest_)
             self._choose(
                 now, task.size, intensity, memory, task.divisible, *model.arrays, view.free_at, starts, devices,
-                self._params, self._price_state, self._shares, self._answer, self._row, note,
+                self._params, self._price_state, self._shares, self._answer, self._row, candidates,
             )  # fmt: skip
             chosen = GREEDY if self.guard_.active else 0
         else:
-            self._greedily(now, intensity, memory, starts, devices, note)
-            note[0] = -1.0  # no learned placement to compare with
+            self._greedily(now, intensity, memory, starts, devices, candidates)
+            candidates[0] = -1.0  # no learned placement to compare with
             chosen = GREEDY
         if self.learn:
-            self.decided[task.task_id] = (task, note)
+            self.decided[task.task_id] = (task, candidates)
             if len(self.decided) > MAX_PENDING:  # failed tasks are never observed
                 del self.decided[next(iter(self.decided))]
-        return Decision(int(note[chosen]), float(note[chosen + 1]))
+        return Decision(int(candidates[chosen]), float(candidates[chosen + 1]))
 
     @property
     def confidence(self) -> Floats:
@@ -441,9 +441,9 @@ class HybridML(Online):
         decided = self.decided.pop(outcome.task_id, None)
         if decided is None:
             return
-        task, note = decided
-        if note[0] >= 0:
-            self._compare(task, note, outcome)
+        task, candidates = decided
+        if candidates[0] >= 0:
+            self._compare(task, candidates, outcome)
         events = self.forest_.learn(task, outcome)
         if self.target == "fraction":
             for event in events:
@@ -451,13 +451,13 @@ class HybridML(Online):
                     self.fractions_.refit(self.forest_)
         append_bounded(self.events_, *events)
 
-    def _compare(self, task: Task, note: Floats, outcome: Outcome) -> None:
+    def _compare(self, task: Task, candidates: Floats, outcome: Outcome) -> None:
         """Give the guard the costs of the learned and the greedy placement at the realised durations."""
         logs, _ = observed(outcome, self.setting.platform, labels=self.feedback == "oracle")
         if np.isnan(logs).any():
             logs = np.where(np.isnan(logs), np.log(self.forest_.row(task)[:, 0]), logs)
         seconds = np.exp(logs)
-        costs = self._cost(note[:GREEDY], seconds), self._cost(note[GREEDY:], seconds)
+        costs = self._cost(candidates[:GREEDY], seconds), self._cost(candidates[GREEDY:], seconds)
         if self.guard and self.guard_.update(*costs):
             if self.guard_.active:
                 kind, message = "fallback", "greedy decides until the learned policy's cost is no longer higher"

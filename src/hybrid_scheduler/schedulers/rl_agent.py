@@ -258,7 +258,7 @@ class RLAgent(Online):
             return self._read(SHIPPED_MODEL)
         except ModelFileError as error:
             self._refused = True
-            self._note("model_refused", 0, str(error))
+            self._add_event("model_refused", 0, str(error))
             return None
 
     def _continue_from(self, model: AgentModel) -> None:
@@ -269,7 +269,7 @@ class RLAgent(Online):
         if model.durations.device_kinds != device_kinds_of(platform):
             devices = ", ".join(model.durations.device_kinds)
             message = f"durations start anew: those of the file were learned on other classes of device: {devices}"
-            self._note("model_refused", 0, message)
+            self._add_event("model_refused", 0, message)
             return
         arrays = self.guard_arrays()
         for name, target in arrays.items():
@@ -364,7 +364,7 @@ class RLAgent(Online):
             return self.regression_.seen == 0
         return not self.forest_.ready or self._refused
 
-    def _note(self, kind: str, task_id: int, message: str) -> None:
+    def _add_event(self, kind: str, task_id: int, message: str) -> None:
         version = newest_number(self.versions) if hasattr(self, "duration_model_") else 0
         append_bounded(self.events_, LearningEvent(kind, task_id, message, version))
 
@@ -375,7 +375,7 @@ class RLAgent(Online):
         try:
             times.start(setting.platform, setting.seed)
         except ModelFileError as error:
-            self._note("model_refused", 0, str(error))
+            self._add_event("model_refused", 0, str(error))
             times = OnlineDurationModel(feedback)
             times.start(setting.platform, setting.seed)
         return times
@@ -469,7 +469,7 @@ class RLAgent(Online):
         self.regression_.start(setting)
         self.events_ = self.regression_.events_
         if refused is not None:
-            self._note("model_refused", 0, refused)
+            self._add_event("model_refused", 0, refused)
         self.guard_ = ShadowGuard(len(POLICIES), platform.class_of, platform.cpu_of)
         self._predicted = _PredictedTimes(platform.class_of)
         self._rules = [cast(FastRule, create(name)) for name in POLICIES[:_NETWORK]]
@@ -535,7 +535,7 @@ class RLAgent(Online):
             guard.place(policy, now, device, share, times, weight, prices)
         if guard.end_task(allowed=(True, True, not self._refused)):
             kind = "recovered" if guard.active == _NETWORK else "fallback"
-            self._note(
+            self._add_event(
                 kind,
                 task.task_id,
                 f"{POLICIES[guard.active]} now decides: it has the lowest mean cost on simulated queues",

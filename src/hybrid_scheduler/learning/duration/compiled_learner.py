@@ -52,9 +52,9 @@ from .learner_state import (
 
 _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
-#: Events in the log that the loop writes: the guard lets the other rule act, a change of the machine, enough
+#: Events in the log that the loop writes: the guard lets the other rule decide, drift, enough
 #: outcomes for a version. Columns of the log are event and task; and for a version its samples, R² and error.
-GUARD, CHANGE, VERSION = range(3)
+GUARD, DRIFT, VERSION = range(3)
 LOG_COLUMNS = 5
 #: Fewest predictions for an R².
 _MIN_FOR_R2 = 10
@@ -173,14 +173,14 @@ def learn_finished(  # type: ignore[no-untyped-def]
         end_parts(
             placement, number, device, out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices
         )
-        changed = learn_outcome(
+        drifted = learn_outcome(
             state, size[row], intensity[row], memory[row], number,
             device, out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices,
         )  # fmt: skip
-        if changed:
-            log[events, 0], log[events, 1] = CHANGE, task_id[row]
+        if drifted:
+            log[events, 0], log[events, 1] = DRIFT, task_id[row]
             events += 1
-        if changed or state.scores[SCORED] >= refresh:
+        if drifted or state.scores[SCORED] >= refresh:
             log[events, 0], log[events, 1], log[events, 2] = VERSION, task_id[row], state.outcomes[0]
             log[events, 3], log[events, 4] = take_scores(state)
             events += 1

@@ -16,12 +16,12 @@ from numba import types
 from ...compiled import compiled, entry, helper
 from ...core import Floats, TimeTable, Workload
 from .features import NUM_FEATURES, features_row
-from .fitting import GUARDED, FittedDurations
+from .fitting import RANGE_FEATURES, FittedDurations
 from .flat_forest import FOREST, FlatForest, descend, join_forests
 from .log_linear import NUM_TERMS, terms_row
 
 _KNEES = 9
-_LOW, _HIGH, _TRUST = _KNEES, _KNEES + GUARDED, _KNEES + 2 * GUARDED
+_LOW, _HIGH, _TRUST = _KNEES, _KNEES + RANGE_FEATURES, _KNEES + 2 * RANGE_FEATURES
 _LIMIT = 30.0  # of log seconds: predicted seconds stay finite and above zero
 
 
@@ -42,19 +42,19 @@ class DurationModel:
 
     @classmethod
     def of(cls, fits: Sequence[FittedDurations], trust: Floats) -> DurationModel:
-        """Average fits of one frame, each weighted by its number of trees; the newest comes last."""
+        """Average fits of one scaling, each weighted by its number of trees; the newest comes last."""
         if len(fits) == 1:  # while a model is young, after every few outcomes: nothing to average
             only = fits[0]
-            numbers = np.concatenate([only.frame.knees, only.low, only.high, trust, only.fixed])
+            numbers = np.concatenate([only.scaling.knees, only.low, only.high, trust, only.fixed])
             return cls(numbers, np.ascontiguousarray(only.coefficients), only.trees, only.reference)
         weights = np.array([max(len(fitted.trees), 1) for fitted in fits], dtype=np.float64)
         coefficients = np.einsum("g,gtk->tk", weights / weights.sum(), np.stack([g.coefficients for g in fits]))
-        youngest = fits[-1]
+        newest = fits[-1]
         low = np.min([fitted.low for fitted in fits], axis=0)
         high = np.max([fitted.high for fitted in fits], axis=0)
-        numbers = np.concatenate([youngest.frame.knees, low, high, trust, youngest.fixed])
+        numbers = np.concatenate([newest.scaling.knees, low, high, trust, newest.fixed])
         forest = join_forests([fitted.trees for fitted in fits])
-        return cls(numbers, np.ascontiguousarray(coefficients), forest, youngest.reference)
+        return cls(numbers, np.ascontiguousarray(coefficients), forest, newest.reference)
 
     @property
     def classes(self) -> int:
@@ -86,7 +86,7 @@ def predict_task(  # type: ignore[no-untyped-def]
             fit += columns[j] * coefficients[j, k]
         prediction[0, k], prediction[1, k], prediction[2, k], prediction[3, k] = 0.0, 0.0, fit, 0.0
     inside = 1.0
-    for j in range(GUARDED):
+    for j in range(RANGE_FEATURES):
         if row[j] < numbers[_LOW + j] or row[j] > numbers[_HIGH + j]:
             inside = 0.0
     for j in range(NUM_FEATURES):

@@ -1,6 +1,6 @@
 """Placement of Hybrid ML with a forest: the compiled decision, and the forest of shares of the published target.
 
-The decision predicts a task's durations, places it and notes greedy's choice in one call, because entering and
+The decision predicts a task's durations, places it and writes greedy's choice in one call, because entering and
 leaving compiled code costs as much as the prediction itself.
 """
 
@@ -35,18 +35,18 @@ from .online_duration_model import OnlineDurationModel
 EARLIEST, PRICED, FRACTION = 0, 1, 2
 # params: the mode, then the parameters of a rule with prices, see `compiled/device_prices.py`
 _COEFFICIENTS, WEIGHT = 1 + FIRST_COEFFICIENT, 1 + LATENCY_WEIGHT
-#: A note is (device, fraction, the device's wait, its CPU's wait), of the learned placement and of greedy's.
-NOTE, GREEDY = 8, 4
+#: Candidates are (device, fraction, the device's wait, its CPU's wait) of the learned placement, then of greedy's.
+CANDIDATES_SIZE, GREEDY = 8, 4
 
 
 @helper
-def _note_greedy(now, intensity, memory, free_at, devices, note):  # type: ignore[no-untyped-def]
-    """Note greedy's choice: fraction = intensity, on the accelerator that is free earliest."""
+def _fill_greedy(now, intensity, memory, free_at, devices, candidates):  # type: ignore[no-untyped-def]
+    """Write greedy's choice: fraction = intensity, on the accelerator that is free earliest."""
     best = max(earliest_free_accelerator(free_at, devices), 0)
     share = 0.0 if devices[best].is_cpu == 1 else min(intensity, fitting_share(memory, devices[best].memory))
-    note[GREEDY], note[GREEDY + 1] = best, share
-    note[GREEDY + 2] = max(0.0, free_at[best] - now)
-    note[GREEDY + 3] = max(0.0, free_at[devices[best].cpu] - now)
+    candidates[GREEDY], candidates[GREEDY + 1] = best, share
+    candidates[GREEDY + 2] = max(0.0, free_at[best] - now)
+    candidates[GREEDY + 3] = max(0.0, free_at[devices[best].cpu] - now)
 
 
 @helper
@@ -96,7 +96,7 @@ def compiled_greedy_choice() -> Any:
 def _choose(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, divisible,
     numbers, coefficients, reference, feature, threshold, child, values, roots, depth,
-    free_at, earliest_start, devices, params, state, fractions, prediction, times, note,
+    free_at, earliest_start, devices, params, state, fractions, prediction, times, candidates,
 ):  # fmt: skip
     """Place a task that can start at `earliest_start`; prices follow the queues in `free_at`."""
     predict_task(
@@ -131,15 +131,15 @@ def _choose(  # type: ignore[no-untyped-def]
         )
     else:
         device, fraction = _best_for_share(now, memory, times, earliest_start, devices, weight, prices, fractions)
-    note[0], note[1] = device, fraction
-    note[2] = max(0.0, earliest_start[device] - now)
-    note[3] = max(0.0, earliest_start[devices[device].cpu] - now)
-    _note_greedy(now, intensity, memory, earliest_start, devices, note)
+    candidates[0], candidates[1] = device, fraction
+    candidates[2] = max(0.0, earliest_start[device] - now)
+    candidates[3] = max(0.0, earliest_start[devices[device].cpu] - now)
+    _fill_greedy(now, intensity, memory, earliest_start, devices, candidates)
 
 
 @entry
-def _choose_greedily(now, intensity, memory, free_at, devices, note):  # type: ignore[no-untyped-def]
-    _note_greedy(now, intensity, memory, free_at, devices, note)
+def _choose_greedily(now, intensity, memory, free_at, devices, candidates):  # type: ignore[no-untyped-def]
+    _fill_greedy(now, intensity, memory, free_at, devices, candidates)
 
 
 class FractionForest:
@@ -169,12 +169,14 @@ class FractionForest:
         samples = times.samples()
         if len(samples) < MIN_SAMPLES:
             return
-        logs = np.where(np.isnan(samples.logs), np.log(times.predicted_window()[:, :, 0]), samples.logs)
+        logs = np.where(
+            np.isnan(samples.log_seconds), np.log(times.predicted_window()[:, :, 0]), samples.log_seconds
+        )
         labels = _shares(logs, samples.fixed, samples.reference)
         labels[:, self.platform.class_of[self.platform.is_cpu]] = 0.0
         young = len(samples) < times.window
         fresh = _grow(
-            samples.rows, labels, self.trees if young or not self.forest_ else self.trees // 10, times.seed
+            samples.features, labels, self.trees if young or not self.forest_ else self.trees // 10, times.seed
         )
         if self.forest_ is None or young:
             self.forest_ = fresh

@@ -4,7 +4,7 @@ Whole workloads run in one compiled loop (`compiled_learner.py`), with the same 
 and the prior are files of `duration_files.py`.
 
 The model changes with every outcome. A version is therefore a mark: every `refresh` finished parts and after every
-change of the machine, with the score of the predictions since the mark before.
+drift, with the score of the predictions since the mark before.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ...physics import objective_scales
 from ..fallback_guard import ACTIVE, ShadowState, new_shadow
 from ..model_files import ModelFileError
 from .compiled_learner import (
-    CHANGE,
+    DRIFT,
     GUARD,
     LOG_COLUMNS,
     NEW_KIND,
@@ -270,7 +270,7 @@ class HierarchicalLearner(Online):
             task.memory_required, kind, task.divisible, view.free_at, view.placement_times, self.devices,
         )  # fmt: skip
         if self.fallen_back != before:
-            self.note_guard(task.task_id, fallen_back=not before)
+            self.add_guard_event(task.task_id, fallen_back=not before)
         self._tried = self.placement.trials > tried
         decision = Decision(int(device), float(share))
         self.remember(task, decision)
@@ -313,7 +313,7 @@ class HierarchicalLearner(Online):
         self.learn_decided(outcome)
 
     def learn_decided(self, outcome: Outcome) -> bool:
-        """Learn from a task that this scheduler decided; True if it revealed a change of the machine."""
+        """Learn from a task that this scheduler decided; True if that detected drift."""
         decided = self.decided.pop(outcome.task_id, None)
         if decided is None:
             return False
@@ -321,7 +321,7 @@ class HierarchicalLearner(Online):
         return self._learn_outcome(task, decision, outcome, sides)
 
     def learn_from(self, task: Task, outcome: Outcome) -> bool:
-        """Learn from a task that another process decided; True if it revealed a change of the machine.
+        """Learn from a task that another process decided; True if that detected drift.
 
         Outcomes and parts that a loaded model had already learned from are left out.
         """
@@ -355,12 +355,12 @@ class HierarchicalLearner(Online):
         number = newest_number(self.versions) + 1
         known = [None if math.isnan(value) else float(value) for value in (r2, error)]
         append_bounded(self.versions, ModelVersion(number, samples, known[0], trigger, task_id, known[1]))
-        self._note("retrained", task_id, f"version {number} from {samples} outcomes")
+        self._add_event("retrained", task_id, f"version {number} from {samples} outcomes")
 
-    def _note(self, kind: str, task_id: int, message: str) -> None:
+    def _add_event(self, kind: str, task_id: int, message: str) -> None:
         append_bounded(self.events_, LearningEvent(kind, task_id, message, newest_number(self.versions)))
 
-    def note_guard(self, task_id: int, *, fallen_back: bool) -> None:
+    def add_guard_event(self, task_id: int, *, fallen_back: bool) -> None:
         """Add the event that the guard lets the fallback rule decide, or the learned one again."""
         if fallen_back:
             kind, message = (
@@ -369,10 +369,10 @@ class HierarchicalLearner(Online):
             )
         else:
             kind, message = "recovered", "the learned rule decides again"
-        self._note(kind, task_id, message)
+        self._add_event(kind, task_id, message)
 
-    def _note_change(self, task_id: int) -> None:
-        self._note("drift", task_id, "a device's durations changed; what was learned about it counts less")
+    def _add_drift_event(self, task_id: int) -> None:
+        self._add_event("drift", task_id, "a device's durations changed; what was learned about it counts less")
 
     def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome, sides: int) -> bool:
         kind = self.number(task.kind)
@@ -380,16 +380,16 @@ class HierarchicalLearner(Online):
             self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time, sides)
         if not self.learn:
             return False
-        changed = compiled_entry(learn_one)(
+        drifted = compiled_entry(learn_one)(
             self.model, task.size, task.compute_intensity, task.memory_required, kind,
             outcome.device, outcome.fraction, outcome.cpu_time, outcome.accelerator_time, sides, self.devices,
         )  # fmt: skip
         self._last = outcome.finish, outcome.task_id
-        if changed:
-            self._note_change(task.task_id)
-        if changed or self.model.scores[SCORED] >= self.refresh:
-            self._take_version(task.task_id, "drift" if changed else "schedule")
-        return bool(changed)
+        if drifted:
+            self._add_drift_event(task.task_id)
+        if drifted or self.model.scores[SCORED] >= self.refresh:
+            self._take_version(task.task_id, "drift" if drifted else "schedule")
+        return bool(drifted)
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
@@ -452,7 +452,7 @@ class HierarchicalLearner(Online):
         names = [_short(name) for name in workload.kinds]
         self._reserve(min(len(self.kinds.keys() | set(names)), MAX_KINDS))
         numbers = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
-        # A row is decided once, and learned from twice at most; each time may reveal a change and give a version.
+        # A row is decided once, and learned from twice at most; each time may detect drift and give a version.
         return numbers, np.empty((5 * (end - begin) + 4 * under_way, LOG_COLUMNS))
 
     def finish_rows(self, workload: Workload, numbers: Ints, log: Floats) -> None:
@@ -460,16 +460,16 @@ class HierarchicalLearner(Online):
         names = [_short(name) for name in workload.kinds]
         self.kinds |= {name: int(n) for name, n in zip(names, numbers, strict=True) if n >= 0}
         handovers = int((log[:, 0] == GUARD).sum())
-        changed, fallen_back = False, self.fallen_back != (handovers % 2 == 1)  # before the loop
+        drifted, fallen_back = False, self.fallen_back != (handovers % 2 == 1)  # before the loop
         for event, task_id, samples, r2, error in log.tolist():
             if event == VERSION:
-                self._add_version(int(task_id), int(samples), r2, error, "drift" if changed else "schedule")
-            elif event == CHANGE:
-                self._note_change(int(task_id))
+                self._add_version(int(task_id), int(samples), r2, error, "drift" if drifted else "schedule")
+            elif event == DRIFT:
+                self._add_drift_event(int(task_id))
             else:
                 fallen_back = not fallen_back
-                self.note_guard(int(task_id), fallen_back=fallen_back)
-            changed = event == CHANGE
+                self.add_guard_event(int(task_id), fallen_back=fallen_back)
+            drifted = event == DRIFT
 
     # ---------------------------------------------------------------- task kinds and objective
 

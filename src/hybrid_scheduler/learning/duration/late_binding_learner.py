@@ -73,6 +73,8 @@ from .hierarchical_regression import (
 )
 from .learned_placement import (
     FALLBACK,
+    add_latency,
+    add_task,
     await_parts,
     begin_parts,
     begin_trial,
@@ -80,8 +82,6 @@ from .learned_placement import (
     estimate,
     fallback_placement,
     may_split,
-    note_latency,
-    note_task,
     renew_prices,
     restart_clock,
     shadow_rules,
@@ -135,7 +135,7 @@ def _admit(  # type: ignore[no-untyped-def]
     state, placement, guard, arrays, release, size, intensity, memory, kind, divisible, devices
 ):
     """Note a task that was released; return the key by which it waits and its priced work."""
-    due = note_task(placement, size, intensity, memory, kind)
+    due = add_task(placement, size, intensity, memory, kind)
     if not estimate(state, placement, release, 0.0, size, intensity, memory, kind):
         return release, UNKNOWN_WORK
     if due:
@@ -227,7 +227,7 @@ def _plan(  # type: ignore[no-untyped-def]
     if divisible and whole:
         device, share = with_probe(state, placement, now, memory, kind, device, share, planned, devices)
     if whole and 0.0 < share < 1.0:
-        note_latency(placement, latency)
+        add_latency(placement, latency)
     else:
         trial = try_device(state, placement, now, memory, kind, latency, planned, devices)
         if trial >= 0 and trial != device:
@@ -381,7 +381,7 @@ class LateLearner(QueuePlanner):
             task.compute_intensity, task.memory_required, kind, task.divisible, learner.devices,
         )  # fmt: skip
         if learner.fallen_back != fallen_back:
-            learner.note_guard(task.task_id, fallen_back=not fallen_back)
+            learner.add_guard_event(task.task_id, fallen_back=not fallen_back)
         return key, work
 
     def _restart_clock(self, now: float) -> None:

@@ -67,8 +67,8 @@ _REFRESH = 64
 #: Outcomes of a kind on a class below which it may be far faster than predicted.
 _FEW = 2.0
 #: Standard deviation of log seconds before anything is known.
-_CLUELESS = 9.0
-#: Largest variance of log seconds of which the risk is computed: beyond it the normal law exaggerates.
+_UNKNOWN_DEVIATION = 9.0
+#: Largest variance of log seconds of which the risk is computed: beyond it a normal distribution exaggerates.
 _RISKY = 1.5
 #: Policies of the guard: the learned rule, and the fallback rule.
 LEARNED, FALLBACK = 0, 1
@@ -241,7 +241,7 @@ def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
 
 
 @inner
-def note_latency(placement, latency):  # type: ignore[no-untyped-def]
+def add_latency(placement, latency):  # type: ignore[no-untyped-def]
     """Add a task's predicted latency and shortest duration to what limits trials."""
     numbers = placement.numbers
     numbers[SPENT] += latency
@@ -252,7 +252,7 @@ def note_latency(placement, latency):  # type: ignore[no-untyped-def]
 @inner
 def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
-    note_latency(placement, latency)
+    add_latency(placement, latency)
     return _device_to_try(state, placement, now, memory, kind, latency, free_at, devices)
 
 
@@ -401,7 +401,7 @@ def estimate(state, placement, now, rate, size, intensity, memory, kind):  # typ
     """
     if state.outcomes[0] == 0 and state.layout[INFORMED] == 0:
         placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
-        placement.mean[:], placement.deviation[:] = 0.0, _CLUELESS
+        placement.mean[:], placement.deviation[:] = 0.0, _UNKNOWN_DEVIATION
         return False
     features = np.empty(FEATURES)
     task_features(size, intensity, memory, features)
@@ -420,7 +420,7 @@ def estimate(state, placement, now, rate, size, intensity, memory, kind):  # typ
 
 
 @inner
-def note_task(placement, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
+def add_task(placement, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
     """Add a task to the window; return whether the prices are due to be renewed."""
     numbers = placement.numbers
     seen = int(numbers[TASKS])
@@ -506,7 +506,7 @@ def choose(  # type: ignore[no-untyped-def]
             for d in range(len(devices)):
                 if devices[d].is_cpu == 1:
                     placement.times[devices[d].column, 0] = _UNUSABLE_S
-    due = note_task(placement, size, intensity, memory, kind)
+    due = add_task(placement, size, intensity, memory, kind)
     prices = placement.params[FIRST_PRICE:].copy()
     split_fee = 0.0
     if placement.params[ACCELERATORS] > 0.0 and informed:
@@ -524,7 +524,7 @@ def choose(  # type: ignore[no-untyped-def]
                 device, share = fallback_placement(placement, now, memory, divisible, earliest_start, devices)
         if divisible and (share == 1.0 or share == 0.0):
             device, share = with_probe(state, placement, now, memory, kind, device, share, earliest_start, devices)
-        note_latency(placement, latency)
+        add_latency(placement, latency)
         if not 0.0 < share < 1.0:
             trial = _device_to_try(state, placement, now, memory, kind, latency, earliest_start, devices)
             if trial >= 0 and trial != device:
@@ -559,15 +559,15 @@ def end_parts(placement, kind, device, share, cpu_time, accelerator_time, sides,
 def learn_outcome(  # type: ignore[no-untyped-def]
     state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, sides, devices
 ):
-    """Learn from the parts of a task that have ended; return whether they revealed a change of the machine."""
+    """Learn from the parts of a task that have ended; return whether that detected drift."""
     features = np.empty(FEATURES)
     task_features(size, intensity, memory, features)
     log_size = math.log(size)
-    changed = False
+    drifted = False
     if 0.0 < cpu_time < np.inf and share < 1.0 and sides != ACCELERATOR_SIDE:
         c = devices[devices[device].cpu].column
-        changed |= learn_part(state, features, c, kind, log_size, intensity, memory, 1.0 - share, cpu_time)
+        drifted |= learn_part(state, features, c, kind, log_size, intensity, memory, 1.0 - share, cpu_time)
     if 0.0 < accelerator_time < np.inf and share > 0.0 and sides != CPU_SIDE:
         c = devices[device].column
-        changed |= learn_part(state, features, c, kind, log_size, intensity, memory, share, accelerator_time)
-    return changed
+        drifted |= learn_part(state, features, c, kind, log_size, intensity, memory, share, accelerator_time)
+    return drifted

@@ -27,12 +27,12 @@ MAX_KINDS = 64
 # Entries of `layout`: coordinates in use, task kinds in use, blocks, first coordinate of task kinds, their length.
 # Last, whether a prior says what a unit of work takes.
 SIZE, KINDS, BLOCKS, TOP, PER_KIND, INFORMED = range(6)
-# Columns of `stats`: mean squared error of the law, with the narrow and with the wide correction; outcomes in
-# these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of the
-# predictions and of the means by kind; the mean over all kinds. Then the jump of the durations at a size, zeros
+# Columns of `stats`: mean squared error of the linear model, with the narrow and with the wide correction; outcomes
+# in these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of
+# the predictions and of the means by kind; the mean over all kinds. Then the jump of the durations at a size, zeros
 # where there is none: the log size, centred; by how many log seconds they are longer above it; the coefficients of
-# 1, u and u² in the smooth curve that corrects the law beside it.
-LAW_ERROR, NARROW_ERROR, WIDE_ERROR, LAW_SCORED, NOISE, NOISE_WEIGHT, UP, DOWN = range(8)
+# 1, u and u² in the smooth curve that corrects the linear model beside it.
+LINEAR_ERROR, NARROW_ERROR, WIDE_ERROR, LINEAR_SCORED, NOISE, NOISE_WEIGHT, UP, DOWN = range(8)
 ERROR, MEAN_ERROR, CLASS_MEAN = range(8, 11)
 THRESHOLD, JUMP, LEVEL, SLOPE, CURVE = range(11, 16)
 _STATS = 16
@@ -43,7 +43,7 @@ SCORED, ABSOLUTE, SQUARED, LOGS, LOG_SQUARES = range(5)
 # residual, the share of the task that ran.
 LOG_SIZE, INTENSITY, MEMORY, LOG_MEMORY, KIND, LOG_SECONDS, RESIDUAL, SHARE = range(8)
 # Entries of `local`, the numbers of `LocalFit`.
-MISFIT, REACH, LAW_WORTH, OUTLIER, BEYOND = range(5)
+MISFIT, REACH, LINEAR_PRIOR_COUNT, OUTLIER, BEYOND = range(5)
 # Prior of the weights by level: means, and standard deviations around them.
 #                     1     u    i     m     u²    i²   log
 _MEAN = np.array([-2.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -116,14 +116,14 @@ class DurationPrior(NamedTuple):
 
 
 class LocalFit(NamedTuple):
-    """Correction of the law by outcomes of about the same size, which is robust to outliers."""
+    """Correction of the linear model by outcomes of about the same size, which is robust to outliers."""
 
-    #: Standard deviation of log seconds around the law where nothing near was measured; 0 for no such correction.
+    #: Standard deviation of log seconds around the linear model far from every measurement; 0 for no correction.
     misfit: float = 0.0
     #: Difference of log sizes from which two outcomes say nothing about each other.
     reach: float = 1.0
-    #: Number of outcomes that the law is worth.
-    law: float = 0.25
+    #: Number of outcomes that the linear model counts as.
+    prior_count: float = 0.25
     #: Log seconds above the level nearby at which an outcome counts half, because something may have disturbed it.
     outlier: float = 0.35
     #: Standard deviation of log seconds, per unit of log size between a task and the nearest outcome.

@@ -57,7 +57,7 @@ _CALIBRATION = 30
 #: Most samples kept after a change: the ones that raised the alarm.
 _KEPT = 3
 #: A pretrained model is left alone until the window holds this many samples.
-_HEAD_START = 300
+_MIN_SAMPLES_TO_REPLACE_PRETRAINED = 300
 #: Predictions and residuals kept for scoring.
 _LENGTH, _RESIDUALS = 500, 200
 #: Fewest scores for an estimate of trust, and of R².
@@ -121,7 +121,7 @@ class TrainingRequest:
     whole: bool
     trigger: str
     #: Number of drifts before it was made.
-    era: int = 0
+    drift_count: int = 0
 
     def fit(self) -> FittedDurations:
         """Do the fit."""
@@ -250,14 +250,18 @@ class OnlineDurationModel:
         self._predict = compiled_prediction()
         self._fits: list[FittedDurations] = []
         self._before: FittedDurations | None = None  # the fit before the last drift
-        self._era = 0
+        self._drift_count = 0
         self._scores = self._empty_scores()
         self._detector, self._armed = detector_named(self.drift), False
         # Samples at the next fit, and samples the last whole one saw; both count from the last change on.
-        self._next, self._whole_at, self._head_start = _FIRST_FIT, 0, False
+        self._next, self._whole_at, self._pretrained_kept = _FIRST_FIT, 0, False
         found = self._load()
         if found is not None:
-            self._fits, self._head_start, self._whole_at = [found], True, _HEAD_START // 2
+            self._fits, self._pretrained_kept, self._whole_at = (
+                [found],
+                True,
+                _MIN_SAMPLES_TO_REPLACE_PRETRAINED // 2,
+            )
             self._install(found.samples, "pretrained", 0)
 
     def _load(self) -> FittedDurations | None:
@@ -360,8 +364,8 @@ class OnlineDurationModel:
     def _after_alarm(self, at_task: int) -> list[LearningEvent]:
         self._window.keep(self._scores.trailing_outliers(_KEPT))
         self._scores, self._armed = self._empty_scores(), False
-        self._whole_at, self._before, self._head_start = 0, self._fits[-1], False
-        self._era, self.pending_request = self._era + 1, None
+        self._whole_at, self._before, self._pretrained_kept = 0, self._fits[-1], False
+        self._drift_count, self.pending_request = self._drift_count + 1, None
         message = "durations no longer follow the model: older outcomes are dropped"
         return [
             LearningEvent("drift", at_task, message, newest_number(self.versions)),
@@ -372,7 +376,7 @@ class OnlineDurationModel:
         seen = self._window.seen
         few = seen < MIN_SAMPLES
         self._next = seen + min(2 if seen < _OFTEN else 8 if seen < _LESS_OFTEN else self.refresh, self.refresh)
-        if self._head_start and seen < _HEAD_START:
+        if self._pretrained_kept and seen < _MIN_SAMPLES_TO_REPLACE_PRETRAINED:
             if seen < _CALIBRATION or not self._misfits():
                 return []
             trigger, self._whole_at = "misfit", 0
@@ -380,7 +384,7 @@ class OnlineDurationModel:
         keep = self._before if seen < _OFTEN else None if whole else self._fits[-1]
         trees = 0 if few else self.trees if whole else max(1, self.trees // 10)
         seed = self.seed * 1_000_003 + newest_number(self.versions)
-        request = TrainingRequest(self._window.samples(), seed, trees, keep, whole, trigger, self._era)
+        request = TrainingRequest(self._window.samples(), seed, trees, keep, whole, trigger, self._drift_count)
         if trees and not self.synchronous:
             self.pending_request = request
             return []
@@ -397,18 +401,18 @@ class OnlineDurationModel:
             return False
         seed = self.seed * 1_000_003 + newest_number(self.versions)
         self.pending_request = TrainingRequest(
-            self._window.samples(), seed, self.trees, None, True, trigger, self._era
+            self._window.samples(), seed, self.trees, None, True, trigger, self._drift_count
         )
         return True
 
     def apply(self, request: TrainingRequest, fitted: FittedDurations, at_task: int) -> list[LearningEvent]:
         """Install the result of a request that was fitted elsewhere; one from before a drift has no effect."""
-        if request.era != self._era:
+        if request.drift_count != self._drift_count:
             return []
         if request.keep is not None:
-            # Another process returns a copy of the frame. Trees are averaged only within one frame.
-            fitted = replace(fitted, frame=request.keep.frame)
-            if not (request.whole or (self._fits and self._fits[-1].frame is fitted.frame)):
+            # Another process returns a copy of the scaling. Trees are averaged only within one scaling.
+            fitted = replace(fitted, scaling=request.keep.scaling)
+            if not (request.whole or (self._fits and self._fits[-1].scaling is fitted.scaling)):
                 return []
         self.pending_request = None  # it was made without this result
         return self.swap(fitted, at_task, whole=request.whole, trigger=request.trigger)
@@ -419,7 +423,7 @@ class OnlineDurationModel:
         """Install a fit in place of everything (`whole`), or of as many of the oldest trees."""
         if whole or not self._fits:
             self._fits = [fitted]
-            self._head_start = False
+            self._pretrained_kept = False
             self._whole_at = fitted.samples if fitted.samples >= MIN_SAMPLES else 0
             if self._armed:
                 self._arm()
@@ -443,7 +447,7 @@ class OnlineDurationModel:
         """Whether a pretrained model errs much more than a fit of the few outcomes seen would."""
         samples = self._window.samples()
         fresh = DurationModel.of([fit_durations(samples, 0, trees=0)], np.ones(len(self.platform.classes)))
-        errors = samples.logs - np.log(fresh.table(self._window.tasks())[:, :, 0])
+        errors = samples.log_seconds - np.log(fresh.table(self._window.tasks())[:, :, 0])
         own = np.sqrt(np.mean(np.square(self._scores.residuals)))
         return bool(own > 2.0 * np.sqrt(np.nanmean(errors**2)) + 0.05)
 
