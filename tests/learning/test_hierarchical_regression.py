@@ -8,9 +8,9 @@ from hybrid_scheduler import Device, Platform, workstation
 from hybrid_scheduler.compiled import DEVICE
 from hybrid_scheduler.core import cpu
 from hybrid_scheduler.learning.duration.compiled_learner import (
+    add_kind_entry,
     compiled_entry,
     learn_one,
-    number_kind,
     predict_table,
 )
 from hybrid_scheduler.learning.duration.hierarchical_regression import (
@@ -34,7 +34,7 @@ DEVICES["column"] = range(3)
 
 
 def add_kind(state):
-    return compiled_entry(number_kind)(state)
+    return compiled_entry(add_kind_entry)(state)
 
 
 def learn(state, size, intensity, memory, c, kind, seconds):

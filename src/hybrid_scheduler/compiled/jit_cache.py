@@ -89,7 +89,7 @@ def _digest() -> str:
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
 
 
-NOTICE = "compiling kernels, once per machine …"
+NOTICE = "compiling numba functions (once per machine) …"
 #: Seconds of compiling until the notice.
 NOTICE_AFTER_S = 1.0
 

@@ -69,7 +69,7 @@ class ShadowState(NamedTuple):
 
     free_at: Floats  # time at which each device is free, for every policy
     means: Floats  # running mean cost of every policy
-    numbers: Ints  # policy that should decide, tasks so far, tasks since the last restart
+    counters: Ints  # policy that should decide, tasks so far, tasks since the last restart
     class_of: Ints
     cpu_of: Ints
 
@@ -110,35 +110,35 @@ def shadow_place(shadow, policy, now, device, share, times, weight, prices):  # 
         end = max(end, free_at[device])
         busy += prices[column] * part
     cost = weight * (end - now) + busy
-    shadow.means[policy] += (cost - shadow.means[policy]) / min(shadow.numbers[_TASKS] + 1, _MEMORY)
+    shadow.means[policy] += (cost - shadow.means[policy]) / min(shadow.counters[_TASKS] + 1, _MEMORY)
 
 
 @inner
 def shadow_end(shadow, allowed, lead):  # type: ignore[no-untyped-def]
     """Count a task that all policies have placed; return whether another one, cheaper by `lead`, now decides."""
-    shadow.numbers[_TASKS] += 1
-    shadow.numbers[_SINCE] += 1
-    if shadow.numbers[_TASKS] < _FIRST_CHANGE:
+    shadow.counters[_TASKS] += 1
+    shadow.counters[_SINCE] += 1
+    if shadow.counters[_TASKS] < _FIRST_CHANGE:
         return False
-    active = shadow.numbers[ACTIVE]
+    active = shadow.counters[ACTIVE]
     best = active
     for policy in range(len(shadow.means)):
         if allowed[policy] and (shadow.means[policy] < shadow.means[best] or not allowed[best]):
             best = policy
     if best == active or (allowed[active] and shadow.means[best] > (1.0 - lead) * shadow.means[active]):
         return False
-    shadow.numbers[ACTIVE] = best
-    shadow.numbers[_SINCE] = 0
+    shadow.counters[ACTIVE] = best
+    shadow.counters[_SINCE] = 0
     return True
 
 
 @inner
 def shadow_return(shadow, policy, slack):  # type: ignore[no-untyped-def]
     """Let a policy decide again if it is dearer by `slack` at most, some tasks after the last change or restart."""
-    active = shadow.numbers[ACTIVE]
-    if shadow.numbers[_SINCE] >= _FIRST_CHANGE and shadow.means[policy] <= (1.0 + slack) * shadow.means[active]:
-        shadow.numbers[ACTIVE] = policy
-        shadow.numbers[_SINCE] = 0
+    active = shadow.counters[ACTIVE]
+    if shadow.counters[_SINCE] >= _FIRST_CHANGE and shadow.means[policy] <= (1.0 + slack) * shadow.means[active]:
+        shadow.counters[ACTIVE] = policy
+        shadow.counters[_SINCE] = 0
 
 
 @inner
@@ -147,10 +147,10 @@ def shadow_restart(shadow):  # type: ignore[no-untyped-def]
 
     A policy that was far behind, and no longer is, would otherwise have to work off its simulated backlog first.
     """
-    if shadow.numbers[_SINCE] < _MEMORY:
+    if shadow.counters[_SINCE] < _MEMORY:
         return
-    shadow.numbers[_SINCE] = 0
-    active = shadow.numbers[ACTIVE]
+    shadow.counters[_SINCE] = 0
+    active = shadow.counters[ACTIVE]
     for policy in range(len(shadow.means)):
         shadow.free_at[policy] = shadow.free_at[active]
         shadow.means[policy] = shadow.means[active]
@@ -186,7 +186,7 @@ class ShadowGuard:
     @property
     def active(self) -> int:
         """Number of the policy that should decide."""
-        return int(self.shadow.numbers[ACTIVE])
+        return int(self.shadow.counters[ACTIVE])
 
     @property
     def free_at(self) -> Floats:

@@ -51,8 +51,8 @@ from ..core import (
 from ..learning.dqn.decision_options import (
     ACTIONS,
     FEATURES,
+    compiled_entry,
     describe_one,
-    kernel,
     new_task_means,
     option_params,
     restart_clock,
@@ -279,11 +279,11 @@ class RLAgent(Online):
                 raise ModelFileError(path, f"does not fit this machine: guard.{name}", hint=hint)
             if not np.isfinite(stored).all():
                 raise ModelFileError(path, f"guard.{name} has numbers that are not finite")
-        numbers = model.guard["numbers"]
-        if not 0 <= numbers[0] < len(POLICIES) or (numbers < 0).any():
+        counters = model.guard["numbers"]
+        if not 0 <= counters[0] < len(POLICIES) or (counters < 0).any():
             raise ModelFileError(
                 path,
-                f"guard.numbers must be a policy below {len(POLICIES)} and two counts, got {numbers.tolist()}",
+                f"guard.numbers must be a policy below {len(POLICIES)} and two counts, got {counters.tolist()}",
             )
         self.regression_.restore(model.durations, path)
         for name, target in arrays.items():
@@ -294,7 +294,7 @@ class RLAgent(Online):
         """Return the arrays of the guard and of the running means, as they are stored."""
         shadow = self.guard_.shadow
         return {
-            "free_at": shadow.free_at, "means": shadow.means, "numbers": shadow.numbers,
+            "free_at": shadow.free_at, "means": shadow.means, "numbers": shadow.counters,
             "task_means": self._task_means, "shadow_means": self._shadow_means,
         }  # fmt: skip
 
@@ -317,7 +317,7 @@ class RLAgent(Online):
         dollars = setting.dollars if len(setting.dollars) else dollars_per_second(platform, Tariff())
         self._rates = np.stack([platform.column("watts"), dollars])
         self._params = option_params(platform, self.state_kind, self.actions, goal)
-        self._survey, self._task_means = kernel(describe_one), new_task_means()
+        self._survey, self._task_means = compiled_entry(describe_one), new_task_means()
         model = self._model()
         if model is not None and self.durations == "hierarchical":
             self._continue_from(model)
@@ -337,7 +337,7 @@ class RLAgent(Online):
         self._exploration = 1.0 if model is None and self.state_kind == "task" else 0.0
         self.pending: dict[int, Task] = {}
         self._outcomes = 0
-        # Policy and options of the last decision; features, known costs, devices and shares.
+        # Policy and options of the last decision; features, masked costs, devices and shares.
         self._policy, self._considered = POLICIES[_NETWORK], cast("tuple[Any, ...] | None", None)
 
     @property
@@ -425,28 +425,30 @@ class RLAgent(Online):
         return None if self.durations == "forest" else self.regression_.accuracy()
 
     def _options(self, task: Task, view: View, times: Floats, task_means: Floats) -> tuple[Any, ...]:
-        """Return features, known costs, devices and shares of the options."""
+        """Return features, masked costs, devices and shares of the options."""
         features = np.empty(self.agent_.shape.features, np.float32)
-        cost, known, fraction = np.empty((3, self.agent_.shape.actions))
+        cost, masked_cost, fraction = np.empty((3, self.agent_.shape.actions))
         device = np.empty(self.agent_.shape.actions, np.int64)
         self._survey(
             view.now, task.size, task.compute_intensity, task.memory_required, task.divisible, times,
-            view.placement_times, self._devices, self._rates, self._params, task_means, features, cost, known,
+            view.placement_times, self._devices, self._rates, self._params, task_means, features, cost, masked_cost,
             device, fraction,
         )  # fmt: skip
-        return features, known, device, fraction
+        return features, masked_cost, device, fraction
 
     def _step(self, task: Task, view: View, times: Floats, options: tuple[Any, ...], action: int = 0) -> Step:
-        features, known, device, fraction = options
+        features, masked_cost, device, fraction = options
         return Step(
-            task, view.now, times, view.placement_times.copy(), self._task_means.copy(), features, known, device,
-            fraction, action,
+            task, view.now, times, view.placement_times.copy(), self._task_means.copy(), features, masked_cost,
+            device, fraction, action,
         )  # fmt: skip
 
     def _decide_by_network(self, task: Task, view: View, times: Floats) -> Decision:
         options = self._considered = self._options(task, view, times, self._task_means)
-        features, known, device, fraction = options
-        action = self.agent_.act_row(features, known, max(self._explore, self._exploration), self._network_weight)
+        features, masked_cost, device, fraction = options
+        action = self.agent_.act_row(
+            features, masked_cost, max(self._explore, self._exploration), self._network_weight
+        )
         if self._learns_values:
             self._exploration = max(0.0, self._exploration - _EXPLORATION_DECAY)
             self.experience.add_decision(self._step(task, view, times, options, action))
@@ -526,8 +528,8 @@ class RLAgent(Online):
         for policy in range(len(POLICIES)):
             view = View(now, guard.free_at[policy], platform)
             if policy == _NETWORK:
-                features, known, devices, fractions = self._options(task, view, times, self._shadow_means)
-                action = self.agent_.act_row(features, known, 0.0, self._network_weight)
+                features, masked_cost, devices, fractions = self._options(task, view, times, self._shadow_means)
+                action = self.agent_.act_row(features, masked_cost, 0.0, self._network_weight)
                 device, share = int(devices[action]), float(fractions[action])
             else:
                 decision = self._rules[policy].decide(task, view)

@@ -58,9 +58,9 @@ GUARD, DRIFT, VERSION = range(3)
 LOG_COLUMNS = 5
 #: Fewest predictions for an R².
 _MIN_FOR_R2 = 10
-#: Number of a task kind that has not been seen.
+#: Index of a task kind that has not been seen.
 NEW_KIND = -2
-#: Tasks of a learner's loop: id, size, intensity, memory, arrival, kind, numbers of the kinds, whether divisible.
+#: Tasks of a learner's loop: id, size, intensity, memory, arrival, kind, indices of the kinds, whether divisible.
 LEARNER_TASKS = (
     _READ_ONLY_INTS, *(_READ_ONLY,) * 4, _READ_ONLY_INTS, types.int64[::1],
     types.Array(types.boolean, 1, "C", readonly=True),
@@ -97,7 +97,7 @@ def learn_one(  # type: ignore[no-untyped-def]
 
 
 @entry
-def number_kind(state):  # type: ignore[no-untyped-def]
+def add_kind_entry(state):  # type: ignore[no-untyped-def]
     """Call `add_kind` from Python."""
     return add_kind(state)
 
@@ -152,7 +152,7 @@ def predict_table(state, size, intensity, memory, kind, out):  # type: ignore[no
 @inner
 def learn_finished(  # type: ignore[no-untyped-def]
     state, placement, devices, log, events, refresh, running, until,
-    task_id, size, intensity, memory, kind, kind_number,
+    task_id, size, intensity, memory, kind, kind_index,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
     """Learn from the parts that end at `until` or earlier; return the number of events in the log."""
@@ -169,7 +169,7 @@ def learn_finished(  # type: ignore[no-untyped-def]
             cpu_end, acc_end = out_cpu_start[row] + out_cpu_time[row], out_acc_start[row] + out_acc_time[row]
             if cpu_end != acc_end:
                 sides = CPU_SIDE if (cpu_end > acc_end) == ends else ACCELERATOR_SIDE
-        number, device = kind_number[kind[row]], np.int64(out_device[row])
+        number, device = kind_index[kind[row]], np.int64(out_device[row])
         end_parts(
             placement, number, device, out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices
         )
@@ -210,11 +210,11 @@ def push_running(  # type: ignore[no-untyped-def]
 @entry
 def learner_loop(  # type: ignore[no-untyped-def]
     state, placement, guard, rule_devices, log, refresh, running, begin, end,
-    task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
+    task_id, size, intensity, memory, arrival, kind, kind_index, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
-    """Run rows begin..end; `kind_number` maps the workload's kinds to the model's. Returns the number of events."""
+    """Run rows begin..end; `kind_index` maps the workload's kinds to the model's. Returns the number of events."""
     events = np.int64(0)
     for i in range(begin, end + 1):
         last = i == len(task_id)
@@ -224,19 +224,19 @@ def learner_loop(  # type: ignore[no-untyped-def]
         if last or i == 0 or arrival[i] > arrival[i - 1]:
             events = learn_finished(
                 state, placement, rule_devices, log, events, refresh, running, np.inf if last else arrival[i],
-                task_id, size, intensity, memory, kind, kind_number,
+                task_id, size, intensity, memory, kind, kind_index,
                 out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
             )  # fmt: skip
         if last:
             break
-        if kind_number[kind[i]] == NEW_KIND:
-            kind_number[kind[i]] = add_kind(state)
-        active = guard.numbers[ACTIVE]
+        if kind_index[kind[i]] == NEW_KIND:
+            kind_index[kind[i]] = add_kind(state)
+        active = guard.counters[ACTIVE]
         device, fraction = choose(
-            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]],
+            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_index[kind[i]],
             divisible[i], free_at, free_at, rule_devices,
         )  # fmt: skip
-        if guard.numbers[ACTIVE] != active:
+        if guard.counters[ACTIVE] != active:
             log[events, 0], log[events, 1] = GUARD, task_id[i]
             events += 1
         place_row(
@@ -259,7 +259,7 @@ _SIGNATURES = {
     learn_one: types.boolean(
         STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, types.int64, DEVICES
     ),
-    number_kind: types.int64(STATE),
+    add_kind_entry: types.int64(STATE),
     take_scores_one: types.UniTuple(types.float64, 2)(STATE),
     relearn_recent: types.void(STATE, types.float64[:, :, ::1], types.int64[::1]),
     predict_table: types.void(

@@ -95,15 +95,15 @@ def compiled_greedy_choice() -> Any:
 @entry
 def _choose(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, divisible,
-    numbers, coefficients, reference, feature, threshold, child, values, roots, depth,
+    constants, coefficients, reference, feature, threshold, child, values, roots, depth,
     free_at, earliest_start, devices, params, state, fractions, prediction, times, candidates,
 ):  # fmt: skip
     """Place a task that can start at `earliest_start`; prices follow the queues in `free_at`."""
     predict_task(
-        size, intensity, memory, numbers, coefficients, reference,
+        size, intensity, memory, constants, coefficients, reference,
         feature, threshold, child, values, roots, depth, prediction,
     )  # fmt: skip
-    to_times(numbers, prediction, times)
+    to_times(constants, prediction, times)
     weight, prices = params[WEIGHT], params[WEIGHT + 1 :]
     if params[0] == PRICED:
         price_coefficients = params[_COEFFICIENTS:WEIGHT]

@@ -46,12 +46,12 @@ from .compiled_learner import (
     LOG_COLUMNS,
     NEW_KIND,
     VERSION,
+    add_kind_entry,
     compiled_entry,
     decide_one,
     end_one,
     learn_one,
     learner_loop,
-    number_kind,
     predict_table,
     relearn_recent,
     take_scores_one,
@@ -98,7 +98,7 @@ _MAX_PENDING = 100_000
 _PRIOR_TASKS = 256
 #: Longer names of task kinds are replaced by their digest.
 _MAX_NAME = 200
-#: Number of a task kind that came after all places were taken.
+#: Index of a task kind that came after all places were taken.
 _NO_KIND = -1
 #: Hint for a file of another machine.
 _OTHER_MACHINE = "use a model of a machine with the same classes of device"
@@ -154,7 +154,7 @@ class HierarchicalLearner(Online):
         super().start(setting)
         platform = setting.platform
         self.devices = device_table(platform, platform.class_of)
-        #: Number of each task kind in the model; kinds that come after all places were taken have none.
+        #: Index of each task kind in the model; kinds that come after all places were taken have none.
         self.kinds: dict[str, int] = {}
         self.model: ModelState = new_state(platform, prior=self.prior, local=self.local)
         self.placement: PlacementState = new_placement(platform, prices=self.prices, limits=self.limits)
@@ -189,14 +189,14 @@ class HierarchicalLearner(Online):
         table = DurationModel.of([fitted], np.ones(len(model.device_classes))).table(tasks_as_workload(tasks))
         columns = model.columns_by_kind(platform)
         devices = [int(np.argmax(platform.class_of == c)) for c in range(len(columns))]
-        number = self.number("generic")
+        kind = self.kind_index("generic")
         fresh = self.model.stats.copy()
         for row, (size, intensity, memory) in enumerate(tasks.tolist()):
             for device, (column, _) in zip(devices, columns, strict=True):
                 if column >= 0:
                     seconds, on_cpu = float(table[row, column].sum()), bool(platform.is_cpu[device])
                     compiled_entry(learn_one)(
-                        self.model, size, intensity, memory, number, device, float(not on_cpu),
+                        self.model, size, intensity, memory, kind, device, float(not on_cpu),
                         seconds if on_cpu else 0.0, 0.0 if on_cpu else seconds, BOTH_SIDES, self.devices,
                     )  # fmt: skip
         widen_after_pretraining(self.model, fresh, np.array([own for _, own in columns]))
@@ -215,7 +215,7 @@ class HierarchicalLearner(Online):
     @property
     def fallen_back(self) -> bool:
         """Whether the fallback rule decides."""
-        return int(self.shadow.numbers[ACTIVE]) == FALLBACK
+        return int(self.shadow.counters[ACTIVE]) == FALLBACK
 
     @property
     def compiled_loop(self) -> HierarchicalLearner | None:
@@ -261,7 +261,7 @@ class HierarchicalLearner(Online):
         """Return the placement of a task; see `Online.decide`."""
         if self._restored:
             self._restart_clock(view.now)
-        kind = self.number(task.kind)  # may replace the arrays
+        kind = self.kind_index(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
             self.update_objective(task, kind)
         before, tried = self.fallen_back, self.placement.trials
@@ -375,7 +375,7 @@ class HierarchicalLearner(Online):
         self._add_event("drift", task_id, "a device's durations changed; what was learned about it counts less")
 
     def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome, sides: int) -> bool:
-        kind = self.number(task.kind)
+        kind = self.kind_index(task.kind)
         if decision is not None:
             self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time, sides)
         if not self.learn:
@@ -396,7 +396,7 @@ class HierarchicalLearner(Online):
         decided = self.decided.pop(task_id, None)
         if decided is not None:
             task, decision, sides = decided
-            self._end_decision(self.number(task.kind), decision, 0.0, 0.0, sides)
+            self._end_decision(self.kind_index(task.kind), decision, 0.0, 0.0, sides)
 
     def _end_decision(
         self, kind: int, decision: Decision, cpu_time: float, accelerator_time: float, sides: int
@@ -408,8 +408,8 @@ class HierarchicalLearner(Online):
 
     def predict(self, workload: Workload) -> Floats:
         """Return mean and standard deviation of the log seconds of every task on every class of device."""
-        numbers = np.array([self.kinds.get(_short(name), _NO_KIND) for name in workload.kinds], np.int64)
-        kind = numbers[workload.kind]
+        kind_indices = np.array([self.kinds.get(_short(name), _NO_KIND) for name in workload.kinds], np.int64)
+        kind = kind_indices[workload.kind]
         return self._predict(workload.size, workload.compute_intensity, workload.memory_required, kind)
 
     def recent_tasks(self, most: int) -> list[Floats] | None:
@@ -437,28 +437,28 @@ class HierarchicalLearner(Online):
             self._running = empty_heap(2 * len(workload))
             if self._restored and len(workload):
                 self._restart_clock(float(workload.arrival_time[0]))
-        numbers, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
+        kind_indices, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
         events = compiled_entry(learner_loop)(
             self.model, self.placement, self.shadow, self.devices, log, self.refresh,
             self._running, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
-            workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
+            workload.arrival_time, workload.kind, kind_indices, workload.divisible, table, *arrays,
             *outcome_columns(outcomes),
         )  # fmt: skip
-        self.finish_rows(workload, numbers, log[:events])
+        self.finish_rows(workload, kind_indices, log[:events])
 
     def prepare_rows(self, workload: Workload, begin: int, end: int, under_way: int) -> tuple[Ints, Floats]:
-        """Return the numbers of the workload's kinds, and a log for the events of a compiled loop over the rows."""
+        """Return the indices of the workload's kinds, and a log for the events of a compiled loop over the rows."""
         names = [_short(name) for name in workload.kinds]
         self._reserve(min(len(self.kinds.keys() | set(names)), MAX_KINDS))
-        numbers = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
+        kind_indices = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
         # A row is decided once, and learned from twice at most; each time may detect drift and give a version.
-        return numbers, np.empty((5 * (end - begin) + 4 * under_way, LOG_COLUMNS))
+        return kind_indices, np.empty((5 * (end - begin) + 4 * under_way, LOG_COLUMNS))
 
-    def finish_rows(self, workload: Workload, numbers: Ints, log: Floats) -> None:
+    def finish_rows(self, workload: Workload, kind_indices: Ints, log: Floats) -> None:
         """Note the kinds and the events of a compiled loop."""
         names = [_short(name) for name in workload.kinds]
-        self.kinds |= {name: int(n) for name, n in zip(names, numbers, strict=True) if n >= 0}
+        self.kinds |= {name: int(n) for name, n in zip(names, kind_indices, strict=True) if n >= 0}
         handovers = int((log[:, 0] == GUARD).sum())
         drifted, fallen_back = False, self.fallen_back != (handovers % 2 == 1)  # before the loop
         for event, task_id, samples, r2, error in log.tolist():
@@ -473,8 +473,8 @@ class HierarchicalLearner(Online):
 
     # ---------------------------------------------------------------- task kinds and objective
 
-    def number(self, name: str) -> int:
-        """Return the number of a task kind in the model; a new one gets a number, if there is space."""
+    def kind_index(self, name: str) -> int:
+        """Return the index of a task kind in the model; a new one gets an index, if there is space."""
         name = _short(name)
         number = self.kinds.get(name)
         if number is None:
@@ -483,7 +483,7 @@ class HierarchicalLearner(Online):
                 return _NO_KIND
             if used >= kind_capacity(self.model):
                 self._reserve(min(2 * used, MAX_KINDS))
-            number = self.kinds[name] = int(compiled_entry(number_kind)(self.model))
+            number = self.kinds[name] = int(compiled_entry(add_kind_entry)(self.model))
         return number
 
     def _reserve(self, kinds: int) -> None:
@@ -560,7 +560,7 @@ class HierarchicalLearner(Online):
                     raise ModelFileError(path, f"does not fit this machine: {part}.{name}", hint=_OTHER_MACHINE)
                 target[...] = stored
         error = model_state_error(model, len(found.kinds)) or placement_state_error(placement, len(found.kinds))
-        active = int(shadow.numbers[ACTIVE])
+        active = int(shadow.counters[ACTIVE])
         if error is None and active not in (LEARNED, FALLBACK):
             error = f"the guard's active rule must be {LEARNED} or {FALLBACK}, got {active}"
         if error:
@@ -601,8 +601,8 @@ def _parts_of(
     names = {
         "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed "
                           "means errors scores calibration")),
-        "placement": (placement, "numbers window relative_speed:value deferred_trials:wanted"),
-        "record": (shadow, "free_at means numbers"),
+        "placement": (placement, "scalars:numbers window relative_speed:value deferred_trials:wanted"),
+        "record": (shadow, "free_at means counters:numbers"),
     }  # fmt: skip
     return {
         part: {

@@ -121,7 +121,7 @@ def _renew_classes(state, placement, arrays, devices):  # type: ignore[no-untype
         return
     seen = int(arrays.classes[0])
     features, times = np.empty(FEATURES), np.zeros(placement.times.shape)
-    newest = int(placement.numbers[TASKS]) - 2  # the last one has not been added yet
+    newest = int(placement.scalars[TASKS]) - 2  # the last one has not been added yet
     for age in range(min(seen, CLASS_WINDOW, newest + 1)):
         task = placement.window[(newest - age) % WINDOW]
         task_features(task[0], task[1], task[2], features)
@@ -147,7 +147,7 @@ def _admit(  # type: ignore[no-untyped-def]
     if len(guard.means) > 0 and may_split(placement):
         shadow_rules(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
     key, work = enqueue(arrays, release, placement.times, devices)
-    return release if guard.numbers[ACTIVE] == FALLBACK else key, work
+    return release if guard.counters[ACTIVE] == FALLBACK else key, work
 
 
 @inner
@@ -213,7 +213,7 @@ def _plan(  # type: ignore[no-untyped-def]
     else:
         behind -= work
     split = divisible and may_split(placement)
-    if guard.numbers[ACTIVE] == FALLBACK:
+    if guard.counters[ACTIVE] == FALLBACK:
         device, share, starts = _plan_by_fallback(
             state, placement, now, size, memory, kind, split, planned, devices
         )  # fmt: skip
@@ -260,7 +260,7 @@ def _plan_one(  # type: ignore[no-untyped-def]
 @entry
 def _late_loop(  # type: ignore[no-untyped-def]
     state, placement, guard, arrays, rule_devices, log, refresh, running, queue, work, clock, begin, end,
-    task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
+    task_id, size, intensity, memory, arrival, kind, kind_index, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
@@ -275,18 +275,18 @@ def _late_loop(  # type: ignore[no-untyped-def]
         now = next_event(now, arrival[row] if row < end else np.inf, waiting_rows(queue), free_at)
         events = learn_finished(
             state, placement, rule_devices, log, events, refresh, running, now,
-            task_id, size, intensity, memory, kind, kind_number,
+            task_id, size, intensity, memory, kind, kind_index,
             out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
         while row < end and arrival[row] <= now:
-            if kind_number[kind[row]] == NEW_KIND:
-                kind_number[kind[row]] = add_kind(state)
-            active = guard.numbers[ACTIVE]
+            if kind_index[kind[row]] == NEW_KIND:
+                kind_index[kind[row]] = add_kind(state)
+            active = guard.counters[ACTIVE]
             key, work[row] = _admit(
                 state, placement, guard, arrays, arrival[row], size[row], intensity[row], memory[row],
-                kind_number[kind[row]], divisible[row], rule_devices,
+                kind_index[kind[row]], divisible[row], rule_devices,
             )  # fmt: skip
-            if guard.numbers[ACTIVE] != active:
+            if guard.counters[ACTIVE] != active:
                 log[events, 0], log[events, 1] = GUARD, task_id[row]
                 events += 1
             push_row(queue.heap, key, row)
@@ -299,7 +299,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
                 break
             known = work[i] != UNKNOWN_WORK
             device, share, starts, work[i] = _plan(
-                state, placement, guard, arrays, now, size[i], intensity[i], memory[i], kind_number[kind[i]],
+                state, placement, guard, arrays, now, size[i], intensity[i], memory[i], kind_index[kind[i]],
                 divisible[i], arrival[i], work[i], planned, behind, rule_devices,
             )  # fmt: skip
             if known:
@@ -324,7 +324,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
     if last:
         events = learn_finished(
             state, placement, rule_devices, log, events, refresh, running, np.inf,
-            task_id, size, intensity, memory, kind, kind_number,
+            task_id, size, intensity, memory, kind, kind_index,
             out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
     return events
@@ -369,7 +369,7 @@ class LateLearner(QueuePlanner):
         """Return the key by which a released task waits, and its priced work."""
         learner = self.learner
         self._restart_clock(now)
-        kind = learner.number(task.kind)  # may replace the arrays
+        kind = learner.kind_index(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
             learner.update_objective(task, kind)
             weight, prices = learner.placement.objective_prices
@@ -397,8 +397,8 @@ class LateLearner(QueuePlanner):
         tried = learner.placement.trials
         device, share, begins, work = compiled(_plan_one, _PLAN)(
             learner.model, learner.placement, learner.shadow, self.queue_arrays, now, task.size,
-            task.compute_intensity, task.memory_required, learner.number(task.kind), task.divisible, entry.release,
-            entry.work, planned, behind, learner.devices,
+            task.compute_intensity, task.memory_required, learner.kind_index(task.kind), task.divisible,
+            entry.release, entry.work, planned, behind, learner.devices,
         )  # fmt: skip
         if begins:
             self._tried = learner.placement.trials > tried
@@ -454,12 +454,12 @@ class LateLearner(QueuePlanner):
             self._running, self._queue = empty_heap(2 * count), empty_queue(count, MAX_SKIPPED_PER_PASS)
             self._work, self._clock = np.zeros(count), np.array([-math.inf])
         under_way = int(self._running.length[0] + self._queue.heap.length[0] + self._queue.front.length[0])
-        numbers, log = learner.prepare_rows(workload, begin, end, under_way)
+        kind_indices, log = learner.prepare_rows(workload, begin, end, under_way)
         events = compiled(_late_loop, _LOOP)(
             learner.model, learner.placement, learner.shadow, self.queue_arrays, learner.devices, log,
             learner.refresh, self._running, self._queue, self._work, self._clock, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
-            workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
+            workload.arrival_time, workload.kind, kind_indices, workload.divisible, table, *arrays,
             *outcome_columns(outcomes),
         )  # fmt: skip
-        learner.finish_rows(workload, numbers, log[:events])
+        learner.finish_rows(workload, kind_indices, log[:events])

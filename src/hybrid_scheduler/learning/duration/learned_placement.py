@@ -102,9 +102,9 @@ def set_max_pessimism_variance(placement: PlacementState, variance: float) -> No
 
 def restart_clock(placement: PlacementState, now: float) -> bool:
     """Count arrivals from `now` on if the last one lies after it, as in a stored rule; return whether it does."""
-    later = bool(placement.numbers[LAST] > now)
+    later = bool(placement.scalars[LAST] > now)
     if later:
-        placement.numbers[LAST] = now
+        placement.scalars[LAST] = now
     return later
 
 
@@ -112,7 +112,7 @@ def restart_clock(placement: PlacementState, now: float) -> bool:
 def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
     """Compute the worth of accelerator seconds and the typical seconds of the last tasks, as predicted now."""
     cpus, accelerators = placement.params[CPUS], placement.params[ACCELERATORS]
-    filled = min(int(placement.numbers[TASKS]), WINDOW)
+    filled = min(int(placement.scalars[TASKS]), WINDOW)
     features = np.empty(FEATURES)
     cpu, accelerator = np.empty(filled), np.empty(filled)
     seconds = np.empty(len(placement.relative_speed))
@@ -132,21 +132,21 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
         for c in range(len(seconds)):
             placement.relative_speed[c] += accelerator[r] / seconds[c] / filled
     # A few tasks of uncertain durations say little about it: at first a second is worth the same on every side.
-    evidence = min(1.1 * placement.numbers[TASKS] / (placement.numbers[TASKS] + _FEW_TASKS), 1.0)
-    placement.numbers[CRITICAL_RATIO] = (
+    evidence = min(1.1 * placement.scalars[TASKS] / (placement.scalars[TASKS] + _FEW_TASKS), 1.0)
+    placement.scalars[CRITICAL_RATIO] = (
         find_critical_ratio(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** evidence
     )
-    placement.numbers[TYPICAL_TIME] = (cpu * accelerator / (cpu + accelerator)).mean()
+    placement.scalars[TYPICAL_TIME] = (cpu * accelerator / (cpu + accelerator)).mean()
 
 
 @inner
 def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-untyped-def]
     """Write the price of a second on each class and return the split_fee of a split, as `price_index` has them."""
-    params, numbers = placement.params, placement.numbers
+    params, scalars = placement.params, placement.scalars
     return set_prices(
         prices, now, free_at, devices, params[CPUS], params[ACCELERATORS], params[FIRST_COEFFICIENT:LATENCY_WEIGHT],
-        params[LATENCY_WEIGHT], params[FIRST_PRICE:], placement.relative_speed, numbers[CRITICAL_RATIO],
-        numbers[TYPICAL_TIME], 0.0,
+        params[LATENCY_WEIGHT], params[FIRST_PRICE:], placement.relative_speed, scalars[CRITICAL_RATIO],
+        scalars[TYPICAL_TIME], 0.0,
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
     weight, unknown = placement.params[LATENCY_WEIGHT], placement.limits[_UNKNOWN]
     max_split_deviation = placement.limits[_MAX_SPLIT_DEVIATION]
     stretch = placement.limits[_MAX_DELAY]
-    slack = stretch * placement.numbers[TYPICAL_TIME]
+    slack = stretch * placement.scalars[TYPICAL_TIME]
     best, best_share, best_latency, least, limit = 0, 0.0, np.inf, np.inf, np.inf
     for sweep in range(2):
         best_value, best_free = np.inf, np.inf
@@ -243,10 +243,10 @@ def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
 @inner
 def add_latency(placement, latency):  # type: ignore[no-untyped-def]
     """Add a task's predicted latency and shortest duration to what limits trials."""
-    numbers = placement.numbers
-    numbers[SPENT] += latency
+    scalars = placement.scalars
+    scalars[SPENT] += latency
     shortest = placement.mean.min()
-    numbers[LOG_TIME] += (shortest - numbers[LOG_TIME]) / min(numbers[TASKS], 200.0)
+    scalars[LOG_TIME] += (shortest - scalars[LOG_TIME]) / min(scalars[TASKS], 200.0)
 
 
 @inner
@@ -258,10 +258,10 @@ def try_device(state, placement, now, memory, kind, latency, free_at, devices): 
 
 @inner
 def _device_to_try(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
-    numbers, limits = placement.numbers, placement.limits
+    scalars, limits = placement.scalars, placement.limits
     classes = len(placement.relative_speed)
     allowed = (
-        limits[_MAX_LOSS_SHARE] * numbers[SPENT] + limits[_INITIAL_LOSS_BUDGET] * numbers[TYPICAL_TIME] * classes
+        limits[_MAX_LOSS_SHARE] * scalars[SPENT] + limits[_INITIAL_LOSS_BUDGET] * scalars[TYPICAL_TIME] * classes
     )
     gain, trial, loss, loss_free_seconds = 0.0, -1, 0.0, 0.0
     first = 0
@@ -282,16 +282,16 @@ def _device_to_try(state, placement, now, memory, kind, latency, free_at, device
             continue
         possible_loss = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
         slow = placement.mean[c] + 2.0 * placement.deviation[c]
-        small = placement.mean[c] <= numbers[LOG_TIME] + limits[_GROWTH] * placement.deferred_trials[c, kind]
-        short = slow <= math.log(limits[_MAX_TRIAL_TIME] * numbers[TYPICAL_TIME])
-        if numbers[LOST] + possible_loss <= allowed and (small or short):
+        small = placement.mean[c] <= scalars[LOG_TIME] + limits[_GROWTH] * placement.deferred_trials[c, kind]
+        short = slow <= math.log(limits[_MAX_TRIAL_TIME] * scalars[TYPICAL_TIME])
+        if scalars[LOST] + possible_loss <= allowed and (small or short):
             gain, trial, loss, loss_free_seconds = latency - optimistic, d, possible_loss, latency - wait
         else:
             placement.deferred_trials[c, kind] += 1.0
     if trial >= 0:
         c = devices[trial].column
         placement.reserved_loss[c, kind], placement.loss_free_seconds[c, kind] = loss, loss_free_seconds
-        numbers[LOST] += loss
+        scalars[LOST] += loss
     return trial
 
 
@@ -336,19 +336,19 @@ def _end_trial(placement, c, kind, seconds):  # type: ignore[no-untyped-def]
     """Replace the loss that was reserved for a trial by its actual loss."""
     if placement.reserved_loss[c, kind] > 0.0:
         lost = max(0.0, seconds - placement.loss_free_seconds[c, kind])
-        placement.numbers[LOST] += lost - placement.reserved_loss[c, kind]
+        placement.scalars[LOST] += lost - placement.reserved_loss[c, kind]
         placement.reserved_loss[c, kind] = 0.0
 
 
 @inner
 def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
     """Return the tasks that arrive per second, at most as many as the devices can serve; note this arrival."""
-    numbers = placement.numbers
-    if numbers[TASKS] > 0.0:
-        numbers[GAP] += (now - numbers[LAST] - numbers[GAP]) / min(numbers[TASKS], 200.0)
-    numbers[LAST] = now
-    least = numbers[TYPICAL_TIME] / devices
-    return 1.0 / max(numbers[GAP], least) if least > 0.0 else 0.0
+    scalars = placement.scalars
+    if scalars[TASKS] > 0.0:
+        scalars[GAP] += (now - scalars[LAST] - scalars[GAP]) / min(scalars[TASKS], 200.0)
+    scalars[LAST] = now
+    least = scalars[TYPICAL_TIME] / devices
+    return 1.0 / max(scalars[GAP], least) if least > 0.0 else 0.0
 
 
 @inner
@@ -374,7 +374,7 @@ def shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible
     shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
     device, share = fallback_placement(placement, now, memory, divisible, guard.free_at[FALLBACK], devices)
     shadow_place(guard, FALLBACK, now, device, share, trusted, weight, objective)
-    acts = guard.numbers[ACTIVE] == LEARNED
+    acts = guard.counters[ACTIVE] == LEARNED
     shadow_end(guard, np.ones(2, np.bool_), _LEAD if acts else 1.0)
     if not acts:
         shadow_return(guard, LEARNED, _SLACK)
@@ -422,19 +422,19 @@ def estimate(state, placement, now, rate, size, intensity, memory, kind):  # typ
 @inner
 def add_task(placement, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
     """Add a task to the window; return whether the prices are due to be renewed."""
-    numbers = placement.numbers
-    seen = int(numbers[TASKS])
+    scalars = placement.scalars
+    seen = int(scalars[TASKS])
     row = placement.window[seen % WINDOW]
     row[0], row[1], row[2], row[3] = size, intensity, memory, kind
-    numbers[TASKS] += 1.0
+    scalars[TASKS] += 1.0
     refresh = 4 if seen < _REFRESH else 16 if seen < 3 * _REFRESH else _REFRESH
-    return numbers[CRITICAL_RATIO] == 0.0 or seen % refresh == 0
+    return scalars[CRITICAL_RATIO] == 0.0 or seen % refresh == 0
 
 
 @inner
 def critical_ratio_and_typical_time(placement):  # type: ignore[no-untyped-def]
     """Return the worth of an accelerator second and the typical task time."""
-    return placement.numbers[CRITICAL_RATIO], placement.numbers[TYPICAL_TIME]
+    return placement.scalars[CRITICAL_RATIO], placement.scalars[TYPICAL_TIME]
 
 
 @inner
@@ -481,7 +481,7 @@ def _overrun(placement, now, c, kind):  # type: ignore[no-untyped-def]
 def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-def]
     """Note that a task is tried on a device; return its share."""
     placement.deferred_trials[devices[device].column, kind] = 0.0
-    placement.numbers[TRIED] += 1.0
+    placement.scalars[TRIED] += 1.0
     return 0.0 if devices[device].is_cpu == 1 else 1.0
 
 
@@ -495,14 +495,14 @@ def choose(  # type: ignore[no-untyped-def]
     Without queues in `guard` there is no fallback rule.
     """
     log_size = math.log(size)
-    numbers, limits = placement.numbers, placement.limits
+    scalars, limits = placement.scalars, placement.limits
     rate = _arrival_rate(placement, now, len(devices))
     informed = estimate(state, placement, now, rate, size, intensity, memory, kind)
     if not informed:
         # Not even the unit of time is known: the device that is free first, and accelerators for tasks that are
         # larger than the average so far.
-        numbers[LOG_SIZES] += log_size
-        if placement.params[ACCELERATORS] > 0.0 and log_size * (numbers[TASKS] + 1.0) >= numbers[LOG_SIZES]:
+        scalars[LOG_SIZES] += log_size
+        if placement.params[ACCELERATORS] > 0.0 and log_size * (scalars[TASKS] + 1.0) >= scalars[LOG_SIZES]:
             for d in range(len(devices)):
                 if devices[d].is_cpu == 1:
                     placement.times[devices[d].column, 0] = _UNUSABLE_S
@@ -520,7 +520,7 @@ def choose(  # type: ignore[no-untyped-def]
         # While durations are unknown, pessimism and trials are right, and costs on simulated queues say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
             shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
-            if guard.numbers[ACTIVE] == FALLBACK:
+            if guard.counters[ACTIVE] == FALLBACK:
                 device, share = fallback_placement(placement, now, memory, divisible, earliest_start, devices)
         if divisible and (share == 1.0 or share == 0.0):
             device, share = with_probe(state, placement, now, memory, kind, device, share, earliest_start, devices)

@@ -278,9 +278,9 @@ def class_weights(state: ModelState) -> tuple[Floats, Floats]:
     return weights, transfer
 
 
-def _in_kinds(numbers: Floats, kinds: int) -> bool:
-    """Return whether all numbers are those of task kinds in use, or -1."""
-    return bool(((numbers >= -1.0) & (numbers < kinds) & (numbers == np.floor(numbers))).all())
+def _in_kinds(indices: Floats, kinds: int) -> bool:
+    """Return whether all indices are those of task kinds in use, or -1."""
+    return bool(((indices >= -1.0) & (indices < kinds) & (indices == np.floor(indices))).all())
 
 
 def model_state_error(state: ModelState, kinds: int) -> str | None:
@@ -371,7 +371,7 @@ MEASURED_LIMITS = ExplorationLimits(
 )  # fmt: skip
 
 
-# numbers: [tasks seen, critical ratio of CPU to accelerator time, typical seconds, seconds spent, seconds lost by
+# scalars: [tasks seen, critical ratio of CPU to accelerator time, typical seconds, seconds spent, seconds lost by
 # trials, trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean
 # gap]
 TASKS, CRITICAL_RATIO, TYPICAL_TIME, SPENT, LOST, TRIED, LOG_TIME, LOG_SIZES, LAST, GAP = range(10)
@@ -382,7 +382,7 @@ class PlacementState(NamedTuple):
 
     params: Floats  # see `compiled/device_prices.py`
     limits: Floats
-    numbers: Floats
+    scalars: Floats
     window: Floats  # size, intensity, memory and kind of the last tasks
     relative_speed: Floats  # by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
@@ -400,7 +400,7 @@ class PlacementState(NamedTuple):
     @property
     def trials(self) -> int:
         """Number of trials so far."""
-        return int(self.numbers[TRIED])
+        return int(self.scalars[TRIED])
 
     @property
     def objective_prices(self) -> tuple[float, Floats]:
@@ -436,7 +436,7 @@ def new_placement(
     return PlacementState(
         params=np.concatenate([counts, coefficients, [1.0], np.zeros(classes)]).astype(np.float64),
         limits=np.array(limits or ExplorationLimits(), np.float64),
-        numbers=np.zeros(10),
+        scalars=np.zeros(10),
         window=np.zeros((WINDOW, 4)),
         relative_speed=np.zeros(classes),
         pending=np.zeros((classes, 2), np.int64),
@@ -465,16 +465,16 @@ def resize_placement(placement: PlacementState, kinds: int) -> PlacementState:
 
 def recent_window(placement: PlacementState) -> Floats:
     """Return size, intensity, memory and kind of the last tasks, the newest last."""
-    seen = int(placement.numbers[TASKS])
+    seen = int(placement.scalars[TASKS])
     return np.roll(placement.window, -(seen % WINDOW), axis=0)[max(0, WINDOW - seen) :]
 
 
 def placement_state_error(placement: PlacementState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    stored = (placement.numbers, placement.window, placement.relative_speed, placement.deferred_trials)
-    if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.numbers[TASKS] < 0.0:
+    stored = (placement.scalars, placement.window, placement.relative_speed, placement.deferred_trials)
+    if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.scalars[TASKS] < 0.0:
         return "the placement rule has numbers that are out of range"
-    filled = placement.window[: int(min(placement.numbers[TASKS], WINDOW))]
+    filled = placement.window[: int(min(placement.scalars[TASKS], WINDOW))]
     if not ((filled[:, :1] > 0.0).all() and (filled[:, 2] >= 0.0).all() and _in_kinds(filled[:, 3], kinds)):
         return "tasks of the window have unknown task kinds, a size of 0 or a negative memory"
     return None
