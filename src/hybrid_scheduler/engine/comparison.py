@@ -22,7 +22,7 @@ from ..cluster import (
 )
 from ..core import Floats, InvalidInputError, Objective, Platform, Task, Workload, workstation
 from ..core.outcome import RAN, STATUS_NAMES
-from ..metrics import Summary, batch_averages, queue_grows, summarise, win_rates
+from ..metrics import Summary, batch_means, queue_grows, summarise, win_rates
 from ..metrics.summary import DeviceLoad, Evidence
 from ..metrics.verdict import Differs, Verdict, judge
 from ..physics import EnergyAndCost, Physics, Tariff
@@ -367,7 +367,7 @@ def _run_evidence(name: str, result: RunResult, summary: Summary, isolated: Floa
     latency = outcomes.latency[done]
     swing = None
     if len(latency) >= _BATCHED and last > first:
-        batches = batch_averages(latency)
+        batches = batch_means(latency)
         swing = float(batches.max() / np.median(batches))
     mean = summary.latency.mean
     return Evidence(

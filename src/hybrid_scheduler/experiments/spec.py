@@ -26,7 +26,7 @@ from ..core import Floats, InvalidInputError, Objective, Platform, Workload
 from ..core.canonical_json import content_hash, plain_value
 from ..core.platform import platform_from_json
 from ..engine import Comparison, compare
-from ..metrics import batch_averages
+from ..metrics import batch_means
 from ..physics import (
     PHYSICS,
     PHYSICS_WITH_DATA,
@@ -141,7 +141,7 @@ def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, li
         if oracle is not None:
             columns["mean_regret"] = outcomes.latency - oracle
         found[name] = {
-            metric: (batch_averages(column[done], batches) * (done.sum() if metric in SUMS else 1)).tolist()
+            metric: (batch_means(column[done], batches) * (done.sum() if metric in SUMS else 1)).tolist()
             for metric, column in columns.items()
         }
     return found

@@ -1,9 +1,9 @@
 """Statistics of paired runs: intervals, tests and effect sizes, as pure functions.
 
-Policies are compared on the same seeds. The tests judge the difference on each seed, so the spread between seeds
+Schedulers are compared on the same seeds. The tests judge the difference on each seed, so the spread between seeds
 cancels out. All random numbers come from a generator that is passed in. Terms:
 
-    difference    one policy's value minus the other's, seed by seed
+    difference    one scheduler's value minus the other's, seed by seed
     significant   the Holm-corrected Wilcoxon test and the 95 % interval both say so; else "too close to call"
     relevant      significant, and at least 1 % of the baseline's mean
     wins, losses  seeds on which the first has the lower or the higher value
@@ -163,15 +163,15 @@ def bootstrap_interval(
     return Interval(mean, float(low), float(high))
 
 
-def batch_means(values: Floats, batches: int = 20, confidence: float = _CONFIDENCE) -> Interval:
+def batch_means_interval(values: Floats, batches: int = 20, confidence: float = _CONFIDENCE) -> Interval:
     """Return the interval of the mean within one run, by batch means.
 
     Single tasks are correlated; the means of long batches hardly are.
     """
-    return dependent_interval(batch_averages(values, batches), confidence)
+    return dependent_interval(batch_means(values, batches), confidence)
 
 
-def batch_averages(values: Floats, batches: int = 20) -> Floats:
+def batch_means(values: Floats, batches: int = 20) -> Floats:
     """Return one number per batch of consecutive values; their mean is the mean of all values.
 
     Batch sizes differ by one at most. Each number is the batch's sum, scaled alike for all batches, so the mean is
@@ -364,7 +364,7 @@ class Pair:
     verdict: str
 
     def reversed(self) -> Pair:
-        """Return the same comparison from the second policy's side."""
+        """Return the same comparison from the second scheduler's side."""
         opposite = {LOWER: HIGHER, HIGHER: LOWER}.get(self.verdict, self.verdict)
         return Pair(
             self.second, self.first, _negative(self.difference),
@@ -381,21 +381,21 @@ def compare_pairs(
     one_run: bool = False,
     without_queues: Collection[str] = (),
 ) -> dict[tuple[str, str], Pair]:
-    """Compare every policy with every other; Holm's correction covers all pairs.
+    """Compare every scheduler with every other; Holm's correction covers all pairs.
 
     Parameters
     ----------
     samples
-        Values of each policy: one per seed, or with `one_run` one per batch of the run, in order.
+        Values of each scheduler: one per seed, or with `one_run` one per batch of the run, in order.
     rng
         Generator for the bootstrap.
     confidence
         Confidence of intervals and tests.
     one_run
-        Whether the values are batches of one run. Two policies of one run also differ if the gap between them keeps
-        growing, as on an overloaded platform.
+        Whether the values are batches of one run. Two schedulers of one run also differ if the gap between them
+        keeps growing, as on an overloaded platform.
     without_queues
-        Policies of one run whose tasks hardly wait, so that congestion cannot outlast a batch.
+        Schedulers of one run whose tasks hardly wait, so that congestion cannot outlast a batch.
 
     Returns
     -------
@@ -435,12 +435,12 @@ def compare_pairs(
 
 
 def exact_pairs(samples: Mapping[str, Floats]) -> dict[tuple[str, str], Pair]:
-    """Compare policies whose one run every seed repeats: differences are exact, so there are no p-values.
+    """Compare schedulers whose one run every seed repeats: differences are exact, so there are no p-values.
 
     Parameters
     ----------
     samples
-        The one value of each policy.
+        The one value of each scheduler.
 
     Returns
     -------

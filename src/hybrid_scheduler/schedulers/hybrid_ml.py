@@ -9,9 +9,9 @@ device time of `price_index`.
 Durations are learned by a Bayesian regression, from the first task on and on any machine; see
 `learning/duration/hierarchical_learner.py`. A guard uses the fallback rule while its mean cost is lower.
 
-Durations `forest` is the published form. It is `warming` until it has learned enough, and acts as greedy does:
-fraction = intensity, on the accelerator that is free earliest. It also falls back to that rule while it is
-significantly worse, see `fallback_guard.py`. Its target `fraction` predicts the share that is best for the isolated
+``durations="forest"`` is the method of the original publication. It is `warming` until it has learned
+enough, and acts as greedy does: fraction = intensity, on the accelerator that is free earliest. It also falls back
+to that rule while it is significantly worse, see `fallback_guard.py`. Its target `fraction` predicts the share that is best for the isolated
 task; the accelerator with the least weighted time and energy runs it. That ignores the CPU's queue and saturates at
 a third of capacity.
 """

@@ -4,6 +4,9 @@ A scheduler registers itself with a decorator on its class. Plug-ins are install
 a package names a module or a class in the entry-point group ``hybrid_scheduler.schedulers``. For plain files,
 `SCHEDULER_PLUGINS` lists paths, as PATH does, and the command line's `--plugin` adds to it. An environment variable
 makes the same schedulers known in worker processes.
+
+Published schedulers and variants are those of the documents that METHODOLOGY.md compares, section "Where published
+documents disagree".
 """
 
 from __future__ import annotations

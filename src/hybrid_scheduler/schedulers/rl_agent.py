@@ -11,8 +11,9 @@ still unknown, see `learning/duration/learned_placement.py`. A guard computes th
 network, price index and earliest finish, each on simulated queues with predicted durations (`ShadowGuard`). The one
 with the lowest mean cost decides; at the start that is the price index.
 
-With durations `forest`, the form before, the network always decides. It is `warming` until durations can be
-estimated, and acts as greedy does: fraction = compute intensity, on the accelerator that is free earliest.
+With ``durations="forest"``, the default of version 0.1, the network always decides. It is `warming` until
+durations can be estimated, and acts as greedy does: fraction = compute intensity, on the accelerator that is free
+earliest.
 
 Counterfactual replay also scores the options not taken; only a simulator can do that. Bandit replay learns from
 executed placements alone, as on real hardware. `state="task"` is the published state of three numbers: it has no
@@ -110,7 +111,7 @@ class RLAgent(Online):
     Parameters
     ----------
     state
-        ``"queue"`` (task and sorted backlogs) or ``"task"`` (the published three numbers).
+        ``"queue"`` (task and sorted backlogs) or ``"task"`` (three numbers, as published).
     actions
         ``"split"`` (CPU, shares, accelerator) or ``"placement"`` (the published CPU, GPU 0..3).
     replay

@@ -18,7 +18,7 @@ from ..core import InvalidInputError, Workload
 from ..workload import REQUIRED, ReadReport, load_with_report, offered_load, save_workload, stretch_arrivals
 from ..workload.trace_columns import DecodedSize, DecodedTooLarge
 from ..workload.trace_formats import FORMATS as TRACE_FORMATS
-from ..workload.trace_formats import ColumnSource, detect_format, first_rows, import_table, import_trace
+from ..workload.trace_formats import ValueSource, detect_format, first_rows, import_table, import_trace
 from .app_context import MIB, ServerOptions
 from .engine_control import shape_of
 from .errors import ApiError
@@ -79,14 +79,14 @@ class ImportOptions:
     """Reading of a file that is not a trace of this program, or not a clean one."""
 
     #: Sources of the values of a task, for a table with columns of its own.
-    mapping: dict[str, ColumnSource] | None = None
+    mapping: dict[str, ValueSource] | None = None
     #: Leave bad rows out instead of refusing the file.
     skip_bad: bool = False
     #: Stretch the arrivals to this load on the machine.
     load: float | None = None
 
 
-def parse_mapping(text: str | None) -> dict[str, ColumnSource] | None:
+def parse_mapping(text: str | None) -> dict[str, ValueSource] | None:
     """Return the mapping that a client sends as JSON: ``{"size": {"column": "work", "factor": 2}}``.
 
     Raises
@@ -99,7 +99,7 @@ def parse_mapping(text: str | None) -> dict[str, ColumnSource] | None:
     allowed = 'JSON such as {"size": {"column": "work"}, "compute_intensity": {"value": 0.5}}'
     try:
         given = json.loads(text)
-        sources = {name: ColumnSource(**source) for name, source in given.items()}
+        sources = {name: ValueSource(**source) for name, source in given.items()}
         numbers = [value for one in sources.values() for value in (one.value, one.factor) if value is not None]
         texts = [name for one in sources.values() for name in (one.column, one.minus) if name is not None]
     except (ValueError, TypeError, AttributeError, RecursionError):

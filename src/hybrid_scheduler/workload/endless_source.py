@@ -1,6 +1,6 @@
 """Sources of tasks for live runs, with a state of a few hundred bytes: endless draws, and a trace that is played.
 
-The columns of an endless source are those of `column_source.draw_chunks`: one stream of random numbers per column.
+The columns of an endless source are those of `random_columns.draw_chunks`: one stream of random numbers per column.
 They are drawn in blocks. To resume, the block is drawn again from the state that its streams had before it.
 """
 
@@ -14,7 +14,8 @@ import numpy as np
 from ..core import Floats, InvalidInputError, Platform, Workload
 from ..physics import Physics
 from .arrivals import ARRIVALS, ArrivalProcess, BurstyArrivals
-from .column_source import (
+from .distributions import Uniform, exponential
+from .random_columns import (
     ARRIVAL,
     CLOCK,
     INTENSITY,
@@ -27,7 +28,6 @@ from .column_source import (
     draw_kinds,
     join_chunks,
 )
-from .distributions import Uniform, exponential
 from .scenarios import Scenario, capacity_of, kinds_of
 
 _COLUMNS = (SIZE, INTENSITY, MEMORY, ARRIVAL, KIND)

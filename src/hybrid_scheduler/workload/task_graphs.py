@@ -13,9 +13,9 @@ import numpy as np
 
 from ..core import InvalidInputError, UnknownNameError, Workload
 from .argument_checks import Range, number_range, parse_spec, whole_number
-from .column_source import DATA, SHAPE, column_stream, draw_chunks, join_chunks
 from .distributions import Uniform
 from .portable_math import exp, log
+from .random_columns import DATA, SHAPE, column_stream, draw_chunks, join_chunks
 from .scenarios import scenario_named
 
 _DATA = (1.0, 100.0)

@@ -141,7 +141,8 @@ class OnlineExperience:
             considered = np.isfinite(step.masked_cost)
             self.agent.replay.add(
                 step.features[None], np.where(considered, step.masked_cost, 0.0)[None], np.arange(ACTIONS)[None],
-                (scale * self._realised_cost)[None], self._next_features[None], self._next_masked_cost[None], considered[None],
+                (scale * self._realised_cost)[None], self._next_features[None], self._next_masked_cost[None],
+                considered[None],
             )  # fmt: skip
         step.successor = None  # or every step would keep all that came after it
 

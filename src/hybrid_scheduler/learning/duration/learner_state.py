@@ -154,17 +154,67 @@ def new_state(
         Correction by outcomes of about the same size; none if left out.
     """
     classes = platform.classes
+    blocks = _block_layout(platform)
+    weights, deviation = _prior_weights(blocks, len(classes), kinds, prior)
+    stats = np.zeros((len(classes), _STATS))
+    stats[:, NOISE], stats[:, NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
+    max_features = 3 * (FEATURES + KIND_FEATURES) + 2
+    return ModelState(
+        layout=np.array([blocks.top, 0, blocks.count, blocks.top, blocks.per_kind, prior is not None], np.int64),
+        outcomes=np.zeros(1, np.int64),
+        weights=weights,
+        covariance=np.diag(deviation**2),
+        prior_variance=deviation**2,
+        device_kind=np.array([1 + kind for kind in blocks.kind_of], np.int64),
+        device_class=blocks.device_class,
+        link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
+        stats=stats,
+        fixed=np.zeros((len(classes), 8)),
+        recent=np.zeros((len(classes), RECENT, 8)),
+        recent_count=np.zeros(len(classes), np.int64),
+        observed=np.zeros((len(classes), kinds + 1)),
+        means=np.zeros((len(classes), kinds + 1)),
+        errors=np.zeros((len(classes), kinds + 1)),
+        scores=np.zeros(5),
+        calibration=np.zeros(2),
+        local=np.array(local or LocalFit(), np.float64),
+        coordinate=np.zeros(max_features, np.int64),
+        value=np.zeros(max_features),
+        gain=np.zeros(len(weights)),
+    )
+
+
+class _Blocks(NamedTuple):
+    """Blocks of weights: all devices, each kind of device, and each class that is not the only one of its kind."""
+
+    device_kinds: list[str]
+    kind_of: list[int]  # kind of each class
+    siblings: list[int]  # classes of each kind
+    device_class: Ints  # block of each class; -1 where it is the only one of its kind
+    count: int
+    top: int  # first coordinate of task kinds
+    per_kind: int  # coordinates of a task kind
+
+
+def _block_layout(platform: Platform) -> _Blocks:
+    classes = platform.classes
     names = list(dict.fromkeys(device.kind for device in classes))
     kind_of = [names.index(device.kind) for device in classes]
     siblings = [kind_of.count(kind) for kind in range(len(names))]
     device_class = np.full(len(classes), -1, np.int64)
-    blocks = 1 + len(names)
+    count = 1 + len(names)
     for c, kind in enumerate(kind_of):
         if siblings[kind] > 1:
-            device_class[c] = blocks
-            blocks += 1
-    top = blocks * FEATURES + len(classes)
-    per_kind = blocks * KIND_FEATURES + len(classes)
+            device_class[c] = count
+            count += 1
+    top, per_kind = count * FEATURES + len(classes), count * KIND_FEATURES + len(classes)
+    return _Blocks(names, kind_of, siblings, device_class, count, top, per_kind)
+
+
+def _prior_weights(layout: _Blocks, classes: int, kinds: int, prior: DurationPrior | None) -> tuple[Floats, Floats]:
+    """Return means and standard deviations of the weights before the first outcome."""
+    names, siblings, blocks = layout.device_kinds, layout.siblings, layout.count
+    top, per_kind = layout.top, layout.per_kind
     size = top + kinds * per_kind
     weights, deviation = np.zeros(size), np.zeros(size)
     weights[:FEATURES] = _MEAN if prior is None else prior.all_devices[0]
@@ -194,33 +244,8 @@ def new_state(
     weights[blocks * FEATURES : top] = 0.0 if prior is None else prior.transfer[0]
     for kind in range(kinds):
         at = top + kind * per_kind + blocks * KIND_FEATURES
-        deviation[at : at + len(classes)] = _TASK_KIND_TRANSFER
-    stats = np.zeros((len(classes), _STATS))
-    stats[:, NOISE], stats[:, NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
-    most_features = 3 * (FEATURES + KIND_FEATURES) + 2
-    return ModelState(
-        layout=np.array([top, 0, blocks, top, per_kind, prior is not None], np.int64),
-        outcomes=np.zeros(1, np.int64),
-        weights=weights,
-        covariance=np.diag(deviation**2),
-        prior_variance=deviation**2,
-        device_kind=np.array([1 + kind for kind in kind_of], np.int64),
-        device_class=device_class,
-        link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
-        stats=stats,
-        fixed=np.zeros((len(classes), 8)),
-        recent=np.zeros((len(classes), RECENT, 8)),
-        recent_count=np.zeros(len(classes), np.int64),
-        observed=np.zeros((len(classes), kinds + 1)),
-        means=np.zeros((len(classes), kinds + 1)),
-        errors=np.zeros((len(classes), kinds + 1)),
-        scores=np.zeros(5),
-        calibration=np.zeros(2),
-        local=np.array(local or LocalFit(), np.float64),
-        coordinate=np.zeros(most_features, np.int64),
-        value=np.zeros(most_features),
-        gain=np.zeros(size),
-    )
+        deviation[at : at + classes] = _TASK_KIND_TRANSFER
+    return weights, deviation
 
 
 def resize_model(

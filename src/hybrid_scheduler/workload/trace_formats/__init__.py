@@ -30,8 +30,8 @@ from .reader_tools import (
 
 __all__ = [
     "FORMATS",
-    "ColumnSource",
     "Format",
+    "ValueSource",
     "detect_format",
     "first_rows",
     "import_table",
@@ -143,7 +143,7 @@ _MAPPED_COLUMNS = ("size", "seconds", "compute_intensity", "memory_required", "a
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSource:
+class ValueSource:
     """Source of one value of a task: a column, the difference of two columns, or a fixed value.
 
     Parameters
@@ -218,7 +218,7 @@ def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | WrongCells]]
 
 
 def import_table(
-    path: Path, mapping: Mapping[str, ColumnSource], *, scale: float = 1.0, skip_bad: bool = False
+    path: Path, mapping: Mapping[str, ValueSource], *, scale: float = 1.0, skip_bad: bool = False
 ) -> tuple[Workload, ReadReport]:
     """Return the workload of a table with columns of its own, and a report of its rows.
 
@@ -249,8 +249,8 @@ def import_table(
     if "arrival_time" not in mapping:
         raise InvalidInputError("mapping.arrival_time", "a column", "none")
     sources = {
-        "compute_intensity": ColumnSource(value=UNKNOWN_INTENSITY),
-        "memory_required": ColumnSource(value=UNKNOWN_MEMORY),
+        "compute_intensity": ValueSource(value=UNKNOWN_INTENSITY),
+        "memory_required": ValueSource(value=UNKNOWN_MEMORY),
         **mapping,
     }
     tasks, ignored = TaskCollector(scale), None
@@ -285,7 +285,7 @@ def _rule_of(name: str) -> ColumnRule:
     return RULES["memory_required" if name == "seconds" else name]
 
 
-def _unused_columns(row: dict[str, str], sources: Mapping[str, ColumnSource]) -> tuple[str, ...]:
+def _unused_columns(row: dict[str, str], sources: Mapping[str, ValueSource]) -> tuple[str, ...]:
     """Return the columns that no source uses; refuse a source that names no column."""
     used = set()
     for name, source in sources.items():
