@@ -82,12 +82,8 @@ def mean_latency_bound(
 
     Parameters
     ----------
-    workload
-        Tasks, with their dependencies.
-    platform, physics
-        Devices and durations.
-    noise
-        Noise of the run; the bound then holds for the realised durations.
+    workload, platform, physics, noise
+        Tasks, devices, durations and the noise of the run, as for `makespan_bound`.
 
     Returns
     -------

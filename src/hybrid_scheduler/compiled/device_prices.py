@@ -141,20 +141,9 @@ def set_window_prices(state, relative_speed, critical_ratio, typical_time):  # t
 
 @helper
 def set_prices(  # type: ignore[no-untyped-def]
-    prices,
-    now,
-    free_at,
-    devices,
-    cpus,
-    accelerators,
-    coefficients,
-    weight,
-    objective,
-    relative_speed,
-    critical_ratio,
-    typical_time,
-    waiting,
-):
+    prices, now, free_at, devices, cpus, accelerators, coefficients, weight, objective, relative_speed,
+    critical_ratio, typical_time, waiting,
+):  # fmt: skip
     """Write the price of a second for each column of `prices` and return the fee of a split.
 
     `objective` is the cost of a second without a backlog, `relative_speed` the speed of each column relative to the
@@ -200,20 +189,9 @@ def priced_placement(  # type: ignore[no-untyped-def]
     prices = objective.copy()
     relative_speed, critical_ratio, typical_time = window_prices(state)
     split_fee = set_prices(
-        prices,
-        now,
-        free_at,
-        devices,
-        cpus,
-        accelerators,
-        coefficients,
-        weight,
-        objective,
-        relative_speed,
-        critical_ratio,
-        typical_time,
-        0.0,
-    )
+        prices, now, free_at, devices, cpus, accelerators, coefficients, weight, objective, relative_speed,
+        critical_ratio, typical_time, 0.0,
+    )  # fmt: skip
     return best_placement(now, memory, times, earliest_start, devices, 0, len(devices), weight, prices, split_fee)
 
 

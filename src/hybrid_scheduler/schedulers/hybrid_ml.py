@@ -11,9 +11,9 @@ Durations are learned by a Bayesian regression, from the first task on and on an
 
 ``durations="forest"`` is the method of the original publication. It is `warming` until it has learned
 enough, and acts as greedy does: fraction = intensity, on the accelerator that is free earliest. It also falls back
-to that rule while it is significantly worse, see `fallback_guard.py`. Its target `fraction` predicts the share that is best for the isolated
-task; the accelerator with the least weighted time and energy runs it. That ignores the CPU's queue and saturates at
-a third of capacity.
+to that rule while it is significantly worse, see `fallback_guard.py`. Its target `fraction` predicts the share
+that is best for the isolated task; the accelerator with the least weighted time and energy runs it. That ignores
+the CPU's queue and saturates at a third of capacity.
 """
 
 from __future__ import annotations
@@ -127,6 +127,14 @@ class HybridML(Online):
     boost, deferred
         With late binding, how far small tasks go before large ones, and the largest share of tasks that may be
         deferred; see `LateBinding`.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, HybridML, generate, scenario_named
+    >>> scheduler = HybridML()
+    >>> result = Cluster().run(generate(scenario_named("mixed"), 50, seed=1), scheduler)
+    >>> len(result.outcomes), scheduler.state
+    (50, 'learned')
     """
 
     duration_model_: OnlineDurationModel | HierarchicalLearner

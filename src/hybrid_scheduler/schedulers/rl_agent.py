@@ -133,6 +133,13 @@ class RLAgent(Online):
         regression; the forest for the published state or actions, and for a ``.pth`` file of an earlier version.
     measured
         Whether tasks are kernels that are measured on a real machine; see `HybridML`.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, RLAgent, generate, scenario_named
+    >>> result = Cluster().run(generate(scenario_named("mixed"), 50, seed=1), RLAgent())
+    >>> len(result.outcomes)
+    50
     """
 
     duration_model_: OnlineDurationModel | HierarchicalLearner

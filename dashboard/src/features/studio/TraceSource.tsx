@@ -8,7 +8,7 @@ import { classNames } from "../../components/ui/classNames";
 import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { count, memory } from "../../lib/format";
 import { Field, INPUT, Problem } from "./fields";
-import { type ValueSource, type Mapping, VALUES, type ValueName } from "./traceMapping";
+import { type Mapping, VALUES, type ValueName, type ValueSource } from "./traceMapping";
 
 export interface Draft {
   file: File;
