@@ -21,7 +21,7 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
-from hybrid_scheduler.compiled.device_prices import pivot, window_prices
+from hybrid_scheduler.compiled.device_prices import find_critical_ratio, window_prices
 from hybrid_scheduler.compiled.late_binding import COEFFICIENTS, MAX_SKIPPED_PER_PASS
 from hybrid_scheduler.compiled.row_heap import empty_queue, push_row, return_skipped, skip_row, take_row
 from hybrid_scheduler.core import cpu, multi_node_platform
@@ -299,7 +299,7 @@ def test_queue_is_read_in_order_however_often_rows_are_skipped():
 
 @njit
 def _pivot(cpu_s, gpu_s, cpus, gpus, space):
-    return pivot(cpu_s, gpu_s, cpus, gpus, space)
+    return find_critical_ratio(cpu_s, gpu_s, cpus, gpus, space)
 
 
 @njit

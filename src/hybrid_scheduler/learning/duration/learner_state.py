@@ -160,7 +160,9 @@ def new_state(
     stats[:, NOISE], stats[:, NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
     max_features = 3 * (FEATURES + KIND_FEATURES) + 2
     return ModelState(
-        layout=np.array([blocks.top, 0, blocks.count, blocks.top, blocks.per_kind, prior is not None], np.int64),
+        layout=np.array(
+            [blocks.top, 0, blocks.num_blocks, blocks.top, blocks.per_kind, prior is not None], np.int64
+        ),
         outcomes=np.zeros(1, np.int64),
         weights=weights,
         covariance=np.diag(deviation**2),
@@ -191,7 +193,7 @@ class _Blocks(NamedTuple):
     kind_of: list[int]  # kind of each class
     siblings: list[int]  # classes of each kind
     device_class: Ints  # block of each class; -1 where it is the only one of its kind
-    count: int
+    num_blocks: int
     top: int  # first coordinate of task kinds
     per_kind: int  # coordinates of a task kind
 
@@ -213,7 +215,7 @@ def _block_layout(platform: Platform) -> _Blocks:
 
 def _prior_weights(layout: _Blocks, classes: int, kinds: int, prior: DurationPrior | None) -> tuple[Floats, Floats]:
     """Return means and standard deviations of the weights before the first outcome."""
-    names, siblings, blocks = layout.device_kinds, layout.siblings, layout.count
+    names, siblings, blocks = layout.device_kinds, layout.siblings, layout.num_blocks
     top, per_kind = layout.top, layout.per_kind
     size = top + kinds * per_kind
     weights, deviation = np.zeros(size), np.zeros(size)
