@@ -167,7 +167,9 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
           {cursor !== null ? (
             <line x1={x(cursor)} x2={x(cursor)} y1={8} y2={bottom} stroke="var(--text)" strokeWidth={1.5} />
           ) : null}
-          {current ? <line x1={x(current.at)} x2={x(current.at)} y1={8} y2={bottom} stroke="var(--accent)" /> : null}
+          {current ? (
+            <line x1={x(current.at)} x2={x(current.at)} y1={8} y2={bottom} stroke="var(--accent)" />
+          ) : null}
         </svg>
       ) : null}
       {current ? (

@@ -107,7 +107,9 @@ export function SchedulerBars(props: RaceBarsProps) {
         <span className="relative block h-4">
           {bound === null ? null : (
             <span className="absolute whitespace-nowrap" style={{ left: `${scale.at(bound)}%` }}>
-              <span className="pl-1.5 font-medium text-ink">lower bound {estimate(bound, null, metric.quantity)}</span>
+              <span className="pl-1.5 font-medium text-ink">
+                lower bound {estimate(bound, null, metric.quantity)}
+              </span>
               <span className="max-lg:hidden"> proven: no scheduler can wait less on these tasks</span>
             </span>
           )}
