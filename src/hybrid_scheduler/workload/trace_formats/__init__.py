@@ -202,8 +202,9 @@ def first_rows(path: Path, count: int = 3) -> dict[str, list[str]]:
     """
     columns: dict[str, list[str]] = {}
     for _, row in islice(_table_rows(path), count):
-        for name, cell in (row or {}).items():
-            columns.setdefault(name, []).append(cell)
+        if not isinstance(row, WrongCells):
+            for name, cell in row.items():
+                columns.setdefault(name, []).append(cell)
     return columns
 
 
