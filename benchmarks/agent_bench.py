@@ -29,7 +29,7 @@ from hybrid_scheduler import Cluster, View, create, workstation
 from hybrid_scheduler.cluster import PhysicsTimes
 from hybrid_scheduler.core import Setting
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
-from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES, WORST_KNOWN
+from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES, MAX_COST_RATIO
 from hybrid_scheduler.learning.dqn.double_dqn import DQN
 from hybrid_scheduler.learning.dqn.model_file import load_model
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
@@ -65,7 +65,7 @@ def env_steps_per_second(steps: int = 2000, num_envs: int = 64) -> float:
     env = QueueEnv(num_envs, seed=1)
     began = time.process_time()
     for _ in range(steps):
-        env.restart(env.step(env.known.argmin(axis=1))[1])
+        env.restart(env.step(env.masked_cost.argmin(axis=1))[1])
     return steps * num_envs / (time.process_time() - began)
 
 
@@ -77,7 +77,7 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     forest = {"model": None, "durations": "forest"}
     known, whole, guarded = RLAgent(learn=False, **forest), RLAgent(**forest), RLAgent()
     results = {
-        "network, one row": _each(lambda i: agent.act_row(env.features[i % 64], env.known[i % 64]), 20_000),
+        "network, one row": _each(lambda i: agent.act_row(env.features[i % 64], env.masked_cost[i % 64]), 20_000),
     }
     Cluster().run(workload, whole)
     view = View(0.0, np.zeros(5), workstation())
@@ -86,7 +86,7 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     known.start(Setting(workstation()))
     known.forest_ = _KnownTimes(workload)  # type: ignore[assignment]
     results["decide, durations at hand"] = _each(lambda i: known.decide(rows[i % tasks], view), 10_000)
-    results["durations by the forest"] = _each(lambda i: whole.times_.row(rows[i % tasks]), 10_000)
+    results["durations by the forest"] = _each(lambda i: whole.duration_model_.row(rows[i % tasks]), 10_000)
     whole._learns_values = False
     results["decide with the forest"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
     whole._learns_values = True
@@ -178,15 +178,15 @@ def _trained_peer(seed: int, steps: int, settings: dict[str, float]) -> tuple[Po
 
 def _trained_ours(seed: int, steps: int, width: int) -> tuple[Policy, float]:
     agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, width=width, settings=FEW_STEPS)
-    env = QueueEnv(1, seed=seed, gamma=FEW_STEPS.gamma, worst_known=np.inf, **ONE_CASE)
+    env = QueueEnv(1, seed=seed, gamma=FEW_STEPS.gamma, max_cost_ratio=np.inf, **ONE_CASE)
     pretrain(agent, env, steps, epsilon=FEW_STEPS_EPSILON)
-    return lambda env: agent.act(env.features, env.known), np.inf
+    return lambda env: agent.act(env.features, env.masked_cost), np.inf
 
 
 def _shipped(seed: int, steps: int) -> tuple[Policy, float]:
     """Trained for long, on every scenario and load; its mask protects large tasks."""
     agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, weights=load_model(SHIPPED_MODEL).weights)
-    return lambda env: agent.act(env.features, env.known), WORST_KNOWN
+    return lambda env: agent.act(env.features, env.masked_cost), MAX_COST_RATIO
 
 
 #: Each returns a policy and how bad an action it may take, as a multiple of the best one's cost.
@@ -220,10 +220,10 @@ def _use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _costs(policy: Policy, worst_known: float) -> np.ndarray:
+def _costs(policy: Policy, max_cost_ratio: float) -> np.ndarray:
     """Return mean and 99th percentile of cost over 32 episodes that were used for no training and no choice."""
     unseen = range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + 100)
-    env = QueueEnv(32, seed=9, workload_seeds=unseen, worst_known=worst_known, **ONE_CASE)
+    env = QueueEnv(32, seed=9, workload_seeds=unseen, max_cost_ratio=max_cost_ratio, **ONE_CASE)
     costs = []
     for _ in range(ONE_CASE["episode_tasks"] - 1):
         actions = np.asarray(policy(env))

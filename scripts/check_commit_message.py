@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-LONGEST_SUBJECT = 72
+MAX_SUBJECT = 72
 _HINT = "CONTRIBUTING.md, section Commits, states the rules"
 #: Subjects that git writes itself, or that a later rebase removes.
 _WRITTEN_BY_GIT = re.compile(r"(Merge|Revert) |(fixup|squash|amend)! ")
@@ -43,8 +43,8 @@ def problems(message: str) -> list[str]:
     if _WRITTEN_BY_GIT.match(subject):
         return []
     found = []
-    if len(subject) > LONGEST_SUBJECT:
-        found.append(f"subject: must have at most {LONGEST_SUBJECT} characters, got {len(subject)}")
+    if len(subject) > MAX_SUBJECT:
+        found.append(f"subject: must have at most {MAX_SUBJECT} characters, got {len(subject)}")
     if subject.endswith("."):
         found.append("subject: must not end with a period")
     if not subject[0].isupper():

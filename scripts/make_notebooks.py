@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 PICTURES = ROOT / "docs" / "images" / "notebooks"
 #: Bytes of one picture in a notebook.
-LARGEST_PICTURE = 60_000
+MAX_PICTURE = 60_000
 THUMBNAIL = "thumbnail"
 _SECONDS_PER_CELL = 240
 #: Socket files where the system has them: no other user can listen.
@@ -107,10 +107,8 @@ def make(name: str) -> None:
     tidy(notebook)
     nbformat.validate(notebook)
     for number, picture in enumerate(pictures(notebook), 1):
-        if len(picture) > LARGEST_PICTURE:
-            sys.exit(
-                f"error: picture {number} of {name} has {len(picture):,} bytes, {LARGEST_PICTURE:,} are allowed"
-            )
+        if len(picture) > MAX_PICTURE:
+            sys.exit(f"error: picture {number} of {name} has {len(picture):,} bytes, {MAX_PICTURE:,} are allowed")
     nbformat.write(notebook, NOTEBOOKS / f"{name}.ipynb")
     PICTURES.mkdir(parents=True, exist_ok=True)
     (PICTURES / f"{name}.png").write_bytes(*pictures(notebook, THUMBNAIL))

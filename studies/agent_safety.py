@@ -149,8 +149,8 @@ def _objective_value(objective: Objective) -> Callable[[Cluster, Any], float]:
         scales = objective_scales(table, cluster.physics.columns(platform), platform, dollars)
         return float(
             objective.latency * result.outcomes.latency.mean() / scales.seconds
-            + objective.energy * result.bill.energy.mean() / scales.joules
-            + objective.cost * result.bill.cost.mean() / scales.dollars
+            + objective.energy * result.energy_and_cost.energy.mean() / scales.joules
+            + objective.cost * result.energy_and_cost.cost.mean() / scales.dollars
         )
 
     return value

@@ -38,7 +38,7 @@ from hybrid_scheduler.physics import AnalyticPhysics, Physics
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 #: Most tasks of a batch and of a graph.
-MOST_TASKS, MOST_GRAPH_TASKS = 60, 40
+MAX_TASKS, MAX_GRAPH_TASKS = 60, 40
 _PARTS = 100
 _TICKS = 20_000
 #: Ticks of a part that no optimum can contain; larger numbers would overflow the solver.
@@ -74,7 +74,7 @@ def exact_makespan(
     Parameters
     ----------
     workload
-        At most `MOST_TASKS` tasks that all arrive at once, without dependencies, or `MOST_GRAPH_TASKS` others.
+        At most `MAX_TASKS` tasks that all arrive at once, without dependencies, or `MAX_GRAPH_TASKS` others.
     platform, physics
         The workstation with analytic physics if left out. On several CPUs tasks run whole.
     effort
@@ -90,7 +90,7 @@ def exact_makespan(
     platform, physics = platform or workstation(), physics or AnalyticPhysics()
     batch = not workload.has_dependencies and float(np.ptp(workload.arrival_time)) == 0
     batch = batch and int(platform.is_cpu.sum()) == 1
-    most = MOST_TASKS if batch else MOST_GRAPH_TASKS
+    most = MAX_TASKS if batch else MAX_GRAPH_TASKS
     if len(workload) > most:
         raise InvalidInputError("tasks", f"at most {most} for an exact optimum", len(workload))
     table = physics.times(workload, platform)[:, physics.columns(platform)]

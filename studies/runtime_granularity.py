@@ -32,12 +32,12 @@ WAYS = ("executor", "ThreadPoolExecutor", "dask (threads)", "ray")
 #: Seconds after which the search of one way ends with what it has found, and after which its process is ended.
 SEARCH_SECONDS, LIMIT_SECONDS = 20.0, 45.0
 #: Bytes of the longest task, and shortest and longest task of the search, in seconds.
-_MOST_BYTES = 64 * 2**20
+_MAX_BYTES = 64 * 2**20
 _SHORTEST, _LONGEST = 5e-6, 0.03
 #: First guess of the search, its steps outwards, and the ratio of the interval at which it ends.
 _FIRST, _STEP, _CLOSE = 2e-4, 4.0, 1.15
 #: Seconds of useful work in one batch, its most tasks, and batches of which the fastest counts.
-_BATCH, _MOST_TASKS, _REPEATS = 0.1, 1_000, 3
+_BATCH, _MAX_TASKS, _REPEATS = 0.1, 1_000, 3
 
 
 def shortest_efficient(
@@ -75,7 +75,7 @@ def shortest_efficient(
 
 @functools.cache
 def _block() -> memoryview:
-    return memoryview(bytes(_MOST_BYTES))
+    return memoryview(bytes(_MAX_BYTES))
 
 
 def hash_bytes(size: int) -> None:
@@ -86,13 +86,13 @@ def hash_bytes(size: int) -> None:
 def half_useful(way: Way, cores: int, seconds: float = SEARCH_SECONDS) -> float | None:
     """Return the shortest task, in microseconds, at which half of the time is useful work; None if none is."""
     deadline = time.perf_counter() + seconds
-    hash_bytes(_MOST_BYTES)
+    hash_bytes(_MAX_BYTES)
     rate = 2**20 / _fastest(lambda: hash_bytes(2**20), 20)
 
     def efficiency(length: float) -> float:
-        size = min(max(4096, int(length * rate)), _MOST_BYTES)
+        size = min(max(4096, int(length * rate)), _MAX_BYTES)
         alone = _fastest(lambda: hash_bytes(size), 10)
-        tasks = max(4 * cores, min(_MOST_TASKS, int(_BATCH * cores / alone)))
+        tasks = max(4 * cores, min(_MAX_TASKS, int(_BATCH * cores / alone)))
         way(size, 4 * cores)
         return alone * tasks / cores / _fastest(lambda: way(size, tasks), _REPEATS)
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cluster import Cluster, isolated_optimum
-from .compiled.late_binding import LOOK_AHEAD, WaitingTask
+from .compiled.late_binding import MAX_SKIPPED_PER_PASS, WaitingTask
 from .core import Floats, Ints, InvalidInputError, MissingExtraError, Outcomes, Platform, workstation
 from .learning.dqn.decision_options import ACTIONS
 from .learning.dqn.q_network import Floats32
@@ -165,7 +165,7 @@ class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
 #: Features of one waiting task, and of the queue with the devices.
 _TASK_FEATURES, _QUEUE_FEATURES = 6, 9
 #: Episodes that are drawn until one has a choice between tasks.
-_MOST_DRAWS = 100
+_MAX_DRAWS = 100
 
 
 class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
@@ -234,7 +234,7 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             If the loads are so low that two tasks hardly ever wait at the same time.
         """
         super().reset(seed=seed)
-        for _ in range(_MOST_DRAWS):
+        for _ in range(_MAX_DRAWS):
             self._over = self._begin()
             if not self._over:
                 return self._observation()
@@ -293,13 +293,13 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
     def _advance(self) -> bool:
         """Go on to the next choice between several tasks, or to the end; return whether it is the end."""
         while True:
-            while self._open and self._skipped < LOOK_AHEAD and (self._planned <= self._now).any():
+            while self._open and self._skipped < MAX_SKIPPED_PER_PASS and (self._planned <= self._now).any():
                 if len(self._open) > 1:
                     return False
                 self._plan(0)
             self._open = []
             if not self._waiting:
-                self._rule.rule.waiting[0] = 0.0
+                self._rule.queue_arrays.totals[0] = 0.0
                 if self._arrived == len(self._tasks):
                     return True
             self._advance_to_next_event()
@@ -319,7 +319,7 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             insort(self._waiting, (entry.key, row))
             self._arrived += 1
         self._planned, self._skipped = free_at.copy(), 0
-        self._behind = float(self._rule.rule.waiting[0])
+        self._behind = float(self._rule.queue_arrays.totals[0])
         self._open = self._waiting.copy()
 
     def _plan(self, choice: int) -> None:
@@ -331,7 +331,7 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             self._skipped += 1
             return
         self._waiting.remove((key, row))
-        self._rule.rule.waiting[0] -= work
+        self._rule.queue_arrays.totals[0] -= work
         self._cluster.place_row(row, device, share, self._now, self._tasks, self._table[row], self._outcomes)
         self._finish[row] = self._outcomes[row].finish
         np.maximum(self._planned, self._cluster.free_at_view, out=self._planned)
@@ -351,7 +351,7 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
         backlog = np.log1p(backlog / self._typical)
         cpus, others = backlog[self._platform.is_cpu], backlog[~self._platform.is_cpu]
         rest = others if len(others) else cpus
-        waiting = max(0.0, float(self._rule.rule.waiting[0]))
+        waiting = max(0.0, float(self._rule.queue_arrays.totals[0]))
         queue = [
             np.log1p(len(self._waiting)), np.log1p(waiting / self._typical), np.log1p(len(self._open)),
             (cpus == 0.0).mean(), cpus.mean(), (rest == 0.0).mean(), rest.min(), rest.mean(), rest.max(),

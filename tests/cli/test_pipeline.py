@@ -191,19 +191,19 @@ def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     from hybrid_scheduler.learning import offline_trainer
     from hybrid_scheduler.learning.dqn import training
     from hybrid_scheduler.learning.dqn.model_file import load_model
-    from hybrid_scheduler.learning.model_files import load_times
+    from hybrid_scheduler.learning.model_files import load_forest_durations
 
-    whole = offline_trainer.train_default_times_model
+    whole = offline_trainer.train_default_duration_model
     monkeypatch.setattr(training, "DEFAULT_UPDATES", 2)
     monkeypatch.setattr(
-        offline_trainer, "train_default_times_model", lambda path, seed: whole(path, seed, num_tasks=300)
+        offline_trainer, "train_default_duration_model", lambda path, seed: whole(path, seed, num_tasks=300)
     )
     result = run("train", "--out", "m", "--seed", "3", "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout, parse_constant=refuse)
     assert document["seed"] == 3
     assert document["forest"]["test_r2"] > 0.9
-    load_times(Path("m/scheduler_model.skops"))
+    load_forest_durations(Path("m/scheduler_model.skops"))
     assert load_model(Path("m/rl_agent.safetensors")).notes["seed"] == 3
 
 

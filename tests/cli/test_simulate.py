@@ -136,7 +136,7 @@ def test_run_continues_without_a_log_file(run: Run, monkeypatch: pytest.MonkeyPa
     result = run("simulate", "--tasks", "20", "--schedulers", "oracle")
     assert result.exit_code == 0
     assert result.stderr.startswith("warning: no log file: cannot write logs/app.log (")
-    assert "Per-task best (oracle): 1.1 × the floor." in result.stdout
+    assert "Per-task best (oracle): 1.1 × the lower bound." in result.stdout
 
 
 def test_progress_bar_appears_in_a_long_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

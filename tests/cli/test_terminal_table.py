@@ -29,7 +29,7 @@ scheduler      mean, ms    ms    ms    ms   bound   bound       J    µ$  balanc
 ■ Round Robin       531   874   906   330    4.95    1.26    70.0  65.3    0.250
 ▽ CPU only          727  1060  1080   380    6.77    1.26    68.5  48.5    0.200
 
-GPU only leads: 1.5 × the floor, 3.2 × faster than Round Robin; one run, without an interval.
+GPU only leads: 1.5 × the lower bound, 3.2 × faster than Round Robin; one run, without an interval.
 CPU only loses: it picks slower devices: it uses 2.3 × the device time.
 Round Robin loses: it splits 50 % of the tasks and uses 2.2 × the device time.
 """
@@ -46,7 +46,7 @@ AT_80 = """\
  ■ Round Robin      531  874  906  330   4.95   1.26   70.0 65.3   0.250  5.75
  ▽ CPU only         727 1060 1080  380   6.77   1.26   68.5 48.5   0.200  8.04
 
- GPU only leads: 1.5 × the floor, 3.2 × faster than Round Robin; one run,
+ GPU only leads: 1.5 × the lower bound, 3.2 × faster than Round Robin; one run,
  without an interval.
  CPU only loses: it picks slower devices: it uses 2.3 × the device time.
  Round Robin loses: it splits 50 % of the tasks and uses 2.2 × the device time.
@@ -66,8 +66,9 @@ AT_50 = """\
  ■ Round Robin      531  906   1.26   70.0 65.3
  ▽ CPU only         727 1080   1.26   68.5 48.5
 
- GPU only leads: 1.5 × the floor, 3.2 × faster
- than Round Robin; one run, without an interval.
+ GPU only leads: 1.5 × the lower bound, 3.2 ×
+ faster than Round Robin; one run, without an
+ interval.
  CPU only loses: it picks slower devices: it uses
  2.3 × the device time.
  Round Robin loses: it splits 50 % of the tasks

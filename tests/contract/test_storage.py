@@ -434,7 +434,7 @@ async def test_a_window_of_the_gantt_chart_holds_every_part_that_touches_it(jour
 async def test_load_of_devices_equals_the_parts_of_the_gantt_chart(
     journal, repository, monkeypatch, window, most_rows
 ):
-    monkeypatch.setattr("hybrid_scheduler.storage.device_load.MOST_SCANNED", most_rows)
+    monkeypatch.setattr("hybrid_scheduler.storage.device_load.MAX_SCANNED", most_rows)
     engine = Engine()
     batches = list(engine.batches(4, 20))
     late = batches[0].results["greedy"]
@@ -1122,7 +1122,7 @@ async def test_results_of_a_common_queue_survive_a_restart(address, repository):
 
 
 async def test_busy_seconds_count_tasks_that_started_out_of_order(address, repository, monkeypatch):
-    monkeypatch.setattr(device_load, "MOST_SCANNED", 10)
+    monkeypatch.setattr(device_load, "MAX_SCANNED", 10)
     monkeypatch.setattr(device_load, "PAGE_ROWS", 50)
     engine, clock = live_engine(address, ("late_binding", "oracle"))
     run_id = engine.status().run_id

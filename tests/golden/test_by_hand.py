@@ -211,12 +211,12 @@ def test_memory_clips_moves_or_fails():
 def test_energy_and_cost_of_a_split_task():
     # A split at 0.5: CPU 0.25 s at 30 W and GPU 0.1 s at 50 W = 7.5 + 5 J; blended (25 + 15) W * 0.25 s = 10 J.
     # Rent 0.25 * 0.00002 + 0.1 * 0.0001 $, electricity 12.5 J at 0.15 $/kWh.
-    bill = Cluster(workstation(1)).run(Workload.from_tasks([A]), create("greedy")).bill
-    assert bill.energy[0] == pytest.approx(12.5)
-    assert bill.energy_blended[0] == pytest.approx(10.0)
-    assert bill.rent[0] == pytest.approx(1.5e-5)
-    assert bill.electricity[0] == pytest.approx(12.5 / 3.6e6 * 0.15)
-    assert bill.cost[0] == pytest.approx(1.5e-5 + 12.5 / 3.6e6 * 0.15)
+    charges = Cluster(workstation(1)).run(Workload.from_tasks([A]), create("greedy")).energy_and_cost
+    assert charges.energy[0] == pytest.approx(12.5)
+    assert charges.energy_blended[0] == pytest.approx(10.0)
+    assert charges.rent[0] == pytest.approx(1.5e-5)
+    assert charges.electricity[0] == pytest.approx(12.5 / 3.6e6 * 0.15)
+    assert charges.cost[0] == pytest.approx(1.5e-5 + 12.5 / 3.6e6 * 0.15)
 
 
 def test_metrics_follow_their_definitions():

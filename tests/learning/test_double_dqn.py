@@ -41,10 +41,10 @@ class Corridor:
 
     def look(self):
         self.features = np.eye(2, dtype=np.float32)[self.state]
-        self.known = self.costs[self.state]
+        self.masked_cost = self.costs[self.state]
 
     def step(self, actions):
-        paid = self.known[np.arange(self.num_envs), actions]
+        paid = self.masked_cost[np.arange(self.num_envs), actions]
         self.state = np.maximum(self.state, actions)
         self.look()
         return -0.1 * paid, self.rng.random(self.num_envs) < 0.1
@@ -57,18 +57,18 @@ class Corridor:
 def test_agent_solves_a_trivial_environment():
     agent = DQN(2, 2, seed=0, settings=DQNSettings(gamma=0.9, hidden=32, replay=2000))
     env = Corridor(0)
-    assert agent.act(env.features, env.known).tolist() == [0] * 16  # untrained: what costs least now
+    assert agent.act(env.features, env.masked_cost).tolist() == [0] * 16  # untrained: what costs least now
     pretrain(agent, env, 800, epsilon=(1.0, 0.1))
     env.restart(np.ones(16, np.bool_))
-    assert agent.act(env.features, env.known).tolist() == [1] * 16
+    assert agent.act(env.features, env.masked_cost).tolist() == [1] * 16
 
 
 def test_untrained_agent_takes_the_least_known_cost():
     env = QueueEnv(32, seed=1, episode_tasks=50)
     agent = DQN(FEATURES["queue"], ACTIONS, seed=0)
     for _ in range(20):
-        np.testing.assert_array_equal(agent.act(env.features, env.known), env.known.argmin(axis=1))
-        env.step(env.known.argmin(axis=1))
+        np.testing.assert_array_equal(agent.act(env.features, env.masked_cost), env.masked_cost.argmin(axis=1))
+        env.step(env.masked_cost.argmin(axis=1))
 
 
 @pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
@@ -102,17 +102,17 @@ def test_values_and_best_action_agree_with_torch():
     weights = random_weights(shape, rng)
     x = rng.normal(size=(500, shape.features)).astype(np.float32)
     x[:, 3] = 0.0
-    known = rng.uniform(0, 2, (500, ACTIONS))
-    known[rng.random((500, ACTIONS)) < 0.3] = np.inf
-    known[:, 0] = 1.0
+    masked_cost = rng.uniform(0, 2, (500, ACTIONS))
+    masked_cost[rng.random((500, ACTIONS)) < 0.3] = np.inf
+    masked_cost[:, 0] = 1.0
     parts = [torch.from_numpy(part) for part in shape.split(weights)]
     expected = in_torch(torch, shape, parts, torch.from_numpy(x)).numpy()
     network = QNetwork(shape, weights)
     np.testing.assert_allclose(network.values(x), expected, rtol=1e-4, atol=1e-5)
     for i in range(500):
-        action = network.best(x[i], known[i], 0.02)
+        action = network.best(x[i], masked_cost[i], 0.02)
         np.testing.assert_allclose(network.q, expected[i], rtol=1e-4, atol=1e-5)
-        assert action == (expected[i] - 0.02 * known[i]).argmax()
+        assert action == (expected[i] - 0.02 * masked_cost[i]).argmax()
 
 
 def test_gradient_equals_that_of_torch():
@@ -148,7 +148,9 @@ def test_batch_gradient_equals_the_slope_of_the_loss():
 
     def loss(weights):
         # gamma 0: the look ahead also depends on the weights, but counts as a constant of the loss
-        return agent.descend(weights, agent.target, agent.gradient, agent.replay.columns, rows, 0.0, 2.0, 8)[0]
+        return agent.batch_gradient(weights, agent.target, agent.gradient, agent.replay.columns, rows, 0.0, 2.0, 8)[
+            0
+        ]
 
     loss(agent.weights)
     gradient = agent.gradient.copy()
@@ -176,14 +178,14 @@ def test_adam_step_equals_that_of_torch():
 
 def test_compiled_row_uses_updated_weights_at_once_and_losses_are_kept():
     agent = DQN(3, 2, seed=0, settings=DQNSettings(hidden=16))
-    x, known = np.ones((1, 3), np.float32), np.zeros((1, 2))
+    x, masked_cost = np.ones((1, 3), np.float32), np.zeros((1, 2))
     agent.replay.add(
         np.repeat(x, 64, 0), np.zeros((64, 2)), np.ones((64, 1), np.int64), np.ones((64, 1)),
         np.zeros((64, 1, 3), np.float32), np.zeros((64, 1, 2)), np.ones((64, 1), np.bool_),
     )  # fmt: skip
     assert (agent.loss, agent.take_mean_loss()) == (None, None)
     losses = [agent.update() for _ in range(50)]
-    assert agent.act(x, known)[0] == agent.act_row(x[0], known[0]) == 1
+    assert agent.act(x, masked_cost)[0] == agent.act_row(x[0], masked_cost[0]) == 1
     # The mean covers the updates since it was last taken.
     assert agent.loss == losses[-1]
     assert agent.take_mean_loss() == pytest.approx(np.mean(losses))
@@ -192,10 +194,10 @@ def test_compiled_row_uses_updated_weights_at_once_and_losses_are_kept():
 
 def test_masked_actions_are_never_taken():
     agent = DQN(3, 4, seed=0, settings=DQNSettings(hidden=16))
-    known = np.array([[np.inf, 1.0, np.inf, 2.0]] * 200)
+    masked_cost = np.array([[np.inf, 1.0, np.inf, 2.0]] * 200)
     x = np.zeros((200, 3), np.float32)
-    assert set(agent.act(x, known, epsilon=1.0).tolist()) == {1, 3}
-    assert {agent.act_row(x[0], known[0], epsilon=1.0) for _ in range(50)} == {1, 3}
+    assert set(agent.act(x, masked_cost, epsilon=1.0).tolist()) == {1, 3}
+    assert {agent.act_row(x[0], masked_cost[0], epsilon=1.0) for _ in range(50)} == {1, 3}
 
 
 def test_full_replay_buffer_overwrites_the_oldest_rows():
@@ -252,10 +254,10 @@ def test_log_without_tensorboard_is_a_clear_error(monkeypatch, tmp_path):
     assert "pip install tensorboard" in failure.value.hint
 
 
-def test_infinite_worst_known_allows_every_option_that_fits():
-    masked, free = (QueueEnv(seed=1, worst_known=worst, **SMALL) for worst in (1.4, np.inf))
+def test_infinite_max_cost_ratio_allows_every_option_that_fits():
+    masked, free = (QueueEnv(seed=1, max_cost_ratio=worst, **SMALL) for worst in (1.4, np.inf))
     for _ in range(50):
-        np.testing.assert_array_equal(free.known, free.cost)
-        assert np.isfinite(masked.known).sum() < np.isfinite(free.known).sum()
+        np.testing.assert_array_equal(free.masked_cost, free.cost)
+        assert np.isfinite(masked.masked_cost).sum() < np.isfinite(free.masked_cost).sum()
         for env in (masked, free):
             env.step(env.cost.argmin(axis=1))

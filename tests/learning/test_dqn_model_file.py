@@ -179,7 +179,7 @@ def test_hostile_file_of_an_earlier_version_is_refused(tmp_path, model, how, cap
         ({"version": "99"}, "version 99"),
         ({"version": "one"}, "damaged"),
         ({"state": "task"}, "shape"),
-        ({"actions": "guess"}, "do not exist"),
+        ({"actions": "guess"}, "does not have"),
         ({"gamma": "nan"}, "gamma"),
         ({"hidden": "8"}, "shape"),
         ({"notes": "[]"}, "lacks"),

@@ -15,7 +15,7 @@ from hybrid_scheduler import Cluster, Device, InvalidInputError, OnlineScheduler
 from hybrid_scheduler.core import MissingExtraError, cpu
 from hybrid_scheduler.learning.duration.features import FEATURE_NAMES, features, features_row
 from hybrid_scheduler.learning.duration.flat_forest import FlatForest, join_forests
-from hybrid_scheduler.learning.duration.log_linear import Frame, quantiles, terms, terms_row
+from hybrid_scheduler.learning.duration.log_linear import TermScaling, quantiles, terms, terms_row
 from hybrid_scheduler.learning.model_files import ModelFileError, load, save
 from hybrid_scheduler.learning.offline_trainer import OfflineTrainer, implied_fraction, labels_for, regret
 from hybrid_scheduler.learning.predictors import PREDICTORS, RandomForestPredictor
@@ -28,12 +28,12 @@ from hybrid_scheduler.workload.scenarios import generate, scenario_named
 def test_compiled_row_equals_the_table_of_features_and_terms():
     work = small_workload(50)
     table, out = features(work), np.zeros(5)
-    frame = Frame.of(table, np.log(work.duration_estimate))
-    columns, line = terms(table, frame.knees), np.zeros(13)
+    scaling = TermScaling.of(table, np.log(work.duration_estimate))
+    columns, line = terms(table, scaling.knees), np.zeros(13)
     assert table.shape == (50, len(FEATURE_NAMES))
     for row, task in enumerate(work):
         features_row(task.size, task.compute_intensity, task.memory_required, out)
-        terms_row(out, frame.knees, line)
+        terms_row(out, scaling.knees, line)
         np.testing.assert_allclose(out, table[row], rtol=1e-14)
         np.testing.assert_allclose(line, columns[row], rtol=1e-12)
 
@@ -50,7 +50,7 @@ def test_flat_forest_equals_scikit_learn(kind, outputs):
     single = np.array([tree.predict(fresh).reshape(200, outputs) for tree in forest.estimators_])
     assert np.array_equal(mean, forest.predict(fresh).reshape(200, outputs))
     np.testing.assert_allclose(spread, single.std(axis=0), atol=1e-12)
-    assert flat.flaw() is None
+    assert flat.structure_error() is None
     again = join_forests([flat.last(10), flat.last(20)])
     assert len(again) == 30
     np.testing.assert_allclose(
@@ -244,10 +244,10 @@ def test_hostile_predictors_are_refused(spoil, tmp_path):
     scheduler = create("hybrid_ml")
     work = small_workload(20)
     Cluster().run(work, scheduler)
-    model, scheduler.model = scheduler.times_, path
+    model, scheduler.model = scheduler.duration_model_, path
     with pytest.raises(ModelFileError):
         Cluster().run(work, scheduler)
-    assert scheduler.times_ is model
+    assert scheduler.duration_model_ is model
 
 
 def test_trainer_refuses_a_platform_without_an_accelerator(tmp_path):

@@ -30,12 +30,12 @@ from hybrid_scheduler.learning.duration.duration_files import load_prior, save_p
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.learner_state import (
     FEATURES,
+    MAX_KINDS,
     MEASURED_FIT,
     MEASURED_LIMITS,
-    MOST_KINDS,
     SHARE,
     THRESHOLD,
-    Limits,
+    ExplorationLimits,
 )
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import fork_join_workload, small_workload
@@ -69,7 +69,7 @@ def unequal_platform():
         (workstation(), with_kinds(mixed(1500), 5), Noise(0.3, seed=5)),
         (unequal_platform(), with_kinds(mixed(1200, platform=unequal_platform()), 3), None),
         (platform_named("cluster-16"), small_workload(300, max_memory=20000.0), None),
-        (workstation(), with_kinds(small_workload(300), MOST_KINDS + 30), None),
+        (workstation(), with_kinds(small_workload(300), MAX_KINDS + 30), None),
         (workstation(), Workload(**{**small_workload(200).columns(), "arrival_time": np.zeros(200)}), None),
     ],
     ids=["one kind", "kinds and noise", "unequal", "nodes", "too many kinds", "batch"],
@@ -144,7 +144,7 @@ def test_trials_are_bounded_by_class_and_kind(kinds):
     work, platform = with_kinds(mixed(2000, platform=unequal_platform()), kinds), unequal_platform()
     learner = HierarchicalLearner()
     Cluster(platform).run(work, learner)
-    assert learner.placement.trials <= Limits().trials * len(platform.classes) * kinds
+    assert learner.placement.trials <= ExplorationLimits().trials * len(platform.classes) * kinds
     assert (learner.model.observed[:, :kinds] > 0.0).all()
 
 
@@ -165,7 +165,7 @@ def test_first_task_of_a_kind_gives_an_unknown_cpu_a_small_part_only():
 
 
 def test_without_trials_nothing_is_tried():
-    learner = HierarchicalLearner(limits=Limits(trials=0.0))
+    learner = HierarchicalLearner(limits=ExplorationLimits(trials=0.0))
     Cluster(unequal_platform()).run(mixed(300, platform=unequal_platform()), learner)
     assert learner.placement.trials == 0
 
@@ -185,9 +185,9 @@ def test_small_parts_find_out_that_a_kind_is_faster_on_the_cpu():
     def run(limits):
         return cluster.run(work, HierarchicalLearner(limits=limits, prior=load_prior())).outcomes
 
-    probing, bold = run(Limits()), run(Limits(probe=1.0))
-    assert (probing.fraction[odd] > 0.5).sum() < 10 < (bold.fraction[odd] > 0.5).sum()
-    assert 3.0 * probing.latency.mean() < bold.latency.mean()
+    probing, whole = run(ExplorationLimits()), run(ExplorationLimits(probe=1.0))
+    assert (probing.fraction[odd] > 0.5).sum() < 10 < (whole.fraction[odd] > 0.5).sum()
+    assert 3.0 * probing.latency.mean() < whole.latency.mean()
     assert 0.8 <= probing.fraction[0] < 1.0
 
 
@@ -432,7 +432,7 @@ def test_state_of_the_learner_says_whether_it_has_learned():
 def test_more_weight_on_energy_means_fewer_joules():
     work = mixed(400, 0.1)
     joules = [
-        Cluster().run(work, create(SPEC), objective=Objective(latency=1 - w, energy=w)).bill.energy.sum()
+        Cluster().run(work, create(SPEC), objective=Objective(latency=1 - w, energy=w)).energy_and_cost.energy.sum()
         for w in (0.0, 0.5, 1.0)
     ]
     assert joules[0] > joules[1] > joules[2]
@@ -447,7 +447,7 @@ def test_predictions_are_calibrated_on_known_physics():
 
 
 def poison(learner):
-    """Let the model take the CPU for a fast device and the GPUs for slow ones, without any doubt."""
+    """Let the model take the CPU for a fast device and the GPUs for slow ones, without any uncertainty."""
     model = learner.model
     cpu_block, gpu_block = model.device_kind[0] * FEATURES, model.device_kind[1] * FEATURES
     own = model.weights.copy(), model.covariance.copy(), model.prior_variance.copy()
@@ -505,7 +505,7 @@ def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop():
         learner.start = poisoned
         result = Cluster().run(mixed(1500, 0.7), learner)
         means[guard] = result.outcomes.latency.mean()
-        # The model learns the truth from outcomes; until then the safe rule acts.
+        # The model learns the truth from outcomes; until then the fallback rule decides.
         changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
         assert changes == ["fallback", "recovered"] * guard
     assert means[True] < means[False]

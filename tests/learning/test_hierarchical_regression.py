@@ -8,9 +8,9 @@ from hybrid_scheduler import Device, Platform, workstation
 from hybrid_scheduler.compiled import DEVICE
 from hybrid_scheduler.core import cpu
 from hybrid_scheduler.learning.duration.compiled_learner import (
+    add_kind_entry,
     compiled_entry,
     learn_one,
-    number_kind,
     predict_table,
 )
 from hybrid_scheduler.learning.duration.hierarchical_regression import (
@@ -25,7 +25,7 @@ from hybrid_scheduler.learning.duration.learner_state import (
     RECENT,
     kind_capacity,
     new_state,
-    with_kinds,
+    resize_model,
 )
 
 #: The device of each class: its number is that of the class, and class 0 is the CPU.
@@ -34,7 +34,7 @@ DEVICES["column"] = range(3)
 
 
 def add_kind(state):
-    return compiled_entry(number_kind)(state)
+    return compiled_entry(add_kind_entry)(state)
 
 
 def learn(state, size, intensity, memory, c, kind, seconds):
@@ -237,7 +237,7 @@ def test_more_space_for_kinds_keeps_what_was_learned(platform):
     state = started(platform)
     for _ in range(10):
         learn(state, 1000.0, 0.5, 100.0, 1, 0, 0.1)
-    wider = with_kinds(state, platform, 8)
+    wider = resize_model(state, platform, 8)
     assert kind_capacity(wider) == 8
     assert prediction(wider, 1000.0, 0.5, 100.0, 1, 0) == prediction(state, 1000.0, 0.5, 100.0, 1, 0)
     assert [add_kind(wider) for _ in range(8)] == [1, 2, 3, 4, 5, 6, 7, -1]

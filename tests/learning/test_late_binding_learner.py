@@ -19,7 +19,7 @@ from hybrid_scheduler import (
 from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.late_binding_learner import LateLearner
-from hybrid_scheduler.learning.duration.learner_state import FEATURES, Limits
+from hybrid_scheduler.learning.duration.learner_state import FEATURES, ExplorationLimits
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies.learning_cases import hard_cases
 
@@ -31,7 +31,7 @@ class LateByEvents(LateLearner):
 
 
 class Inverted(HierarchicalLearner):
-    """Takes the CPU for a fast device and the GPUs for slow ones, without any doubt."""
+    """Takes the CPU for a fast device and the GPUs for slow ones, without any uncertainty."""
 
     def start(self, setting):
         super().start(setting)
@@ -71,7 +71,7 @@ def test_guard_limits_the_harm_of_inverted_predictions(kind):
     for guard in (True, False):
         learner = Inverted(guard=guard)
         means[guard] = Cluster().run(workload, kind(learner)).outcomes.latency.mean()
-        # The model learns the truth from outcomes; until then the safe rule acts.
+        # The model learns the truth from outcomes; until then the fallback rule decides.
         changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
         assert changes == ["fallback", "recovered"] * guard
     assert means[True] < means[False]
@@ -105,7 +105,7 @@ def test_unequal_accelerators_get_the_prices_of_known_durations(tasks, tolerance
     for spec in ("late_binding", "hybrid_ml(binding=late)"):
         scheduler = create(spec)
         Cluster(platform).run(workload, scheduler)
-        value, worth, _ = window_prices(scheduler.rule.prices)
+        value, worth, _ = window_prices(scheduler.queue_arrays.prices)
         table = scheduler.devices if spec == "late_binding" else scheduler.learner.devices
         prices.append(worth * value[table["column"][~platform.is_cpu]])
     assert np.allclose(*prices, rtol=tolerance)
@@ -130,9 +130,9 @@ def test_uncertain_durations_count_less_as_longer_than_at_arrival():
     for binding in ("late", "early"):
         scheduler = create(f"hybrid_ml(binding={binding})")
         Cluster().run(workload, scheduler)
-        limits[binding] = Limits(*scheduler.times_.placement.limits)
-    assert limits["late"] == limits["early"]._replace(caution=limits["late"].caution)
-    assert limits["late"].caution < limits["early"].caution
+        limits[binding] = ExplorationLimits(*scheduler.duration_model_.placement.limits)
+    assert limits["late"] == limits["early"]._replace(max_pessimism_variance=limits["late"].max_pessimism_variance)
+    assert limits["late"].max_pessimism_variance < limits["early"].max_pessimism_variance
 
 
 def test_a_batch_is_learned_while_it_waits():
@@ -158,7 +158,7 @@ def test_learner_runs_graphs_objectives_and_indivisible_tasks():
     workload = generate(scenario_named("mixed"), 200, seed=3, utilisation=0.7)
     thrifty = Cluster().run(workload, scheduler, objective=Objective(0.2, 0.8))
     quick = Cluster().run(workload, scheduler)
-    assert thrifty.bill.energy.sum() < quick.bill.energy.sum()
+    assert thrifty.energy_and_cost.energy.sum() < quick.energy_and_cost.energy.sum()
     whole = Workload.from_tasks([Task(i, 2500, 0.5, 0, 0.01 * i, divisible=False) for i in range(50)])
     assert set(Cluster().run(whole, scheduler).outcomes.fraction) <= {0.0, 1.0}
     chain = Workload.from_tasks([Task(i, 2500, 0.5, 0, dependencies=(i - 1,) if i else ()) for i in range(5)])

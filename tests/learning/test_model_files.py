@@ -16,15 +16,22 @@ from hybrid_scheduler import platform_named, workstation
 from hybrid_scheduler.learning import model_files
 from hybrid_scheduler.learning.duration.features import FEATURE_NAMES
 from hybrid_scheduler.learning.duration.online_duration_model import OnlineDurationModel
-from hybrid_scheduler.learning.model_files import Manifest, ModelFileError, load, load_times, manifest_path, save
-from hybrid_scheduler.learning.offline_trainer import train_default_times_model
+from hybrid_scheduler.learning.model_files import (
+    Manifest,
+    ModelFileError,
+    load,
+    load_forest_durations,
+    manifest_path,
+    save,
+)
+from hybrid_scheduler.learning.offline_trainer import train_default_duration_model
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "times.skops"
-    metrics = train_default_times_model(path, 0, num_tasks=600, trees=5)
+    metrics = train_default_duration_model(path, 0, num_tasks=600, trees=5)
     assert metrics["test_r2"] > 0.99
     return path
 
@@ -156,7 +163,7 @@ def with_too_few_columns(path):
 def test_bad_files_are_refused(copy, spoil):
     spoil(copy)
     with pytest.raises(ModelFileError) as caught:
-        load_times(copy)
+        load_forest_durations(copy)
     assert caught.value.exit_code == 2
     assert str(copy.with_suffix("")) in str(caught.value)
 
@@ -173,17 +180,17 @@ def test_pickle_is_refused_and_not_run(tmp_path):
     manifest = {**model_files.asdict(Manifest("times")), "sha256": digest}
     manifest_path(path).write_text(json.dumps(manifest))
     with pytest.raises(ModelFileError, match="not a model file"):
-        load_times(path)
+        load_forest_durations(path)
 
 
 def test_duration_models_load_without_scikit_learn(trained):
     heavy = {"skops", "sklearn", "pandas"}
     code = (
-        "import sys; from hybrid_scheduler.learning.model_files import load_times\n"
-        f"print(load_times({str(trained)!r}).fitted.samples, *({heavy} & set(sys.modules)))"
+        "import sys; from hybrid_scheduler.learning.model_files import load_forest_durations\n"
+        f"print(load_forest_durations({str(trained)!r}).fitted.samples, *({heavy} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(load_times(trained).fitted.samples)]
+    assert done.stdout.split() == [str(load_forest_durations(trained).fitted.samples)]
 
 
 def test_plain_arrays_are_read_as_skops_reads_them(trained):
@@ -207,7 +214,7 @@ def test_untrusted_types_are_refused(tmp_path):
     path = tmp_path / "odd.skops"
     save({"counter": Counter(a=1)}, path, Manifest("times"))
     with pytest.raises(ModelFileError, match="not trusted"):
-        load_times(path)
+        load_forest_durations(path)
 
 
 def test_full_disk_leaves_the_old_model(copy, monkeypatch):
@@ -222,4 +229,4 @@ def test_full_disk_leaves_the_old_model(copy, monkeypatch):
     assert copy.read_bytes() == before
     assert manifest_path(copy).read_bytes() == note
     assert sorted(entry.name for entry in copy.parent.iterdir()) == ["times.json", "times.skops"]
-    assert load_times(copy).fitted.samples > 0
+    assert load_forest_durations(copy).fitted.samples > 0

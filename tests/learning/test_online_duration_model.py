@@ -54,7 +54,7 @@ def mixed():
 def test_durations_are_learned_and_rows_equal_the_table(feedback, mixed):
     model = started(feedback=feedback, trees=20)
     assert not model.ready
-    with pytest.raises(LookupError, match="not ready"):
+    with pytest.raises(InvalidInputError, match="not ready"):
         model.row(mixed[0])
     events = feed(model, mixed)
     fresh = generate(scenario_named("mixed"), 50, 6)

@@ -57,19 +57,19 @@ def test_counterfactual_next_states_match_the_states_that_follow():
     env = QueueEnv(8, seed=3, episode_tasks=50)
     for step in range(40):
         env.counterfactuals()
-        action = env.known.argmin(axis=1) if step % 2 else np.isfinite(env.known).argmax(axis=1)
+        action = env.masked_cost.argmin(axis=1) if step % 2 else np.isfinite(env.masked_cost).argmax(axis=1)
         features = env.next_features[np.arange(8), action].copy()
-        known = env.next_known[np.arange(8), action].copy()
+        masked_cost = env.next_masked_cost[np.arange(8), action].copy()
         env.step(action)
         np.testing.assert_array_equal(features, env.features)
-        np.testing.assert_array_equal(known, env.known)
+        np.testing.assert_array_equal(masked_cost, env.masked_cost)
 
 
 def test_same_seed_gives_the_same_episodes():
     def play():
         env, rewards = QueueEnv(4, seed=11, episode_tasks=20, stagger=True), []
         for _ in range(50):
-            reward, over = env.step(env.known.argmin(axis=1))
+            reward, over = env.step(env.masked_cost.argmin(axis=1))
             env.restart(over)
             rewards.append(reward)
         return np.array(rewards)

@@ -499,7 +499,7 @@ def test_traces_that_cannot_be_played_are_refused(tmp_path):
             LiveConfig(trace=LiveTrace.read(tmp_path / "bad.csv", workstation(), AnalyticPhysics(), **options))
 
 
-def test_verdict_of_a_stored_run_has_the_leader_and_the_floor_of_the_live_one():
+def test_verdict_of_a_stored_run_has_the_leader_and_the_bound_of_the_live_one():
     config = LiveConfig(schedulers=("round_robin", "earliest_finish", "oracle"), utilisation=0.5)
     run = LiveRun(config, InlineTrainingWorker())
     run.begin(1)
@@ -509,7 +509,7 @@ def test_verdict_of_a_stored_run_has_the_leader_and_the_floor_of_the_live_one():
     live, state = run.verdict(), json.loads(json.dumps(run.checkpoint()))
     stored = stored_verdict(state, run.statistics(), [asdict(one) for one in config.platform.devices])
     assert (stored.title, stored.distance, stored.tasks) == (live.title, live.distance, live.tasks)
-    assert stored.floor == live.floor
+    assert stored.latency_bound == live.latency_bound
     (cause,) = stored.why
     assert (cause.reason.code, cause.schedulers) == ("overload", ("round_robin",))
     first, now = cause.reason.window

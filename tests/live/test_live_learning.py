@@ -194,7 +194,7 @@ def test_model_trained_before_a_drift_is_dropped():
     times.synchronous = False
     request = _request()
     assert times.apply(request, request.fit(), 1)
-    before_drift = replace(request, era=request.era - 1)
+    before_drift = replace(request, drift_count=request.drift_count - 1)
     assert times.apply(before_drift, request.fit(), 2) == []
     assert len(times.versions) == 1
 
@@ -365,9 +365,9 @@ def test_damaged_snapshot_is_refused_and_the_one_before_it_decides(live, tmp_pat
 )
 @pytest.mark.parametrize("scheduler", ["hybrid_ml", "rl_agent"])
 def test_damaged_model_of_a_stored_run_is_refused_and_the_run_goes_on_untrained(live, tmp_path, scheduler, damage):
-    from hybrid_scheduler.learning.model_files import DEFAULT_TIMES
+    from hybrid_scheduler.learning.model_files import DEFAULT_DURATION_MODEL
 
-    shipped = {"hybrid_ml": DEFAULT_TIMES, "rl_agent": SHIPPED_MODEL}[scheduler]
+    shipped = {"hybrid_ml": DEFAULT_DURATION_MODEL, "rl_agent": SHIPPED_MODEL}[scheduler]
     for suffix in {shipped.suffix, ".json"}:
         if (source := shipped.with_suffix(suffix)).exists():
             shutil.copy(source, tmp_path)

@@ -21,11 +21,11 @@ def loads(**change: float) -> tuple[DeviceLoad, ...]:
     return (replace(CALM[0], **change), *CALM[1:])
 
 
-def test_headline_has_plain_multiples_of_floor_and_runner_up() -> None:
-    found = judge([LOSER, LEADER], floor=0.05)
+def test_headline_has_plain_multiples_of_bound_and_runner_up() -> None:
+    found = judge([LOSER, LEADER], latency_bound=0.05)
     assert found.title == "Late binding leads"
-    assert found.distance == "2.0 × the floor, 51 × faster than Greedy"
-    assert (found.certainty, found.certainty_text) == ("certain", "certain and worth it")
+    assert found.distance == "2.0 × the lower bound, 51 × faster than Greedy"
+    assert (found.certainty, found.certainty_text) == ("certain", "significant, and at least 1 %")
     assert found.lead == pytest.approx(51)
     assert found.as_dict()["sentence"] == found.sentence
 
@@ -57,9 +57,9 @@ def test_per_task_best_is_compared_and_does_not_compete() -> None:
 
 def test_only_contestant_is_explained_against_the_per_task_best() -> None:
     best = replace(LEADER, name="oracle", label="Oracle")
-    found = judge([best, LOSER], floor=0.05)
+    found = judge([best, LOSER], latency_bound=0.05)
     assert found.sentence == (
-        "Greedy: 102 × the floor, 51 × slower than Per-task best (oracle); certain and worth it."
+        "Greedy: 102 × the lower bound, 51 × slower than Per-task best (oracle); significant, and at least 1 %."
     )
     assert found.why[0].sentence == "Greedy loses: it lets tasks wait 5.00 s instead of 20.0 ms."
 
@@ -105,12 +105,12 @@ IDLE = tuple(replace(d, busy=0.8 if d.kind == "cpu" else 0.1) for d in CALM)
         (
             {"devices": loads(work=0.75, backlog=3.0, backlog_peak=29.7)},
             "rush",
-            "sends 75 % of the work to the CPU, whose queue reached 29.7 s in a rush",
+            "sends 75 % of the work to the CPU, whose queue reached 29.7 s in a burst",
         ),
         (
             {"devices": loads(work=0.75, backlog=11.0, backlog_peak=31.0), "growing": True},
             "rush",
-            "sends 75 % of the work to the CPU, whose queue reached 31.0 s in a rush",
+            "sends 75 % of the work to the CPU, whose queue reached 31.0 s in a burst",
         ),
         ({"devices": IDLE}, "idle", "leaves all 4 GPUs idle 90 % of the time while tasks wait 5.00 s"),
         (
@@ -132,16 +132,17 @@ IDLE = tuple(replace(d, busy=0.8 if d.kind == "cpu" else 0.1) for d in CALM)
         (
             {"memory_share": 0.12},
             "memory",
-            "has 12 % of its tasks wait for memory: they do not fit into the accelerator",
+            "has 12 % of its tasks clipped, moved to the CPU or failed, "
+            "because they exceed the accelerator's memory",
         ),
         ({"state": "warming"}, "cold", "has not learned yet after 1,000 tasks"),
-        ({"state": "fallback"}, "cold", "does not trust its model yet, so that a simpler rule decides"),
+        ({"state": "fallback"}, "cold", "uses a simpler rule until its model is accurate"),
         (
             {"drift_at": 360.0, "retrained_at": 371.0},
             "drift",
             "mispredicted durations after a change at 360 s, until it was trained again at 371 s",
         ),
-        ({"swing": 14.0}, "unstable", "is unstable: its worst stretch takes 14 × as long as its usual one"),
+        ({"swing": 14.0}, "unstable", "is unstable: its worst batch of tasks takes 14 × as long as its median one"),
         ({}, "waiting", "lets tasks wait 5.00 s instead of 20.0 ms"),
         (
             {"mean_wait": 0.02, "mean_time": 0.2},
@@ -174,7 +175,7 @@ def test_saturated_schedulers_lose_by_the_overload_of_the_cpu() -> None:
     found = compare(workload, ["round_robin", "earliest_finish", "oracle"])
     verdict = found.verdict
     assert verdict.leader == "earliest_finish"
-    assert verdict.floor == found.latency_bound
+    assert verdict.latency_bound == found.latency_bound
     cause = verdict.why[0]
     assert (cause.reason.code, cause.schedulers) == ("overload", ("round_robin",))
     assert cause.reason.numbers["busy"] == pytest.approx(1.0, abs=0.01)

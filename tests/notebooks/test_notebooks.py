@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 import make_notebooks
-from make_notebooks import LARGEST_PICTURE, NOTEBOOKS, PICTURES, ROOT, THUMBNAIL, execute, pictures, read
+from make_notebooks import MAX_PICTURE, NOTEBOOKS, PICTURES, ROOT, THUMBNAIL, execute, pictures, read
 
 NAMES = make_notebooks.names()
 EXPECTED = {
@@ -96,7 +96,7 @@ def test_stored_outputs_are_complete_small_and_machine_independent(name):
     text = (NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8")
     assert all(cell.execution_count for cell in code(notebook))
     assert not any(output.output_type == "error" or output.get("name") == "stderr" for output in outputs(notebook))
-    assert all(len(picture) <= LARGEST_PICTURE for picture in pictures(notebook))
+    assert all(len(picture) <= MAX_PICTURE for picture in pictures(notebook))
     assert [(PICTURES / f"{name}.png").read_bytes()] == pictures(notebook, THUMBNAIL)
     assert str(ROOT) not in text
     assert str(Path.home()) + "/" not in text

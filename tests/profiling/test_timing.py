@@ -10,7 +10,7 @@ import torch
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.profiling import timing
-from hybrid_scheduler.profiling.timing import FEWEST_RUNS, RepetitionLimits, Timing, fixed_threads, timed
+from hybrid_scheduler.profiling.timing import MIN_RUNS, RepetitionLimits, Timing, fixed_threads, timed
 
 
 class FakeClock:
@@ -69,8 +69,8 @@ def test_imprecise_timing_continues_until_the_time_is_up() -> None:
 
 def test_slow_run_is_still_measured_three_times() -> None:
     timing, clock = timing_of(repeat(50.0), seconds=1.0)
-    assert timing.n == FEWEST_RUNS
-    assert clock.count == FEWEST_RUNS + 1  # one warm-up is enough when it takes so long
+    assert timing.n == MIN_RUNS
+    assert clock.count == MIN_RUNS + 1  # one warm-up is enough when it takes so long
 
 
 def test_number_of_runs_is_limited() -> None:

@@ -83,7 +83,7 @@ def test_forest_is_trained_in_another_thread_and_swapped_in(retraining, worker, 
     monkeypatch.setattr(TrainingRequest, "fit", noted)
     policy = started(retraining)
     feed(policy, retraining, 80)  # does not wait for the forest
-    times = policy.times_
+    times = policy.duration_model_
     go.set()
     worker.results[-1].result(60)
     feed(policy, retraining, 1, 80)
@@ -108,7 +108,7 @@ def test_failed_training_leaves_the_model_as_it_was(retraining, worker, monkeypa
     feed(policy, retraining, 70)
     go.set()
     assert isinstance(worker.results[-1].exception(60), MemoryError)
-    times = policy.times_
+    times = policy.duration_model_
     versions = len(times.versions)
     feed(policy, retraining, 1, 70)
     assert retraining.failed == 1
@@ -157,7 +157,7 @@ def test_closed_driver_starts_no_training(retraining):
     assert not retraining.running
     late = started(retraining)  # as where a policy is used after a shutdown
     feed(late, retraining, 10)
-    assert late.times_.synchronous
+    assert late.duration_model_.synchronous
 
 
 @pytest.mark.parametrize("spec", ["greedy", "hybrid_ml"])

@@ -140,7 +140,7 @@ def test_calls_that_a_server_refused_are_sent_again(server: _Server, monkeypatch
 
 
 def test_calls_beyond_the_limit_are_counted(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard_stream, "MOST_TASKS", 5)
+    monkeypatch.setattr(dashboard_stream, "MAX_TASKS", 5)
     monkeypatch.setattr(dashboard_stream, "REPORT_INTERVAL_S", 60.0)
     with hs.HybridExecutor(accelerators=[], history=False, cores=1, dashboard=server.address) as executor:
         server.answered.wait(60)  # the next report is the last

@@ -143,7 +143,7 @@ def test_program_that_only_reads_changes_nothing(store: DurationStore, monkeypat
 
 
 def test_most_recent_rows_are_kept(store: DurationStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duration_store, "MOST_ROWS", 3)
+    monkeypatch.setattr(duration_store, "MAX_ROWS", 3)
     for number in range(5):
         monkeypatch.setattr(duration_store.time, "time", lambda number=number: 1_000.0 + number)
         store.save([[f"f:{number}", *ROW[1:]]])

@@ -62,7 +62,7 @@ def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Call
 def test_split_kernels_equal_the_reference(
     kind: str, fraction: float, make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
     run = make(Always(fraction))
     result = run.submit_kernel(KernelCall(kind, 96)).result()
     for actual, expected in zip(result, _reference(kind, 96), strict=True):
@@ -255,7 +255,7 @@ class OutOfMemoryBackend(CpuBackend):
 def test_out_of_memory_is_retried_on_the_cpu(
     fraction: float, make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
     run = make(Always(fraction), pools=WITH_GPU, backend=OutOfMemoryBackend)
     (result,) = run.submit_kernel(KernelCall("matmul", 64)).result()
     torch.testing.assert_close(result, _reference("matmul", 64)[0], rtol=1e-4, atol=1e-4)
@@ -363,7 +363,7 @@ def test_learners_observe_executed_tasks_only(
         run.submit_kernel(KernelCall(("sort", "fft")[i % 2], 64)).result()
     run.learn()
     policy: Any = run.policy
-    assert policy.times_.seen == 24
+    assert policy.duration_model_.seen == 24
     assert policy.state != "warming"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import hybrid_scheduler as hs
 from hybrid_scheduler.core import Decision, Online, Task, View
-from hybrid_scheduler.runtime.accelerator_worker import _MOST_STARTED
+from hybrid_scheduler.runtime.accelerator_worker import _MAX_STARTED
 from hybrid_scheduler.runtime.accelerators import DeviceLostError
 from hybrid_scheduler.testing import FakeAccelerator
 
@@ -108,7 +108,7 @@ def test_calls_beyond_the_limit_wait_and_can_be_cancelled(
     executor: hs.HybridExecutor, fake: FakeAccelerator
 ) -> None:
     fake.pause()
-    futures = [executor.submit(add, SOME, float(i)) for i in range(_MOST_STARTED + 20)]
+    futures = [executor.submit(add, SOME, float(i)) for i in range(_MAX_STARTED + 20)]
     assert not futures[0].cancel()
     assert futures[-1].cancel()
     fake.resume()
@@ -245,7 +245,7 @@ def test_a_larger_call_is_tried_where_small_ones_were_slower(fake: FakeAccelerat
 
 
 def test_waiting_threads_are_notified_when_tasks_end(executor: hs.HybridExecutor) -> None:
-    futures = [executor.submit(add, SOME, i) for i in range(_MOST_STARTED)]
+    futures = [executor.submit(add, SOME, i) for i in range(_MAX_STARTED)]
     told: list[int] = []
 
     def ask(way: int) -> None:
@@ -260,7 +260,7 @@ def test_waiting_threads_are_notified_when_tasks_end(executor: hs.HybridExecutor
     with ThreadPoolExecutor(6) as pool:
         for asking in [pool.submit(ask, i % 3) for i in range(6)]:
             asking.result(60.0)
-    assert sorted(told) == sorted([*range(_MOST_STARTED)] * 2)
+    assert sorted(told) == sorted([*range(_MAX_STARTED)] * 2)
 
 
 def test_ended_calls_leave_little_for_the_garbage_collector(executor: hs.HybridExecutor) -> None:

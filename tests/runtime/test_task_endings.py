@@ -82,7 +82,7 @@ def test_retry_on_the_cpu_finishes_during_shutdown(make: Callable[..., KernelExe
 def test_begun_split_is_finished_when_the_rest_is_cancelled(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
     begin = TaskPart.begin
     monkeypatch.setattr(TaskPart, "begin", lambda part: (begin(part), part.fraction < 1 and begun.set())[0])
@@ -211,7 +211,7 @@ def test_gpu_out_of_memory_runs_the_cpu_variant(make: Callable[..., KernelExecut
 def test_stream_longer_than_the_kept_records_is_refused(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_executor, "MOST_RECORDS", 2)
+    monkeypatch.setattr(kernel_executor, "MAX_RECORDS", 2)
     with pytest.raises(InvalidInputError, match="at most 2"):
         run_stream(make(), [KernelCall("sort", 16)] * 3)
 
@@ -250,7 +250,7 @@ def test_batch_of_a_new_kind_uses_all_classes_of_device(spec: str, make: Callabl
     run.submit_variants(cpu=int, gpu=int, kind="old", size=9.0).result(LONG)  # compiles
     futures = [run.submit_variants(cpu=gate, gpu=gate, kind="new", size=9.0, intensity=0.9) for _ in range(20)]
     policy: Any = run.policy
-    assert policy.times_.trials <= 2
+    assert policy.duration_model_.trials <= 2
     gate.open.set()
     for future in futures:
         future.result(LONG)
@@ -280,8 +280,8 @@ def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., KernelExecut
         run.submit_variants(cpu=work, gpu=work, kind="mine", size=10.0 + i).exception(LONG)
     run.learn()
     policy: Any = run.policy
-    assert policy.times_.decided == {}
-    assert (policy.times_.placement.pending == 0).all()
+    assert policy.duration_model_.decided == {}
+    assert (policy.duration_model_.placement.pending == 0).all()
     if spec == "rl_agent":
         assert {**policy.pending, **policy.experience.waiting} == {}
 
@@ -289,7 +289,7 @@ def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., KernelExecut
 def test_records_are_limited_when_devices_are_given(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_executor, "MOST_RECORDS", 5)
+    monkeypatch.setattr(kernel_executor, "MAX_RECORDS", 5)
     run = make()
     for _ in range(20):
         run.submit_variants(cpu=int, device="cpu").result(LONG)
@@ -300,7 +300,7 @@ def test_records_are_limited_when_devices_are_given(
 def test_queued_splits_hold_no_result_memory(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
     made: list[object] = []
     empty = torch.empty
 
@@ -351,7 +351,7 @@ def test_every_task_ends_once_whatever_happens(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Splits, lack of memory, errors, exits, cancellations and a task that hangs, in one stream."""
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
     run, gate, draw = make(_Anywhere(), backend=_Unreliable), Gate(), random.Random(3)
     futures: list[Future[Any]] = [run.submit_variants(cpu=gate, gpu=gate, timeout=0.05)]
     for i in range(300):
@@ -382,7 +382,7 @@ def test_every_task_ends_once_whatever_happens(
 def test_dropped_results_of_splits_are_freed_at_once(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
     run = make(Always(0.5))
     gc.disable()
     try:
@@ -398,7 +398,7 @@ def test_time_limit_holds_for_the_parts_of_a_split(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The part that waits for the CPU is dropped, and limits of later tasks hold as well."""
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.LEAST_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
     gates = [Gate(), Gate(), Gate()]
 
     class Hanging(CpuBackend):

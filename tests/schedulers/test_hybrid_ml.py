@@ -7,7 +7,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("skops")
 from hybrid_scheduler import Cluster, InvalidInputError, Objective, create, workstation
 from hybrid_scheduler.learning.model_files import ModelFileError
-from hybrid_scheduler.learning.offline_trainer import train_default_times_model
+from hybrid_scheduler.learning.offline_trainer import train_default_duration_model
 from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import check_scheduler, small_workload
@@ -17,7 +17,7 @@ from hybrid_scheduler.workload.scenarios import generate, scenario_named
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "times.skops"
-    train_default_times_model(path, 0, num_tasks=3000, trees=10)
+    train_default_duration_model(path, 0, num_tasks=3000, trees=10)
     return str(path)
 
 
@@ -90,7 +90,9 @@ def test_cost_only_sends_everything_to_the_cpu(model):
 def test_more_weight_on_energy_means_fewer_joules(model):
     work = workload(200, load=0.1)
     joules = [
-        Cluster().run(work, HybridML(model=model), objective=Objective(latency=1 - w, energy=w)).bill.energy.sum()
+        Cluster()
+        .run(work, HybridML(model=model), objective=Objective(latency=1 - w, energy=w))
+        .energy_and_cost.energy.sum()
         for w in (0.0, 0.5, 1.0)
     ]
     assert joules[0] > joules[1] > joules[2]
@@ -114,9 +116,9 @@ def test_guard_falls_back_to_greedy_while_learning_is_worse_and_recovers():
 
         def decide(self, task, view):
             decision = super().decide(task, view)
-            if 100 <= task.task_id < 500 and self.times_.ready:
-                note = self.decided[task.task_id][1]
-                note[0], note[1] = 0.0, 0.0  # everything onto the CPU
+            if 100 <= task.task_id < 500 and self.duration_model_.ready:
+                candidates = self.decided[task.task_id][1]
+                candidates[0], candidates[1] = 0.0, 0.0  # everything onto the CPU
                 if not self.guard_.active:
                     return type(decision)(0, 0.0)
             return decision

@@ -21,8 +21,8 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
-from hybrid_scheduler.compiled.device_prices import pivot, window_prices
-from hybrid_scheduler.compiled.late_binding import COEFFICIENTS, LOOK_AHEAD
+from hybrid_scheduler.compiled.device_prices import find_critical_ratio, window_prices
+from hybrid_scheduler.compiled.late_binding import COEFFICIENTS, MAX_SKIPPED_PER_PASS
 from hybrid_scheduler.compiled.row_heap import empty_queue, push_row, return_skipped, skip_row, take_row
 from hybrid_scheduler.core import cpu, multi_node_platform
 from hybrid_scheduler.physics import AnalyticPhysics
@@ -219,7 +219,7 @@ def test_classes_of_accelerators_have_the_prices_of_the_fluid_optimum():
     workload = generate(scenario_named("mixed"), 500, seed=2000, platform=platform, utilisation=0.9)
     scheduler = LateBinding()
     Cluster(platform).run(workload, scheduler)
-    value, worth, _ = window_prices(scheduler.rule.prices)
+    value, worth, _ = window_prices(scheduler.queue_arrays.prices)
     found = worth * value[scheduler.devices["column"][~platform.is_cpu]]
     # The fluid optimum: most work of all tasks under prices that add up to 1 over all devices.
     columns = scheduler.devices["column"]
@@ -251,7 +251,7 @@ def test_restored_queue_continues_with_the_same_prices(platform):
 
 def test_a_look_at_the_queue_is_bounded():
     # More waiting tasks than one look may leave: all need the CPU, while the GPU is idle.
-    tasks = [Task(i, 500, 0.0, 1e9) for i in range(LOOK_AHEAD + 50)]
+    tasks = [Task(i, 500, 0.0, 1e9) for i in range(MAX_SKIPPED_PER_PASS + 50)]
     outcomes = Cluster(workstation(1)).run(Workload.from_tasks(tasks), LateBinding()).outcomes
     assert outcomes.completed.all()
 
@@ -299,7 +299,7 @@ def test_queue_is_read_in_order_however_often_rows_are_skipped():
 
 @njit
 def _pivot(cpu_s, gpu_s, cpus, gpus, space):
-    return pivot(cpu_s, gpu_s, cpus, gpus, space)
+    return find_critical_ratio(cpu_s, gpu_s, cpus, gpus, space)
 
 
 @njit

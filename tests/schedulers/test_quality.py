@@ -96,7 +96,7 @@ def test_objective_weights_move_smoothly():
         result = Cluster().run(
             tasks, create("earliest_finish"), objective=Objective(latency=1 - weight, energy=weight)
         )
-        energy.append(result.bill.energy.sum())
+        energy.append(result.energy_and_cost.energy.sum())
         latency.append(result.outcomes.time.mean())
     assert (np.diff(energy) < 0).all()
     assert (np.diff(latency) > 0).all()

@@ -257,11 +257,11 @@ def test_file_continues_with_durations_and_record(tmp_path):
     agent, path = saved(tmp_path)
     again = RLAgent(model=path)
     again.start(Setting(workstation()))
-    assert again.safe_.seen == agent.safe_.seen > 0
+    assert again.regression_.seen == agent.regression_.seen > 0
     assert again.guard_.active == agent.guard_.active
     for name, array in agent.guard_arrays().items():
         assert np.array_equal(array, again.guard_arrays()[name]), name
-    assert np.array_equal(again.safe_.model.weights, agent.safe_.model.weights)
+    assert np.array_equal(again.regression_.model.weights, agent.regression_.model.weights)
     assert again.versions[-1].trigger == "pretrained"
 
 
@@ -278,7 +278,7 @@ def test_network_of_another_machine_is_used_without_its_durations(tmp_path):
     _, path = saved(tmp_path)
     agent = RLAgent(model=path)
     agent.start(Setting(platform_named("mixed-gpus")))
-    assert agent.safe_.seen == 0
+    assert agent.regression_.seen == 0
     assert [event.kind for event in agent.events_] == ["model_refused"]
     assert np.array_equal(agent.agent_.weights, load_model(path).weights)
 
@@ -296,12 +296,12 @@ def test_damaged_record_is_refused(tmp_path, damage):
     else:
         del model.guard["task_means"]
     save_model(path, model)
-    with pytest.raises(ModelFileError, match=r"record|guard\."):
+    with pytest.raises(ModelFileError, match=r"guard"):
         RLAgent(model=path).start(Setting(workstation()))
 
 
 def test_versions_and_events_are_bounded(monkeypatch):
-    monkeypatch.setattr(online_duration_model, "MOST_KEPT", 5)
+    monkeypatch.setattr(online_duration_model, "MAX_KEPT", 5)
     agent = RLAgent()
     Cluster().run(mixed(1000), agent)
     numbers = [version.version for version in agent.versions]
@@ -309,7 +309,7 @@ def test_versions_and_events_are_bounded(monkeypatch):
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert numbers[-1] > 15
     assert len(agent.events_) <= 10
-    assert agent.events_ is agent.safe_.events_
+    assert agent.events_ is agent.regression_.events_
 
 
 # ---------------------------------------------------------------- indivisible tasks
@@ -365,6 +365,6 @@ def test_records_and_deciding_policy_are_explained():
     agent = RLAgent()
     Cluster().run(mixed(400, load=0.7), agent)
     found = agent.explanation()
-    assert dict(found.records) == dict(zip(rl_agent.POLICIES, agent.guard_.means.tolist(), strict=True))
+    assert dict(found.policy_costs) == dict(zip(rl_agent.POLICIES, agent.guard_.means.tolist(), strict=True))
     assert found.policy in (*rl_agent.POLICIES, "trial")
     assert (found.prediction.times.sum(axis=1) > 0.0).all()

@@ -58,7 +58,7 @@ async def test_exported_parquet_equals_the_csv(client):
 
 async def test_long_history_is_streamed_and_equal(client, monkeypatch):
     at_once = (await client.get("/api/full_history?limit=12")).content
-    monkeypatch.setattr(history, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(history, "MAX_AT_ONCE", 5)
     streamed = await client.get("/api/full_history?limit=12")
     assert "content-length" not in streamed.headers
     assert streamed.content == at_once

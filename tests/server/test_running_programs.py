@@ -52,7 +52,7 @@ async def test_newest_program_is_current_and_others_can_be_named(client):
 
 
 async def test_old_programs_and_calls_are_dropped(client, monkeypatch):
-    monkeypatch.setattr(running_programs, "MOST_TASKS", 4)
+    monkeypatch.setattr(running_programs, "MAX_TASKS", 4)
     for last in "0123456789":
         await client.post("/api/programs", json=_report(range(6), run_id=RUN[:-1] + last))
     listed = (await client.get("/api/programs?after=1")).json()

@@ -85,7 +85,7 @@ def test_hybrid_ml_comes_near_earliest_finish_that_knows_durations():
 
 
 def test_after_a_shift_a_static_forest_fails_and_hybrid_ml_recovers():
-    train, test = distribution_shift.shift_regimes()
+    train, test = distribution_shift.shift_scenarios()
     training = distribution_shift.Stream.of(distribution_shift.generate(train, 300, 1, batch=True))
     stream = distribution_shift.Stream.of(distribution_shift.generate(test, 60, 1, batch=True, first_id=300))
     assert distribution_shift.run(distribution_shift.PlainForestPolicy(training, 1), stream).ratio > 5

@@ -552,7 +552,7 @@ def test_parquet_file_whose_metadata_ends_pyarrow_is_refused():
 
 @pytest.mark.parametrize("content", [b"0" * 20_000_000, b"0,1,1,1,1\n" * 2_000_000], ids=["one line", "many lines"])
 def test_gz_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, content):
-    monkeypatch.setattr("hybrid_scheduler.workload.csv_file.MOST_UNPACKED", 2**24)
+    monkeypatch.setattr("hybrid_scheduler.workload.csv_file.MAX_UNPACKED", 2**24)
     path = tmp_path / "bomb.csv.gz"
     header = b"task_id,size,compute_intensity,memory_required,arrival_time\n"
     path.write_bytes(gzip.compress(header + content))

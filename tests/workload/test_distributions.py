@@ -9,8 +9,8 @@ import pytest
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.workload import BoundedPareto, LogNormal, Uniform
-from hybrid_scheduler.workload.column_source import column_stream
 from hybrid_scheduler.workload.distributions import exponential, size_distribution
+from hybrid_scheduler.workload.random_columns import column_stream
 
 COUNT = 100_000
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler.workload import SCENARIOS, cholesky, generate, layered
-from hybrid_scheduler.workload.column_source import draw_chunks, join_chunks
 from hybrid_scheduler.workload.portable_math import cos_turns, exp, log, sin_turns
+from hybrid_scheduler.workload.random_columns import draw_chunks, join_chunks
 
 RNG = np.random.default_rng(7)
 SPREAD = RNG.uniform(-40.0, 40.0, 20_000)

@@ -24,7 +24,7 @@ from hybrid_scheduler.workload import (
     scenario_from_json,
     scenario_named,
     scenario_to_json,
-    shift_regimes,
+    shift_scenarios,
     stream,
 )
 from hybrid_scheduler.workload.arrivals import BurstyArrivals, DiurnalArrivals, WaveArrivals
@@ -296,7 +296,7 @@ def test_a_short_shift_has_half_of_each():
 
 
 def test_the_load_stays_the_same_across_the_shift():
-    train, test = shift_regimes()
+    train, test = shift_scenarios()
     shift = replace(scenario_named("shift"), then_tasks=50_000)
     tasks = generate(shift, 100_000, 3)
     border = tasks.arrival_time[49_999]
@@ -306,8 +306,8 @@ def test_the_load_stays_the_same_across_the_shift():
 
 
 def test_shift_regimes_carry_the_serial_physics():
-    assert [regime.physics for regime in shift_regimes()] == ["serial", "serial"]
-    assert isinstance(physics_named(shift_regimes()[0].physics), SerialPhysics)
+    assert [regime.physics for regime in shift_scenarios()] == ["serial", "serial"]
+    assert isinstance(physics_named(shift_scenarios()[0].physics), SerialPhysics)
 
 
 # -------------------------------------------------------------------- chunks and seeds

@@ -56,7 +56,7 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
   // Pretrained versions have far more samples than later ones, so they do not set the scale.
   const learned = versions.filter((one) => !one.given);
   const most = niceCeiling(Math.max(1, ...learned.map((one) => one.samples)), 1);
-  const floor = height - AXIS;
+  const bottom = height - AXIS;
   const bar = (samples: number) => (Math.min(samples, most) / most) * BARS;
   const slot = Math.max(1, Math.min(18, (width - LEFT - RIGHT) / Math.max(1, versions.length) - 2));
   const current = chosen === null ? null : versions[chosen];
@@ -107,11 +107,11 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
               <line
                 x1={LEFT}
                 x2={width}
-                y1={floor - bar(value)}
-                y2={floor - bar(value)}
+                y1={bottom - bar(value)}
+                y2={bottom - bar(value)}
                 stroke={value ? "var(--hair)" : "var(--baseline)"}
               />
-              <text x={LEFT - 8} y={floor - bar(value) + 4} textAnchor="end" fontSize="12" fill="var(--faint)">
+              <text x={LEFT - 8} y={bottom - bar(value) + 4} textAnchor="end" fontSize="12" fill="var(--faint)">
                 {compact(value)}
               </text>
             </g>
@@ -121,7 +121,7 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
               key={one.version}
               x={x(one.at) - slot / 2}
               width={slot}
-              y={floor - Math.max(1, bar(one.samples))}
+              y={bottom - Math.max(1, bar(one.samples))}
               height={Math.max(1, bar(one.samples))}
               fill={one.given ? "none" : one.drift ? "var(--warn)" : "var(--bar)"}
               stroke={one.given ? "var(--bar)" : "none"}
@@ -157,7 +157,7 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
             );
           })}
           {ticks(0, total, width < 480 ? 3 : 8).map((value) => (
-            <text key={value} x={x(value)} y={floor + 18} textAnchor="middle" fontSize="12" fill="var(--faint)">
+            <text key={value} x={x(value)} y={bottom + 18} textAnchor="middle" fontSize="12" fill="var(--faint)">
               {compact(value)}
             </text>
           ))}
@@ -165,9 +165,11 @@ export function ModelVersionTimeline({ versions, color, cursor, label }: Version
             task of the run
           </text>
           {cursor !== null ? (
-            <line x1={x(cursor)} x2={x(cursor)} y1={8} y2={floor} stroke="var(--text)" strokeWidth={1.5} />
+            <line x1={x(cursor)} x2={x(cursor)} y1={8} y2={bottom} stroke="var(--text)" strokeWidth={1.5} />
           ) : null}
-          {current ? <line x1={x(current.at)} x2={x(current.at)} y1={8} y2={floor} stroke="var(--accent)" /> : null}
+          {current ? (
+            <line x1={x(current.at)} x2={x(current.at)} y1={8} y2={bottom} stroke="var(--accent)" />
+          ) : null}
         </svg>
       ) : null}
       {current ? (

@@ -86,7 +86,7 @@ export function TrendChart({
   const low = axis ? axis.low : Math.min(1, ...points.map((p) => Math.max(0.01, p.y - (p.half ?? 0))));
   const high = axis ? axis.high : Math.max(1.05, ...points.map((p) => p.y + (p.half ?? 0)));
   const logarithmic = axis ? axis.log : isLogarithmic(high);
-  const floor = axis && !axis.log ? Number.NEGATIVE_INFINITY : unit ? low : 0.01;
+  const lowest = axis && !axis.log ? Number.NEGATIVE_INFINITY : unit ? low : 0.01;
   // Names beside the chart have 17 px each; where they do not fit, the tooltip has them.
   const named = width >= 560 && series.length > 1 && series.length * 17 <= height - TOP - BOTTOM;
   const right = named ? 148 : 24;
@@ -100,7 +100,7 @@ export function TrendChart({
       .join("");
   const band = (list: TrendSeries["points"]) => {
     const edge = (known: TrendSeries["points"], side: 1 | -1) =>
-      known.map((p) => `${x(p.x).toFixed(1)},${y(Math.max(floor, p.y + side * (p.half ?? 0))).toFixed(1)}`);
+      known.map((p) => `${x(p.x).toFixed(1)},${y(Math.max(lowest, p.y + side * (p.half ?? 0))).toFixed(1)}`);
     return pieces(
       list.filter((p) => p.half !== null),
       gap,

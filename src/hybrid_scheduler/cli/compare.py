@@ -321,8 +321,8 @@ def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -
     if judgement.exact:
         repeated = "every seed repeats this run: differences are exact"
     printer.facts([*found.spec.facts, *offered, repeated])
-    floor = found.latency_bound
-    bound = [] if floor is None else [f"mean latency at least {with_unit(floor, SECONDS)}"]
+    latency_bound = found.latency_bound
+    bound = [] if latency_bound is None else [f"mean latency at least {with_unit(latency_bound, SECONDS)}"]
     printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}", *bound])
     printer.text()
     printer.table(_standings(judgement))

@@ -34,7 +34,7 @@ _Folder = Annotated[
 ]
 _FUNCTION_HELP = "Function: its name, the end of its name, or NAME:CODE for an older version."
 #: Panels of a plot: calls with other types of arguments have a panel of their own.
-_MOST_PANELS = 4
+_MAX_PANELS = 4
 
 
 class _Model(NamedTuple):
@@ -359,7 +359,7 @@ def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[
 def _draw(model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> Figure:
     from ..reports.figure_style import heading, new_figure
 
-    shown = tables[:_MOST_PANELS]
+    shown = tables[:_MAX_PANELS]
     figure = new_figure(7.0, 3.4 * len(shown), above=0.02)
     devices = sorted({device for _, calls, _ in shown for call in calls for device in call.seconds})
     for number, (signature, calls, crossovers) in enumerate(shown):

@@ -127,7 +127,7 @@ def write_tasks(path: Path, result: RunResult) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    outcomes, bill = result.outcomes, result.bill
+    outcomes, charges = result.outcomes, result.energy_and_cost
     names = [device.name for device in result.platform.devices]
     columns = {
         "task_id": outcomes.workload.task_id,
@@ -139,8 +139,8 @@ def write_tasks(path: Path, result: RunResult) -> None:
         "time": outcomes.time,
         "latency": outcomes.latency,
         "wait": outcomes.wait,
-        "energy": bill.energy,
-        "cost": bill.cost,
+        "energy": charges.energy,
+        "cost": charges.cost,
         "status": pa.DictionaryArray.from_arrays(outcomes.status.astype(np.int8), list(STATUS_NAMES)),
     }
     # A failed task has no start and no finish: empty is clearer than NaN.

@@ -120,7 +120,7 @@ def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) 
         printer.table(
             [
                 Column("case", [name for name, _ in rows], number=False),
-                Column("mean\n÷ floor", [f"{row['mean_over_floor']:.2f}" for _, row in rows]),
+                Column("mean\n÷ bound", [f"{row['mean_over_floor']:.2f}" for _, row in rows]),
                 *(
                     Column(
                         f"mean ÷\n{name}",

@@ -163,12 +163,12 @@ def _caption(inputs: SimulationInputs, comparison: Comparison) -> Iterator[list[
     else:
         source = f"{inputs.scenario} at {inputs.utilisation:.3g} of capacity"
     yield [source, f"{len(inputs.workload):,} tasks", f"seed {inputs.settings.simulation.seed}"]
-    bound, floor = comparison.lower_bound, comparison.latency_bound
+    bound, latency_bound = comparison.lower_bound, comparison.latency_bound
     yield [
         f"{inputs.platform.name} ({_devices(inputs.platform)})",
         f"{inputs.physics.name} physics",
         "no lower bound" if bound is None else f"lower bound {with_unit(bound, SECONDS)}",
-        *([f"mean latency at least {with_unit(floor, SECONDS)}"] if floor else []),
+        *([f"mean latency at least {with_unit(latency_bound, SECONDS)}"] if latency_bound else []),
     ]
     yield list(_unusual(inputs))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Steps of the progress bar for each model.
 _FOREST, _AGENT = 100, 900
 #: Newest rows of each source of history to learn from.
-_MOST_ROWS = 4000
+_MAX_ROWS = 4000
 
 
 def train(
@@ -78,18 +78,18 @@ def train(
         return
     _refuse_history_options(model_type, database_url)
     from ..learning.dqn.training import train_default_agent
-    from ..learning.model_files import DEFAULT_TIMES
-    from ..learning.offline_trainer import train_default_times_model
+    from ..learning.model_files import DEFAULT_DURATION_MODEL
+    from ..learning.offline_trainer import train_default_duration_model
     from ..schedulers.rl_agent import SHIPPED_MODEL
 
     folder = out or Path("models")
-    forest = DEFAULT_TIMES if release else folder / "scheduler_model.skops"
+    forest = DEFAULT_DURATION_MODEL if release else folder / "scheduler_model.skops"
     agent = SHIPPED_MODEL if release else folder / "rl_agent.safetensors"
     command.after_interrupt = "a finished model is kept; the other is unchanged"
     printer = command.printer
     with printer.progress(_FOREST + _AGENT) as update:
         update("forest", 0)
-        metrics = train_default_times_model(forest, number)
+        metrics = train_default_duration_model(forest, number)
         printer.note(f"wrote {forest}")
         update("agent", _FOREST)
         model = train_default_agent(
@@ -186,7 +186,7 @@ def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[st
     from ..storage.history_analysis import training_rows
     from ..storage.history_csv import read_history
 
-    name, optima, finished = training_rows(address, _MOST_ROWS)
+    name, optima, finished = training_rows(address, _MAX_ROWS)
     platform = platform_named(name) if name in PLATFORMS else workstation()
     learned = platform.class_of[platform.accelerators[0]] if len(platform.accelerators) else -1
     others = {d.name for d, own in zip(platform.devices, platform.class_of, strict=True) if own != learned}
@@ -205,7 +205,7 @@ def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[st
                 kept.size.tolist(), kept.compute_intensity.tolist(), kept.memory_required.tolist(),
                 fraction.tolist(), optimum.tolist(), strict=True,
             )  # fmt: skip
-            sources[Path(csv).name] = [_from_optimum(*row) for row in list(about)[-_MOST_ROWS:]]
+            sources[Path(csv).name] = [_from_optimum(*row) for row in list(about)[-_MAX_ROWS:]]
     rows = {source: np.array(found, dtype=np.float64).reshape(-1, 5) for source, found in sources.items()}
     return platform, {source: found[np.isfinite(found[:, 3:]).any(axis=1)] for source, found in rows.items()}
 

@@ -21,7 +21,7 @@ from .physics_times import PhysicsTimes
 
 _BLOCK_NUMBERS = 20_000_000
 #: Most devices for which transfers count in the critical path: its cost grows with their square.
-_MOST_DEVICES = 64
+_MAX_DEVICES = 64
 
 
 def makespan_bound(
@@ -45,6 +45,11 @@ def makespan_bound(
     memory_policy
         With ``"fail"`` tasks that may fail do not count: those that do not fit into every accelerator, and all
         that depend on them.
+
+    Returns
+    -------
+    float
+        Seconds from the first arrival; no schedule ends earlier.
 
     Examples
     --------
@@ -73,7 +78,7 @@ def makespan_bound(
     alone = isolated_optimum(workload, platform, physics, noise)
     work = _work_bound(workload.arrival_time, tasks)
     path = float((earliest_starts(workload, alone) + alone).max())
-    if workload.parent_data.any() and len(platform) <= _MOST_DEVICES:
+    if workload.parent_data.any() and len(platform) <= _MAX_DEVICES:
         path = max(path, _path_with_transfers(workload, platform, times))
     return max(work, path) - first
 

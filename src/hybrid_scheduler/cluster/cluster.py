@@ -82,7 +82,7 @@ class RunResult:
     >>> from hybrid_scheduler import Cluster, WorkloadGenerator, create
     >>> workload = WorkloadGenerator(seed=1).generate_workload(20, utilisation=0.5)
     >>> result = Cluster().run(workload, create("earliest_finish"))
-    >>> len(result.outcomes), len(result.busy), float(result.bill.energy.sum()) > 0
+    >>> len(result.outcomes), len(result.busy), float(result.energy_and_cost.energy.sum()) > 0
     (20, 5, True)
     """
 
@@ -92,7 +92,7 @@ class RunResult:
     busy: Floats
 
     @cached_property
-    def bill(self) -> EnergyAndCost:
+    def energy_and_cost(self) -> EnergyAndCost:
         """Energy and cost of each task."""
         return EnergyAndCost(self.outcomes, self.platform, self.tariff)
 

@@ -37,7 +37,8 @@ from ..core import (
     Workload,
 )
 from ..core.outcome import FAILED
-from .physics_times import GraphCosts, PhysicsTimes
+from .graph_costs import GraphCosts
+from .physics_times import PhysicsTimes
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -71,8 +72,8 @@ class _WaitingTasks(Queue):
         self._stale.discard(row)
         return row
 
-    def look_again(self, rows: list[int]) -> None:
-        """Note that copies of the inputs of some tasks were made."""
+    def invalidate_transfers(self, rows: list[int]) -> None:
+        """Compute the transfers of these tasks again, because copies of their inputs were made."""
         self._stale.update(np.intersect1d(self.rows, rows).tolist())
 
     def __len__(self) -> int:
@@ -105,7 +106,7 @@ class _WaitingTasks(Queue):
     def times(self) -> TimeTable:
         """Rows of the time model for the waiting tasks."""
         if self._times is None:
-            raise LookupError("this scheduler declared Knowledge.NOTHING: it has no time model")
+            raise InvalidInputError("knowledge", "TOLD or REALISED to read durations", "NOTHING")
         return self._times[self.rows]
 
     @property
@@ -273,7 +274,7 @@ class EventRun:
         for row in np.flatnonzero(self.missing == 0).tolist():
             self.events.append((float(self.workload.arrival_time[row]), RELEASE, row))
         heapq.heapify(self.events)
-        looked_at = -np.inf
+        planned_at = -np.inf
         for now, finished, parts, released in self._events_by_time():
             for row in finished:
                 self._finish(row, now)
@@ -284,15 +285,15 @@ class EventRun:
                     self._decide(row, now)
                 else:
                     self.waiting.add(row)
-            became_free = now > looked_at and (self.cluster.free_at_view == now).any()
+            became_free = now > planned_at and (self.cluster.free_at_view == now).any()
             if isinstance(self.scheduler, Central) and (released or became_free):
                 self._bind(self.scheduler, now)
-                looked_at = now
+                planned_at = now
         if len(self.waiting):
-            # All devices are idle and no event is left that could change the scheduler's mind.
+            # All devices are idle, and no later event can start a task.
             raise InvalidInputError(
-                "pick", "a task whenever all devices are idle",
-                f"None with {len(self.waiting)} waiting, the first with id {self.waiting[0].task_id}",
+                _starting_method(self.scheduler), "a task whenever all devices are idle",
+                f"none with {len(self.waiting)} waiting, the first with id {self.waiting[0].task_id}",
                 where=f"scheduler {type(self.scheduler).__name__}",
             )  # fmt: skip
 
@@ -334,7 +335,7 @@ class EventRun:
         for position, decision in scheduler.starts(self.waiting, view):
             if not 0 <= position < len(self.waiting):
                 raise InvalidInputError(
-                    "pick", f"a position from 0 to {len(self.waiting) - 1}, or None", position,
+                    _starting_method(scheduler), f"a position from 0 to {len(self.waiting) - 1}", position,
                     where=f"scheduler {type(scheduler).__name__}",
                 )  # fmt: skip
             checked = self.cluster.check_decision(decision, scheduler)
@@ -346,7 +347,7 @@ class EventRun:
         place_released(row, device, fraction, now, self.table[row], self.data)
         placed = None if out.status[row] == FAILED else out[row]
         for parent in () if placed is None else self.data.keep(row, now):
-            self.waiting.look_again(self.children[parent])
+            self.waiting.invalidate_transfers(self.children[parent])
         heapq.heappush(self.events, (now if placed is None else placed.finish, FINISH, row))
         part = None if placed is None else placed.earlier_part
         if part is not None and (self.scheduler.learns_from_parts or isinstance(self.scheduler, Central)):
@@ -397,7 +398,7 @@ class PlannedRun:
         order = self._follow(everything, plan)
         while order:
             start, row = self._next(order)
-            if self._surprised(start) and len(order) > 1:
+            if self._duration_deviates(start) and len(order) > 1:
                 rest: Ints = np.sort(np.array(order))
                 order = self._follow(
                     rest, self.scheduler.replan(self.workload, self.cluster.platform, self._progress(start, rest))
@@ -453,10 +454,10 @@ class PlannedRun:
             seconds = self.known[row, device, 1] + fraction * self.known[row, device, 0]
             self.running.append((row, device, float(out.accelerator_start[row] + seconds)))
 
-    def _surprised(self, now: float) -> bool:
+    def _duration_deviates(self, now: float) -> bool:
         """Drop the tasks that have ended, and return whether one of their parts took much longer or shorter."""
         assert self.scheduler.replan_above is not None
-        out, surprised, still = self.outcomes, False, []
+        out, deviates, still = self.outcomes, False, []
         for row, device, planned_end in self.running:
             own = device == out.device[row] and out.fraction[row] > 0.0
             start = float(out.accelerator_start[row] if own else out.cpu_start[row])
@@ -465,9 +466,9 @@ class PlannedRun:
                 still.append((row, device, planned_end))
             elif seconds > 0.0 and planned_end > start:
                 ratio = seconds / (planned_end - start)
-                surprised |= max(ratio, 1.0 / ratio) > self.scheduler.replan_above
+                deviates |= max(ratio, 1.0 / ratio) > self.scheduler.replan_above
         self.running = still
-        return surprised
+        return deviates
 
     def _progress(self, now: float, rest: Ints) -> PlanProgress:
         free_at = np.minimum(self.cluster.free_at_view, now)
@@ -493,6 +494,12 @@ def place_released(row: int, device: int, fraction: float, now: float, times: Fl
         return
     ready = data.ready(row, device, fraction, now)
     data.cluster.place_row(row, device, fraction, ready, workload, times, outcomes)
+
+
+def _starting_method(scheduler: Online | Central) -> str:
+    """Return the name of the method by which a central scheduler starts tasks."""
+    own = isinstance(scheduler, Central) and type(scheduler).starts is not Central.starts
+    return "starts" if own else "pick"
 
 
 def _children(workload: Workload) -> list[list[int]]:

@@ -35,18 +35,18 @@ from .physics_times import PhysicsTimes
 #: consecutive blocks add up.
 _BLOCK = 2000
 #: Width of a step of the prices in mean isolated optima, and most steps of a block.
-_WIDTH, _MOST_STEPS = 0.6, 50_000
-#: Most steps of the ascent, and most looks at a step of the prices in a block. Only very long queues need so many.
-_ASCENT, _MOST_LOOKS = 100, 1_000_000_000
+_WIDTH, _MAX_STEPS = 0.6, 50_000
+#: Largest numbers of steps of the ascent, and of evaluations in a block. Only very long queues need so many.
+_ASCENT, _MAX_EVALUATIONS = 100, 1_000_000_000
 #: Share of the mean price that a step of the ascent may change, and the weight of the newest subgradient. After
 #: that many steps without a better bound the share is halved.
-_RATE, _NEWEST, _MOST_FAILURES = 0.15, 0.3, 4
+_RATE, _NEWEST, _MAX_FAILURES = 0.15, 0.3, 4
 #: Share of the pooled prices with which the ascent begins.
 _BEGIN = 0.6
 #: Part of a task's progress that may be missing at the cost found for it; it lowers the bound by less.
 _PRECISION = 1e-5
 #: Most limits that are tried for one task and placement; very late arrivals leave few digits for their latency.
-_MOST_ATTEMPTS = 100
+_MAX_ATTEMPTS = 100
 
 
 class _Tasks(NamedTuple):
@@ -80,7 +80,15 @@ def mean_latency_bound(
 ) -> float:
     """Return a lower bound on the mean latency that any scheduler can reach, in seconds.
 
-    Parameters are those of `makespan_bound`.
+    Parameters
+    ----------
+    workload, platform, physics, noise
+        Tasks, devices, durations and the noise of the run, as for `makespan_bound`.
+
+    Returns
+    -------
+    float
+        Seconds; no schedule has a lower mean latency.
 
     Notes
     -----
@@ -143,26 +151,26 @@ def _bound(block: _Tasks) -> float:
         return 0.0
     worth = _column_prices(block)
     work = (block.seconds * np.where(block.devices > 0, worth, np.inf)).min(axis=1)
-    least = compiled(_least_seconds, _LEAST)(block)
+    least = compiled(_least_seconds, _LEAST_SECONDS)(block)
     begin, span = block.release[0], block.release[-1] - block.release[0] + float(work.sum())
-    width = max(_WIDTH * float(least.mean()), span / _MOST_STEPS)
+    width = max(_WIDTH * float(least.mean()), span / _MAX_STEPS)
     steps = int(span / width) + 2
     pooled = compiled(_pooled_prices, _POOLED)(block.release, work, least, begin, width, steps)
     prices = np.ascontiguousarray(_BEGIN * worth[:, None] * pooled)
     dual = compiled(_dual, _DUAL)
     used, limits = np.empty_like(prices), np.zeros(count)
     trend = np.zeros_like(prices)
-    best, best_prices, looks, failures, rate = -np.inf, prices, 0, 0, _RATE
+    best, best_prices, evaluations, failures, rate = -np.inf, prices, 0, 0, _RATE
     for _ in range(_ASCENT):
         value, seen = dual(block, prices, begin, width, used, limits)
-        looks += seen
+        evaluations += seen
         failures = 0 if value > best else failures + 1
         if value > best:
             best, best_prices = value, prices
-        if looks + seen > _MOST_LOOKS or not prices.any():
+        if evaluations + seen > _MAX_EVALUATIONS or not prices.any():
             break
         trend += _NEWEST * (used / width - block.devices[:, None] - trend)
-        if failures == _MOST_FAILURES:  # the steps are too long
+        if failures == _MAX_FAILURES:  # the steps are too long
             prices, rate, failures = best_prices, 0.5 * rate, 0
             trend[:] = 0.0
             continue
@@ -186,7 +194,7 @@ def _column_prices(block: _Tasks) -> Floats:
 
 # ------------------------------------------------------------------------------------------ compiled
 
-_LEAST = types.float64[::1](_TASKS_TYPE)
+_LEAST_SECONDS = types.float64[::1](_TASKS_TYPE)
 
 
 @entry
@@ -300,13 +308,13 @@ def _cheap_progress(limit, release, seconds, prices, begin, width):  # type: ign
 @inner
 def _progress(limit, release, first_seconds, second_seconds, first_prices, second_prices, begin, width):  # type: ignore[no-untyped-def]
     """Return the progress that costs at most `limit` on one or two columns; see `_cheap_progress`."""
-    amount, cost, growth, looks = _cheap_progress(limit, release, first_seconds, first_prices, begin, width)
+    amount, cost, growth, evaluations = _cheap_progress(limit, release, first_seconds, first_prices, begin, width)
     amount, cost, growth = amount / first_seconds, cost / first_seconds, growth / first_seconds
     if second_seconds > 0.0:
         more, dear, faster, seen = _cheap_progress(limit, release, second_seconds, second_prices, begin, width)
-        amount, cost, looks = amount + more / second_seconds, cost + dear / second_seconds, looks + seen
+        amount, cost, evaluations = amount + more / second_seconds, cost + dear / second_seconds, evaluations + seen
         growth += faster / second_seconds
-    return amount, cost, growth, looks
+    return amount, cost, growth, evaluations
 
 
 _DUAL = types.Tuple((types.float64, types.int64))(
@@ -321,7 +329,7 @@ def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped
     `limits` keeps the highest cost of each task's progress, where the next call begins its search.
     """
     used[:] = 0.0
-    total, looks = 0.0, 0
+    total, evaluations = 0.0, 0
     for i in range(len(block.release)):
         release = block.release[i]
         best, best_limit, best_placement = np.inf, 0.0, 0
@@ -340,11 +348,11 @@ def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped
             low, high, step = release + least, np.inf, least
             limit = max(low, limits[i])  # prices change little from call to call
             here, there = prices[first], prices[second]
-            for attempt in range(_MOST_ATTEMPTS):
+            for attempt in range(_MAX_ATTEMPTS):
                 amount, cost, growth, seen = _progress(limit, release, seconds, other, here, there, begin, width)
-                looks += seen
+                evaluations += seen
                 missing = 1.0 - amount
-                if abs(missing) < _PRECISION or attempt == _MOST_ATTEMPTS - 1:
+                if abs(missing) < _PRECISION or attempt == _MAX_ATTEMPTS - 1:
                     break
                 if missing > 0.0:
                     low = limit
@@ -365,7 +373,7 @@ def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped
             _buy(best_limit, release, block.seconds[i, second], prices[second], begin, width, used[second])
     for column in range(len(prices)):
         total -= block.devices[column] * prices[column].sum() * width
-    return total, looks
+    return total, evaluations
 
 
 @inner

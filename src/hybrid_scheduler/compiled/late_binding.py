@@ -45,16 +45,16 @@ from numba import types
 from ..core import Central, Decision, Floats, InvalidInputError, Platform, Queue, Task, View
 from .device_prices import (
     WINDOW_SCRATCH,
-    note_window,
+    add_to_window,
     price_state,
-    renew_window,
     set_prices,
     set_window_prices,
+    update_window,
     window_prices,
 )
 from .jit_cache import compiled, entry, helper, inner
 from .row_heap import push_row, return_skipped, take_row, waiting_rows
-from .split_placement import best_placement
+from .split_placement import FORBIDDEN_SPLIT_FEE, best_placement
 
 #: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
 #: task, exponent of the relief for large tasks, factors of the mean work of a task and of the mean queue in the
@@ -64,29 +64,38 @@ from .split_placement import best_placement
 COEFFICIENTS = (0.45, 1.148, 0.14, 1.07, 0.442, 0.007, 0.042, 1.06, 0.1155, 7.1, 0.16, 414.0, 25.0)
 #: Default factor of the boost, and share of the tasks that may be deferred; tuned with them.
 BOOST, DEFERRED = 0.48, 0.0092
-#: Most tasks that one look at the queue may leave waiting: it bounds the time that a look takes.
-LOOK_AHEAD = 1000
+#: Largest number of tasks that one planning pass may leave waiting: it bounds the time that a pass takes.
+MAX_SKIPPED_PER_PASS = 1000
 
 #: Smallest ratio of a task's work to the scale: it bounds the boost, and with it the wait of large tasks.
-_SMALLEST = 1e-4
-_LARGEST = -math.log(-math.expm1(-_SMALLEST))
-#: Most deferrals that can be saved up.
-_MOST_SAVED = 8.0
+_MIN_WORK_RATIO = 1e-4
+_MAX_BOOST = -math.log(-math.expm1(-_MIN_WORK_RATIO))
+#: Largest number of deferrals that can be saved up.
+_MAX_SAVED = 8.0
 #: Number of tasks over which the queue's length and the work of a task are averaged.
 _QUEUE_MEMORY = 200.0
 #: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
 #: updates, and the limit of a weight.
-CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _LARGEST_WEIGHT = 500, 32.0, 4, 64, 1e200
-#: Fee of a split that no task pays.
-_NEVER = 1e300
+CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _MAX_WEIGHT = 500, 32.0, 4, 64, 1e200
 _COEFFICIENTS = 2
-_WAITING_WEIGHT, _RELIEF, _WORK_SCALE, _QUEUE_SCALE, _HARM, _DELAY, _FACTOR, _SHARE, _WEIGHT, _PRICES = range(9, 19)
-#: Totals of the queue: see `QueueRule`.
+(
+    _WAITING_WEIGHT,
+    _RELIEF,
+    _WORK_SCALE,
+    _QUEUE_SCALE,
+    _MIN_DELAY_CAUSED,
+    _DELAY,
+    _FACTOR,
+    _SHARE,
+    _WEIGHT,
+    _PRICES,
+) = range(9, 19)
+#: Totals of the queue: see `QueueArrays`.
 _WORK, _MEAN_QUEUE, _MEAN_WORK, _TASKS, _FIRST, _BUDGET = range(6)
 
 
-class QueueRule(NamedTuple):
-    """Arrays of the rule: numbers fixed for a run, state of the prices, totals of the queue, classes of devices.
+class QueueArrays(NamedTuple):
+    """Arrays of a queue: numbers fixed for a run, state of the prices, totals of the queue, classes of devices.
 
     The totals are [work that waits, its mean at releases, mean work of a task, number of tasks, first release,
     deferrals that are left].
@@ -97,29 +106,29 @@ class QueueRule(NamedTuple):
 
     params: Floats
     prices: Floats
-    waiting: Floats
+    totals: Floats
     classes: Floats
     scratch: Floats
 
 
 _VECTOR = types.float64[::1]
-QUEUE_RULE = types.NamedUniTuple(_VECTOR, 5, QueueRule)
+QUEUE_ARRAYS = types.NamedUniTuple(_VECTOR, 5, QueueArrays)
 
 
-def queue_rule(
+def new_queue_arrays(
     platform: Platform,
     coefficients: Sequence[float],
     boost: float,
     deferred: float,
     objective: Floats,
     columns: int,
-) -> QueueRule:
-    """Return a rule for an empty queue; `objective` is the weight of latency and a price for each column."""
+) -> QueueArrays:
+    """Return the arrays of an empty queue; `objective` is the weight of latency and a price for each column."""
     counts = [platform.is_cpu.sum(), len(platform.accelerators)]
     params = np.concatenate([counts, coefficients, [boost, deferred], objective]).astype(np.float64)
     slots = columns + 1
     classes = np.zeros(1 + slots + 2 * CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
-    return QueueRule(params, price_state(columns), np.zeros(6), classes, np.zeros(max(WINDOW_SCRATCH, 3 * slots)))
+    return QueueArrays(params, price_state(columns), np.zeros(6), classes, np.zeros(max(WINDOW_SCRATCH, 3 * slots)))
 
 
 def check_order(boost: float, deferred: float) -> None:
@@ -131,10 +140,10 @@ def check_order(boost: float, deferred: float) -> None:
 
 
 @inner
-def set_class_seconds(rule, task, times, devices):  # type: ignore[no-untyped-def]
+def set_class_seconds(arrays, task, times, devices):  # type: ignore[no-untyped-def]
     """Write the seconds of a task, counted from the first one on, into the window of the classes."""
-    slots = len(rule.params) - _PRICES + 1
-    window = rule.classes[1 + slots :].reshape(2, CLASS_WINDOW, slots)
+    slots = len(arrays.params) - _PRICES + 1
+    window = arrays.classes[1 + slots :].reshape(2, CLASS_WINDOW, slots)
     seconds, power = window[0, task % CLASS_WINDOW], window[1, task % CLASS_WINDOW]
     for slot in range(slots):
         seconds[slot] = power[slot] = 0.0
@@ -142,7 +151,7 @@ def set_class_seconds(rule, task, times, devices):  # type: ignore[no-untyped-de
         column = devices[d].column
         whole = min(max(times[column, 0] + times[column, 1], 1e-12), 1e12)
         if devices[d].is_cpu == 1:
-            seconds[slots - 1] += whole / rule.params[0]
+            seconds[slots - 1] += whole / arrays.params[0]
         else:
             seconds[column] = whole
     least = np.inf
@@ -155,31 +164,35 @@ def set_class_seconds(rule, task, times, devices):  # type: ignore[no-untyped-de
 
 
 @inner
-def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
+def update_class_prices(arrays, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the window of the classes, and replace the values of their seconds by the fluid optimum's.
 
     Without several classes of accelerators it does nothing.
     """
-    if len(rule.classes) == 0 or rule.params[1] == 0.0:
+    if len(arrays.classes) == 0 or arrays.params[1] == 0.0:
         return
-    state, last = rule.classes, len(rule.params) - _PRICES
-    if not window_prices(rule.prices)[1] > 0.0:  # tasks that take no time on accelerators have no price there
+    state, last = arrays.classes, len(arrays.params) - _PRICES
+    if not window_prices(arrays.prices)[1] > 0.0:  # tasks that take no time on accelerators have no price there
         return
     slots = last + 1
     weight = state[1 : 1 + slots]
     window = state[1 + slots :].reshape(2, CLASS_WINDOW, slots)
     seconds, power = window[0], window[1]
-    value, worth, typical = window_prices(rule.prices)
+    relative_speed, critical_ratio, typical_time = window_prices(arrays.prices)
     seen = int(state[0])
-    set_class_seconds(rule, seen, times, devices)
-    devices_of, load, prices = rule.scratch[:slots], rule.scratch[slots : 2 * slots], rule.scratch[2 * slots :]
+    set_class_seconds(arrays, seen, times, devices)
+    devices_of, load, prices = (
+        arrays.scratch[:slots],
+        arrays.scratch[slots : 2 * slots],
+        arrays.scratch[2 * slots :],
+    )
     for slot in range(slots):
         devices_of[slot] = 0.0
     for d in range(len(devices)):
         devices_of[last if devices[d].is_cpu == 1 else devices[d].column] += 1.0
     for slot in range(slots):
         if devices_of[slot] > 0.0 and seen == 0:
-            weight[slot] = 1.0 if slot == last else max(worth * value[slot], 1e-6) ** -_EXPONENT
+            weight[slot] = 1.0 if slot == last else max(critical_ratio * relative_speed[slot], 1e-6) ** -_EXPONENT
     state[0] += 1.0
     if seen < _REFRESH or seen % _REFRESH == 0:
         filled = min(seen + 1, CLASS_WINDOW)
@@ -198,67 +211,73 @@ def update_class_prices(rule, times, devices):  # type: ignore[no-untyped-def]
                     weight[slot] /= max(load[slot] / devices_of[slot] / mean, 1e-3)
             for slot in range(slots):
                 if slot < last:
-                    weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _LARGEST_WEIGHT), _LARGEST_WEIGHT)
+                    weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _MAX_WEIGHT), _MAX_WEIGHT)
             weight[last] = 1.0
     for slot in range(last):
-        prices[slot] = weight[slot] ** (-1.0 / _EXPONENT) / worth if devices_of[slot] > 0.0 else value[slot]
-    set_window_prices(rule.prices, prices[:last], worth, typical)
+        prices[slot] = (
+            weight[slot] ** (-1.0 / _EXPONENT) / critical_ratio if devices_of[slot] > 0.0 else relative_speed[slot]
+        )
+    set_window_prices(arrays.prices, prices[:last], critical_ratio, typical_time)
 
 
 @helper
-def admit(rule, release, times, devices):  # type: ignore[no-untyped-def]
+def admit(arrays, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the queue's totals; return the key by which it waits and its priced work."""
-    if note_window(times, devices, rule.params[0], rule.params[1], rule.prices):
-        renew_window(rule.params[0], rule.params[1], rule.prices, rule.scratch)
-    update_class_prices(rule, times, devices)
-    return enqueue(rule, release, times, devices)
+    if add_to_window(times, devices, arrays.params[0], arrays.params[1], arrays.prices):
+        update_window(arrays.params[0], arrays.params[1], arrays.prices, arrays.scratch)
+    update_class_prices(arrays, times, devices)
+    return enqueue(arrays, release, times, devices)
 
 
 @helper
-def enqueue(rule, release, times, devices):  # type: ignore[no-untyped-def]
-    """Do the same as `admit` at prices that are up to date."""
-    params, waiting = rule.params, rule.waiting
-    value, worth, _ = window_prices(rule.prices)
+def enqueue(arrays, release, times, devices):  # type: ignore[no-untyped-def]
+    """Add a task to the totals at the current prices; return the key by which it waits and its priced work."""
+    params, totals = arrays.params, arrays.totals
+    relative_speed, critical_ratio, _ = window_prices(arrays.prices)
     total, work = 0.0, np.inf
     for d in range(len(devices)):
         column = devices[d].column
-        price = 1.0 if devices[d].is_cpu == 1 else worth * value[column]
+        price = 1.0 if devices[d].is_cpu == 1 else critical_ratio * relative_speed[column]
         total += price
         cost = price * (times[column, 0] + times[column, 1])
         work = cost if cost < work else work  # not a number where no time meets a price without bound
     work = max(work / total, 1e-300) if work < np.inf and total < np.inf else 1e-300
-    waiting[_WORK] += work
-    if waiting[_TASKS] == 0.0:
-        waiting[_FIRST] = release
-    waiting[_TASKS] += 1.0
-    memory = min(waiting[_TASKS], _QUEUE_MEMORY)
-    waiting[_MEAN_QUEUE] += (waiting[_WORK] - waiting[_MEAN_QUEUE]) / memory
-    waiting[_MEAN_WORK] += (work - waiting[_MEAN_WORK]) / memory
-    waiting[_BUDGET] = min(waiting[_BUDGET] + params[_SHARE], _MOST_SAVED)
+    totals[_WORK] += work
+    if totals[_TASKS] == 0.0:
+        totals[_FIRST] = release
+    totals[_TASKS] += 1.0
+    memory = min(totals[_TASKS], _QUEUE_MEMORY)
+    totals[_MEAN_QUEUE] += (totals[_WORK] - totals[_MEAN_QUEUE]) / memory
+    totals[_MEAN_WORK] += (work - totals[_MEAN_WORK]) / memory
+    totals[_BUDGET] = min(totals[_BUDGET] + params[_SHARE], _MAX_SAVED)
     factor = params[_FACTOR]
     if factor == 0.0:
         return release, work
-    elapsed = release - waiting[_FIRST]
-    scale = params[_WORK_SCALE] * waiting[_MEAN_WORK]
-    scale += min(params[_QUEUE_SCALE] * waiting[_MEAN_QUEUE], 0.5 * elapsed / (factor * _LARGEST))
-    boost = -factor * scale * math.log(-math.expm1(-max(work / scale, _SMALLEST)))
+    elapsed = release - totals[_FIRST]
+    scale = params[_WORK_SCALE] * totals[_MEAN_WORK]
+    scale += min(params[_QUEUE_SCALE] * totals[_MEAN_QUEUE], 0.5 * elapsed / (factor * _MAX_BOOST))
+    boost = -factor * scale * math.log(-math.expm1(-max(work / scale, _MIN_WORK_RATIO)))
     return release - boost, work
 
 
 @helper
-def deferred_key(rule, release, key, work):  # type: ignore[no-untyped-def]
+def deferred_key(arrays, release, key, work):  # type: ignore[no-untyped-def]
     """Return the key of the task that comes first in the queue: a later one if it is deferred.
 
     The key of a deferred task exceeds its release, that of no other task does.
     """
-    params, waiting = rule.params, rule.waiting
-    harm = waiting[_BUDGET] * work * (waiting[_WORK] - work)
-    if key > release or waiting[_BUDGET] < 1.0 or not harm >= params[_HARM] * waiting[_MEAN_WORK] ** 2:
+    params, totals = arrays.params, arrays.totals
+    delay_caused = totals[_BUDGET] * work * (totals[_WORK] - work)
+    if (
+        key > release
+        or totals[_BUDGET] < 1.0
+        or not delay_caused >= params[_MIN_DELAY_CAUSED] * totals[_MEAN_WORK] ** 2
+    ):
         return key
-    delay = min(params[_DELAY] * waiting[_MEAN_QUEUE], release - waiting[_FIRST])
+    delay = min(params[_DELAY] * totals[_MEAN_QUEUE], release - totals[_FIRST])
     if delay <= 0.0:
         return key
-    waiting[_BUDGET] -= 1.0
+    totals[_BUDGET] -= 1.0
     return release + delay
 
 
@@ -275,29 +294,29 @@ def starts_now(now, device, share, times, planned, devices):  # type: ignore[no-
 
 
 @helper
-def plan_task(rule, now, memory, divisible, times, work, planned, behind, devices):  # type: ignore[no-untyped-def]
+def plan_task(arrays, now, memory, divisible, times, work, planned, behind, devices):  # type: ignore[no-untyped-def]
     """Return (device, share, whether it starts now) of a waiting task.
 
     `planned` is when each device is free of the tasks before it; `work` is its priced work, `behind` that of those
     after it.
     """
-    params = rule.params
+    params = arrays.params
     weight, objective = params[_WEIGHT], params[_PRICES:]
-    prices, fee = rule.scratch[: len(objective)], 0.0
+    prices, split_fee = arrays.scratch[: len(objective)], 0.0
     for column in range(len(prices)):
         prices[column] = objective[column]
     if params[1] > 0.0:
-        value, worth, typical = window_prices(rule.prices)
-        fee = set_prices(
+        relative_speed, critical_ratio, typical_time = window_prices(arrays.prices)
+        split_fee = set_prices(
             prices, now, planned, devices, params[0], params[1], params[_COEFFICIENTS:_WAITING_WEIGHT], weight,
-            objective, value, worth, typical, params[_WAITING_WEIGHT] * max(behind, 0.0),
+            objective, relative_speed, critical_ratio, typical_time, params[_WAITING_WEIGHT] * max(behind, 0.0),
         )  # fmt: skip
-        relief = (1.0 + work / rule.waiting[_MEAN_WORK]) ** -params[_RELIEF]
+        relief = (1.0 + work / arrays.totals[_MEAN_WORK]) ** -params[_RELIEF]
         for column in range(len(prices)):
             prices[column] = objective[column] + relief * (prices[column] - objective[column])
     if not divisible:
-        fee = _NEVER
-    device, share = best_placement(now, memory, times, planned, devices, 0, len(devices), weight, prices, fee)
+        split_fee = FORBIDDEN_SPLIT_FEE
+    device, share = best_placement(now, memory, times, planned, devices, 0, len(devices), weight, prices, split_fee)
     if devices[device].is_cpu == 1:
         share = 0.0
     return device, share, starts_now(now, device, share, times, planned, devices)
@@ -322,17 +341,17 @@ def reserve(now, device, share, times, planned, devices):  # type: ignore[no-unt
 
 
 @helper
-def next_waiting(rule, now, queue, arrival, work, planned):  # type: ignore[no-untyped-def]
-    """Take the next row to plan from the queue and return its key and row; row -1 if the look ends.
+def next_waiting(arrays, now, queue, arrival, work, planned):  # type: ignore[no-untyped-def]
+    """Take the next row to plan from the queue and return its key and row; row -1 if the planning pass ends.
 
-    It ends when every device is planned, or when as many tasks as one look may leave were skipped.
+    It ends when every device is planned, or when as many tasks as one pass may leave were skipped.
     """
     idle = False
     for d in range(len(planned)):
         idle |= planned[d] <= now
-    while idle and waiting_rows(queue) > 0 and queue.skipped.length[0] < LOOK_AHEAD:
+    while idle and waiting_rows(queue) > 0 and queue.skipped.length[0] < MAX_SKIPPED_PER_PASS:
         key, row = take_row(queue)
-        later = deferred_key(rule, arrival[row], key, work[row])
+        later = deferred_key(arrays, arrival[row], key, work[row])
         if not later > key:
             return key, row
         push_row(queue.heap, later, row)
@@ -340,24 +359,24 @@ def next_waiting(rule, now, queue, arrival, work, planned):  # type: ignore[no-u
 
 
 @helper
-def end_look(rule, queue):  # type: ignore[no-untyped-def]
+def end_pass(arrays, queue):  # type: ignore[no-untyped-def]
     """Put the skipped rows back into the queue; an empty queue has no work, whatever rounding has left."""
     return_skipped(queue)
     if waiting_rows(queue) == 0:
-        rule.waiting[_WORK] = 0.0
+        arrays.totals[_WORK] = 0.0
 
 
 # ------------------------------------------------------------------------------------------ event by event
 
 #: Priced work of a task that came before any duration was known. It is never deferred.
 UNKNOWN_WORK = -1.0
-_DEFERRED = types.float64(QUEUE_RULE, types.float64, types.float64, types.float64)
+_DEFERRED = types.float64(QUEUE_ARRAYS, types.float64, types.float64, types.float64)
 
 
 @entry
-def _deferred_one(rule, release, key, work):  # type: ignore[no-untyped-def]
+def _deferred_one(arrays, release, key, work):  # type: ignore[no-untyped-def]
     """Call `deferred_key` from Python."""
-    return deferred_key(rule, release, key, work)
+    return deferred_key(arrays, release, key, work)
 
 
 @dataclass(slots=True)
@@ -384,10 +403,10 @@ class WaitingTask:
 class QueuePlanner(Central):
     """Frame of schedulers that plan one queue again at every event; subclasses give durations.
 
-    A subclass sets `rule` and calls `clear_queue` in `start`.
+    A subclass sets `queue_arrays` and calls `clear_queue` in `start`.
     """
 
-    rule: QueueRule
+    queue_arrays: QueueArrays
 
     @abstractmethod
     def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
@@ -395,13 +414,13 @@ class QueuePlanner(Central):
 
     @abstractmethod
     def plan(
-        self, waiting: WaitingTask, now: float, planned: Floats, behind: float
+        self, entry: WaitingTask, now: float, planned: Floats, behind: float
     ) -> tuple[int, float, bool, float]:
         """Return device, share, whether the task starts now, and its priced work.
 
         Parameters
         ----------
-        waiting
+        entry
             The task.
         now
             Current time.
@@ -419,38 +438,38 @@ class QueuePlanner(Central):
         self._order: list[tuple[float, int]] = []
         self._released = 0
 
-    def _enter(self, waiting: WaitingTask) -> None:
-        self._waiting[self._released] = waiting
+    def _enter(self, entry: WaitingTask) -> None:
+        self._waiting[self._released] = entry
         self._numbers.append(self._released)
-        insort(self._order, (waiting.key, self._released))
+        insort(self._order, (entry.key, self._released))
         self._released += 1
 
     def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
         """Plan the queue and yield the tasks that start now; see `Central.starts`."""
-        totals, now = self.rule.waiting, view.now
+        totals, now = self.queue_arrays.totals, view.now
         first = len(self._numbers)
         times = queue.times[first:] if self.setting.times is not None and first < len(queue) else None
         for position in range(first, len(queue)):
             task, row = queue[position], None if times is None else times[position - first]
             self._enter(WaitingTask(task, row, now, *self.admit(task, row, now)))
         planned, behind, position = view.free_at.copy(), totals[_WORK], 0
-        while position < min(len(self._order), LOOK_AHEAD) and (planned <= now).any():
+        while position < min(len(self._order), MAX_SKIPPED_PER_PASS) and (planned <= now).any():
             key, number = self._order[position]
-            waiting = self._waiting[number]
-            waiting.key = compiled(_deferred_one, _DEFERRED)(self.rule, waiting.release, key, waiting.work)
-            if waiting.key > key:
+            entry = self._waiting[number]
+            entry.key = compiled(_deferred_one, _DEFERRED)(self.queue_arrays, entry.release, key, entry.work)
+            if entry.key > key:
                 del self._order[position]
-                insort(self._order, (waiting.key, number))
+                insort(self._order, (entry.key, number))
                 continue
-            known = waiting.work != UNKNOWN_WORK
-            device, share, begins, waiting.work = self.plan(waiting, now, planned, behind)
+            known = entry.work != UNKNOWN_WORK
+            device, share, begins, entry.work = self.plan(entry, now, planned, behind)
             if known:
-                behind -= waiting.work
+                behind -= entry.work
             if not begins:
                 position += 1
                 continue
-            if waiting.work != UNKNOWN_WORK:
-                totals[_WORK] -= waiting.work
+            if entry.work != UNKNOWN_WORK:
+                totals[_WORK] -= entry.work
             index = bisect_left(self._numbers, number)
             del self._order[position], self._numbers[index], self._waiting[number]
             yield index, Decision(int(device), float(share))
@@ -460,21 +479,24 @@ class QueuePlanner(Central):
 
     def queue_state(self) -> dict[str, Floats]:
         """Return prices, totals and the keys of the waiting tasks; see `Central.queue_state`."""
-        waiting = [(w.release, w.key, w.work) for w in self._waiting.values()]
-        keys = np.array(waiting, np.float64).reshape(-1, 3).ravel()
-        rule = self.rule
+        entries = [(entry.release, entry.key, entry.work) for entry in self._waiting.values()]
+        keys = np.array(entries, np.float64).reshape(-1, 3).ravel()
+        arrays = self.queue_arrays
         return {
-            "prices": rule.prices.copy(),
-            "totals": rule.waiting.copy(),
-            "classes": rule.classes.copy(),
+            "prices": arrays.prices.copy(),
+            "totals": arrays.totals.copy(),
+            "classes": arrays.classes.copy(),
             "waiting": keys,
         }
 
     def restore_queue(self, state: dict[str, Floats], queue: Queue) -> None:
         """Continue with these waiting tasks; see `Central.restore_queue`."""
         # Runs of earlier versions have no classes and fewer totals.
-        self.rule.prices[:], self.rule.waiting[: len(state["totals"])] = state["prices"], state["totals"]
-        self.rule.classes[:] = state.get("classes", self.rule.classes)
+        self.queue_arrays.prices[:], self.queue_arrays.totals[: len(state["totals"])] = (
+            state["prices"],
+            state["totals"],
+        )
+        self.queue_arrays.classes[:] = state.get("classes", self.queue_arrays.classes)
         times = queue.times if self.setting.times is not None else None
         self.clear_queue()
         for position, (release, key, work) in enumerate(state["waiting"].reshape(-1, 3).tolist()):

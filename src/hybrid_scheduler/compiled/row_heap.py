@@ -2,7 +2,7 @@
 
 A scheduler that plans a queue at every event reads its first rows again and leaves most of them waiting. Putting
 these back into a heap costs as much as taking them out. `WaitingRows` keeps them in order beside the heap instead,
-so that reading a row again takes constant time. Only rows that no look has reached are in the heap.
+so that reading a row again takes constant time. Only rows that no planning pass has reached are in the heap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RowHeap(NamedTuple):
 
 
 class WaitingRows(NamedTuple):
-    """Queue of rows: a heap of new ones, a stack of those read before, and those read and skipped in this look."""
+    """Queue of rows: a heap of new ones, a stack of those read before, and those skipped in this planning pass."""
 
     heap: RowHeap
     front: RowHeap  # the first entry is the last of the arrays
@@ -41,9 +41,9 @@ def empty_heap(capacity: int) -> RowHeap:
     return RowHeap(np.empty(capacity), np.empty(capacity, np.int64), np.zeros(1, np.int64))
 
 
-def empty_queue(capacity: int, most_skipped: int) -> WaitingRows:
-    """Return a queue without rows, of which one look may skip some."""
-    return WaitingRows(empty_heap(capacity), empty_heap(capacity), empty_heap(min(capacity, most_skipped)))
+def empty_queue(capacity: int, max_skipped: int) -> WaitingRows:
+    """Return a queue without rows, of which one planning pass may skip some."""
+    return WaitingRows(empty_heap(capacity), empty_heap(capacity), empty_heap(min(capacity, max_skipped)))
 
 
 @inner
@@ -88,7 +88,7 @@ def pop_row(heap):  # type: ignore[no-untyped-def]
 
 @helper
 def waiting_rows(queue):  # type: ignore[no-untyped-def]
-    """Return the number of rows of a queue, without those skipped in this look."""
+    """Return the number of rows of a queue, without those skipped in this planning pass."""
     return queue.heap.length[0] + queue.front.length[0]
 
 
@@ -109,7 +109,7 @@ def take_row(queue):  # type: ignore[no-untyped-def]
 
 @helper
 def skip_row(queue, key, row):  # type: ignore[no-untyped-def]
-    """Let the row that was taken last wait until the next look."""
+    """Let the row that was taken last wait until the next planning pass."""
     at = queue.skipped.length[0]
     queue.skipped.key[at], queue.skipped.row[at] = key, row
     queue.skipped.length[0] = at + 1

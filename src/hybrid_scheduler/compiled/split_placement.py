@@ -13,6 +13,8 @@ import numpy as np
 
 from .jit_cache import helper
 
+#: Fee of a split that no task pays, for tasks that must not be split.
+FORBIDDEN_SPLIT_FEE = 1e300
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -71,11 +73,11 @@ def cpu_side(device, now, times, prices, free_at, devices):  # type: ignore[no-u
 
 @helper
 def best_placement(  # type: ignore[no-untyped-def]
-    now, memory, times, free_at, devices, begin, end, weight, prices, split_price
+    now, memory, times, free_at, devices, begin, end, weight, prices, split_fee
 ):
     """Return the (device, share) in begin..end with the least ``weight * finish + prices * busy seconds``.
 
-    Exact for one task against the current queues. `prices` is per column of `times`; `split_price` is paid
+    Exact for one task against the current queues. `prices` is per column of `times`; `split_fee` is paid
     once by a task that runs on both sides. Of interchangeable devices only the one that is free earliest counts.
     """
     best, best_share, best_value, best_free = begin, 0.0, np.inf, np.inf
@@ -102,12 +104,12 @@ def best_placement(  # type: ignore[no-untyped-def]
             share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / max(cpu_whole + whole, _TINY)
             share = min(max(share, 0.0), cap)
             part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
-            value = weight * max(wait + part, cpu_wait + rest) + price * part + cpu_price * rest + split_price
+            value = weight * max(wait + part, cpu_wait + rest) + price * part + cpu_price * rest + split_fee
             part, rest = fixed + cap * whole, cpu_fixed + (1.0 - cap) * cpu_whole
             if cap == 1.0:
                 most = weight * (wait + part) + price * part
             else:
-                most = weight * max(wait + part, cpu_wait + rest) + price * part + cpu_price * rest + split_price
+                most = weight * max(wait + part, cpu_wait + rest) + price * part + cpu_price * rest + split_fee
             share = cap if most <= value else share
             value = min(most, value)
         better = beats(value, free, best_value, best_free)

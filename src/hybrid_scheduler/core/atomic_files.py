@@ -16,13 +16,14 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
 @contextmanager
-def atomic_path(target: Path) -> Iterator[Path]:
+def atomic_path(target: Path, *, make_folders: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `target`, which replaces it when the block ends without an error.
 
-    The folders above it are made. An error leaves the old file as it was and removes the temporary one. What was
-    written is on the disk before the file gets its name.
+    Unless `make_folders` is False, the folders above it are made. An error leaves the old file as it was and
+    removes the temporary one. What was written is on the disk before the file gets its name.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if make_folders:
+        target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield fresh

@@ -230,13 +230,13 @@ class Platform:
 
 
 def _check_device(device: Device) -> None:
-    may_be_infinite = {"memory", "bandwidth"}
+    may_be_infinite = {"memory", "bandwidth"}  # and must be positive
     for field in fields(device):
         value = getattr(device, field.name)
         if not isinstance(value, (int, float)) or field.name == "node":
             continue
-        positive = field.name in {"memory", "bandwidth"}
-        finite = math.isfinite(value) or (field.name in may_be_infinite and value == math.inf)
+        positive = field.name in may_be_infinite
+        finite = math.isfinite(value) or (positive and value == math.inf)
         if not finite or value < 0 or (positive and value == 0):
             raise InvalidInputError(
                 f"device.{field.name}",
@@ -358,7 +358,7 @@ def platform_named(name: str) -> Platform:
 
 
 def platform_from_json(data: Mapping[str, Any]) -> Platform:
-    """Return the platform whose fields a record holds; an amount without a limit is null or "infinite" there.
+    """Return the platform that a JSON object describes; an amount without a limit is null or "infinite" there.
 
     Parameters
     ----------

@@ -350,7 +350,7 @@ class Explanation(NamedTuple):
         Predicted durations, with their spread.
     policy
         Policy that decided; ``"trial"`` if a device of unknown speed was tried.
-    records
+    policy_costs
         Name and running mean cost of each policy that may decide, in seconds of latency; the lowest decides.
     options
         Placements that a network valued.
@@ -360,7 +360,7 @@ class Explanation(NamedTuple):
 
     prediction: Prediction
     policy: str
-    records: tuple[tuple[str, float], ...] = ()
+    policy_costs: tuple[tuple[str, float], ...] = ()
     options: tuple[PlacementOption, ...] = ()
     queued: float | None = None
 
@@ -377,7 +377,7 @@ class Explanation(NamedTuple):
                 }
                 for column, times in enumerate(self.prediction.times)
             ],
-            "records": dict(self.records),
+            "records": dict(self.policy_costs),
             "options": [
                 {"device": names[one.device], "gpu_fraction": one.fraction, "cost": one.cost, "value": one.value}
                 for one in self.options

@@ -40,7 +40,7 @@ class WorkerProcess:
     def __init__(self, name: str, *, niceness: int = 0, idle_s: float | None = None) -> None:
         self._name, self._niceness, self._idle_s = name, niceness, idle_s
         self._pool: ProcessPoolExecutor | None = None
-        self._lifeline: Connection | None = None
+        self._parent_pipe: Connection | None = None
         # Calls come from the engine's thread, and the timer has a thread of its own.
         self._changing = threading.RLock()
         self._pending = 0
@@ -48,7 +48,7 @@ class WorkerProcess:
 
     @property
     def started(self) -> bool:
-        """Whether there is a process, or will be with the next call."""
+        """Whether a process was started and not stopped since; it may have died."""
         return self._pool is not None
 
     def submit(self, function: Callable[..., _T], *arguments: Any) -> Future[_T]:
@@ -75,7 +75,7 @@ class WorkerProcess:
                 try:
                     future = pool.submit(function, *arguments)
                 except RuntimeError as error:  # it died, or was shut down from outside
-                    _log.warning("the %s is gone, starting another: %s", self._name, error)
+                    _log.warning("the %s ended; restarting it: %s", self._name, error)
                     self.stop()
                     continue
                 self._pending += 1
@@ -89,8 +89,8 @@ class WorkerProcess:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if self._pool is not None and self._lifeline is not None:
-                self._lifeline.close()
+            if self._pool is not None and self._parent_pipe is not None:
+                self._parent_pipe.close()
                 self._pool.shutdown(wait=False, cancel_futures=True)
                 self._pool = None
 
@@ -112,7 +112,7 @@ class WorkerProcess:
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        end, self._lifeline = context.Pipe(duplex=False)
+        end, self._parent_pipe = context.Pipe(duplex=False)
         self._pool = ProcessPoolExecutor(1, context, _prepare, (end, self._niceness))
         return self._pool
 

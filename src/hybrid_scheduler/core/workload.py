@@ -316,9 +316,9 @@ class Workload:
         if bad.any():
             row = int(np.argmax(bad))
             raise InvalidInputError(name, allowed, float(column[row]), where=self._place(row))
-        if len(column) and column.max() > LARGEST_VALUE:
+        if len(column) and column.max() > MAX_VALUE:
             row = int(np.argmax(column))
-            limit = f"at most {LARGEST_VALUE:g}"
+            limit = f"at most {MAX_VALUE:g}"
             raise InvalidInputError(name, limit, float(column[row]), where=self._place(row))
         return _frozen(column if column is not values else column.copy())
 
@@ -378,8 +378,8 @@ class Workload:
         for mb in amounts:
             if not 0 <= mb < np.inf:
                 raise InvalidInputError("dependency_data", "finite and >= 0 MB", mb)
-            if mb > LARGEST_VALUE:
-                raise InvalidInputError("dependency_data", f"at most {LARGEST_VALUE:g} MB", mb)
+            if mb > MAX_VALUE:
+                raise InvalidInputError("dependency_data", f"at most {MAX_VALUE:g} MB", mb)
         self.parent_start = _frozen(np.array(start, dtype=np.int64))
         self.parent_rows = _frozen(np.array(rows, dtype=np.int64))
         self.parent_data = _frozen(np.array(amounts))
@@ -426,7 +426,7 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 #: Seconds per size^1.5 at intensity 0.5 on the reference CPU: size 2500 takes 0.5 s.
 WORK_COEFFICIENT = 4e-6
 #: Largest size, MB and arrival time: sums and powers of larger numbers lose digits or overflow.
-LARGEST_VALUE = 1e12
+MAX_VALUE = 1e12
 
 
 def base_duration(

@@ -22,7 +22,7 @@ from ..cluster import (
 )
 from ..core import Floats, InvalidInputError, Objective, Platform, Task, Workload, workstation
 from ..core.outcome import RAN, STATUS_NAMES
-from ..metrics import Charges, Summary, batch_averages, queue_grows, summarise, win_rates
+from ..metrics import Summary, batch_means, queue_grows, summarise, win_rates
 from ..metrics.summary import DeviceLoad, Evidence
 from ..metrics.verdict import Differs, Verdict, judge
 from ..physics import EnergyAndCost, Physics, Tariff
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: Called with (scheduler, tasks done since the last call).
 Progress = Callable[[str, int], None]
 #: Most tasks whose mean latency is bounded: more take too long.
-_MOST_BOUNDED = 20_000
+_MAX_BOUNDED = 20_000
 #: Schedulers that `VirtualMultiGPU` runs.
 _BASELINES = ("round_robin", "random", "greedy", "cpu_only", "gpu_only", "oracle")
 #: Share of the run at its end that the verdict reads device loads from, and fewest tasks for batches of latencies.
@@ -79,7 +79,7 @@ class Comparison:
         platform, physics, noise = machine.platform, machine.physics, machine.noise
         bound = makespan_bound(workload, platform, physics, noise, memory_policy=machine.memory_policy)
         alone = isolated_optimum(workload, platform, physics, noise)
-        bounded = len(workload) <= _MOST_BOUNDED and machine.memory_policy != "fail"
+        bounded = len(workload) <= _MAX_BOUNDED and machine.memory_policy != "fail"
         latency = mean_latency_bound(workload, platform, physics, noise) if bounded else None
         return cls(workload, platform, results, bound, alone, latency)
 
@@ -92,7 +92,8 @@ class Comparison:
                 result.outcomes,
                 self.platform,
                 result.busy,
-                _charges(result),
+                # Computed anew: the cached one would keep five columns per run as long as the comparison exists.
+                EnergyAndCost(result.outcomes, result.platform, result.tariff),
                 bound=self.lower_bound,
                 latency_bound=self.latency_bound,
                 isolated=self.isolated,
@@ -111,7 +112,7 @@ class Comparison:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Who leads, by how much and why, from this one run."""
+        """Ranking by mean latency with the reasons, from this one run."""
         return self.judge()
 
     def judge(self, differs: Differs | None = None) -> Verdict:
@@ -150,12 +151,12 @@ class Comparison:
         names = np.array([device.name for device in self.platform.devices])
         parts = []
         for scheduler, result in self.results.items():
-            outcomes, bill = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
+            outcomes, charges = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
             columns = {
                 "scheduler": scheduler, "task_id": outcomes.workload.task_id, "device": names[outcomes.device],
                 "gpu_fraction": outcomes.fraction, "arrival": outcomes.workload.arrival_time,
                 "start": outcomes.start, "finish": outcomes.finish, "time": outcomes.time,
-                "latency": outcomes.latency, "wait": outcomes.wait, "energy": bill.energy, "cost": bill.cost,
+                "latency": outcomes.latency, "wait": outcomes.wait, "energy": charges.energy, "cost": charges.cost,
                 "status": np.array(STATUS_NAMES)[outcomes.status],
             }  # fmt: skip
             parts.append(pd.DataFrame(columns))
@@ -185,13 +186,12 @@ class Comparison:
         if len(self.workload) != len(other.workload) or any(
             not np.array_equal(mine[name], theirs[name]) for name in mine
         ):
-            counts = f"{len(self.workload):,} and {len(other.workload):,} tasks"
-            raise InvalidInputError("runs of a diff", "of the same tasks", f"different ones: {counts}")
+            others = f"{len(other.workload):,} other tasks"
+            raise InvalidInputError("other", f"a comparison of the same {len(self.workload):,} tasks", others)
         shared = [name for name in self.results if name in other.results]
         if not shared:
-            raise InvalidInputError(
-                "runs of a diff", f"of a scheduler in {list(self.results)}", list(other.results)
-            )
+            allowed = f"a comparison of a scheduler in {list(self.results)}"
+            raise InvalidInputError("other", allowed, list(other.results))
         before, after = other.to_pandas().loc[shared], self.to_pandas().loc[shared]
         this = after.apply(pd.to_numeric, errors="coerce").stack().rename("this")
         that = before.apply(pd.to_numeric, errors="coerce").stack().rename("other")
@@ -281,6 +281,18 @@ def compare(
     progress
         Called with (scheduler, tasks done since the last call).
 
+    Returns
+    -------
+    Comparison
+        Results and summaries of all schedulers, lower bounds and the verdict.
+
+    Raises
+    ------
+    InvalidInputError
+        If no scheduler is given or one twice, or a workload, a specification or a scheduler's decision is invalid.
+    UnknownNameError
+        If a scheduler or a task graph is unknown.
+
     Examples
     --------
     >>> from hybrid_scheduler import WorkloadGenerator, compare
@@ -314,12 +326,6 @@ def _machine(machine: Machine | None, *parts: object) -> Machine:
     names = ("platform", "physics", "noise", "memory_policy", "tariff", "objective")
     given = {name: part for name, part in zip(names, parts, strict=True) if part is not None}
     return replace(machine or Machine(), **given)  # type: ignore[arg-type]
-
-
-def _charges(result: RunResult) -> Charges:
-    # Computed anew, because the cached one would keep five columns per run as long as the comparison exists.
-    bill = EnergyAndCost(result.outcomes, result.platform, result.tariff)
-    return Charges(bill.energy, bill.energy_blended, bill.rent, bill.electricity, bill.cost)
 
 
 def label_of(spec: str) -> str:
@@ -361,7 +367,7 @@ def _run_evidence(name: str, result: RunResult, summary: Summary, isolated: Floa
     latency = outcomes.latency[done]
     swing = None
     if len(latency) >= _BATCHED and last > first:
-        batches = batch_averages(latency)
+        batches = batch_means(latency)
         swing = float(batches.max() / np.median(batches))
     mean = summary.latency.mean
     return Evidence(

@@ -30,7 +30,7 @@ from ..learning.duration.online_duration_model import OnlineDurationModel
 from ..learning.predictors import RandomForestPredictor
 from ..metrics.statistics import t_half_width
 from ..physics import SerialPhysics
-from ..workload.scenarios import generate, shift_regimes
+from ..workload.scenarios import generate, shift_scenarios
 from . import FIRST_REPORTED_SEED
 
 TRAINING_TASKS = 1000
@@ -323,7 +323,7 @@ def shift_study(
 
 def shift_seed(seed: int, progress: Callable[[str], None] | None = None) -> dict[str, ShiftRun]:
     """Run every policy on one seed."""
-    train, test = shift_regimes()
+    train, test = shift_scenarios()
     training = Stream.of(generate(train, TRAINING_TASKS, seed, batch=True))
     stream = Stream.of(generate(test, TEST_TASKS, seed, batch=True, first_id=TRAINING_TASKS))
     runs = {"optimal": ShiftRun(float(stream.optimum.sum()), 1.0, 0)}

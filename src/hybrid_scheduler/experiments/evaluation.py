@@ -52,11 +52,11 @@ class Evaluation:
         """Yield one row per scheduler and task, with `RESULT_COLUMNS`."""
         names = [device.name for device in self.comparison.platform.devices]
         for scheduler, result in self.comparison.results.items():
-            outcomes, bill = result.outcomes, result.bill
+            outcomes, charges = result.outcomes, result.energy_and_cost
             done = outcomes.completed
             columns = (
                 outcomes.workload.task_id, outcomes.device, np.where(done, outcomes.fraction, np.nan),
-                self.predicted[scheduler], np.where(done, outcomes.time, np.nan), bill.energy, bill.cost,
+                self.predicted[scheduler], np.where(done, outcomes.time, np.nan), charges.energy, charges.cost,
             )  # fmt: skip
             for task, device, fraction, predicted, actual, energy, cost in zip(
                 *(column.tolist() for column in columns), strict=True
@@ -176,7 +176,7 @@ class PredictionRecorder(Online):
         """Return the learner's decision and record its prediction."""
         decision = self.learner.decide(task, view)
         # Both learners keep their duration model under one of these names.
-        model = getattr(self.learner, "times_", None) or getattr(self.learner, "times", None)
+        model = getattr(self.learner, "duration_model_", None) or getattr(self.learner, "times", None)
         said = getattr(self.learner, "prediction", lambda: None)()
         row = None if said is None else said.times
         if row is None and model is not None and getattr(model, "ready", False):

@@ -27,7 +27,7 @@ _EVIDENCE_FORMAT = 1
 _EVIDENCE_OPENS, _EVIDENCE_CLOSES = '<script type="application/json" id="evidence">', "</script>\n"
 RUN_FILES = (run_record.RECORD, run_record.EVENTS, run_record.TRACE)
 #: Largest file in an evidence file: a log of 200,000 tasks has about 80 MB.
-_MOST_BYTES = 2**30
+_MAX_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def unpack_evidence(path: Path, folder: Path) -> RunFile:
 
 def _embedded(path: Path, name: str, one: dict[str, Any]) -> bytes:
     size = int(one["bytes"])
-    if not 0 <= size <= _MOST_BYTES:
+    if not 0 <= size <= _MAX_BYTES:
         raise ValueError(f"{name} has {size} bytes")
     try:
         content = zlib.decompressobj().decompress(base64.b64decode(one["zlib_base64"], validate=True), size + 1)

@@ -81,15 +81,15 @@ class SchedulerTotals:
         self.first_arrival = min(self.first_arrival, float(outcomes.workload.arrival_time[0]))
         if not done.any():
             return
-        latency, bill = outcomes.latency[done], EnergyAndCost(outcomes, self.platform, self.tariff)
+        latency, charges = outcomes.latency[done], EnergyAndCost(outcomes, self.platform, self.tariff)
         self.time.add(outcomes.time[done])
         self.latency.add(np.maximum(latency, 0.0))  # rounding can make finish - arrival negative
         self.mean_latency.add(latency)
         self.wait += float(outcomes.wait[done].sum())
-        self.energy += float(bill.energy[done].sum())
-        self.rent += float(bill.rent[done].sum())
-        self.electricity += float(bill.electricity[done].sum())
-        self.cost += float(bill.cost[done].sum())
+        self.energy += float(charges.energy[done].sum())
+        self.rent += float(charges.rent[done].sum())
+        self.electricity += float(charges.electricity[done].sum())
+        self.cost += float(charges.cost[done].sum())
         self.fraction += float(outcomes.fraction[done].sum())
         self.cpu_only += int((outcomes.fraction[done] == 0).sum())
         self.last_finish = max(self.last_finish, float(outcomes.finish[done].max()))

@@ -42,7 +42,7 @@ _PROGRAM = "import sys; sys.path.insert(0, {0!r}); import {1} as process; proces
 #: Variables of the process: one thread per library, and the same hashes in every run.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 #: Longest answer of a policy, and longest source, in bytes.
-_LONGEST_ANSWER, _LONGEST_SOURCE = 4096, 1_000_000
+_MAX_ANSWER_LENGTH, _MAX_SOURCE_LENGTH = 4096, 1_000_000
 #: Seconds between two looks at the CPU time of a policy that has not answered.
 _LOOK_S = 0.02
 #: Reasons by the signal that ended the process.
@@ -153,8 +153,8 @@ class PolicySandbox:
         PolicyDisqualifiedError
             If the policy cannot be loaded, or later from the run if it breaks a rule.
         """
-        if len(source) > _LONGEST_SOURCE:
-            raise PolicyDisqualifiedError(f"the file has more than {_LONGEST_SOURCE:,} characters")
+        if len(source) > _MAX_SOURCE_LENGTH:
+            raise PolicyDisqualifiedError(f"the file has more than {_MAX_SOURCE_LENGTH:,} characters")
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
@@ -206,13 +206,13 @@ class _Connection:
         while not answer.endswith(b"\n"):
             self._wait()
             try:
-                part = self._channel.recv(_LONGEST_ANSWER + 1)
+                part = self._channel.recv(_MAX_ANSWER_LENGTH + 1)
             except ConnectionResetError:
                 part = b""
             answer += part
             if not part:
                 raise self.disqualify(self._reason(self.end()))
-            if len(answer) > _LONGEST_ANSWER or answer.count(b"\n") > 1:
+            if len(answer) > _MAX_ANSWER_LENGTH or answer.count(b"\n") > 1:
                 raise self.disqualify("wrote more than one answer")
         text = answer.decode("ascii", "replace").strip()
         if text.startswith("! "):

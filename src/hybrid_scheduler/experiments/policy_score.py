@@ -33,7 +33,7 @@ REFERENCES = ("earliest_finish", "price_index", "late_binding")
 PUBLIC_SEEDS = range(FIRST_DEVELOPMENT_SEED, FIRST_DEVELOPMENT_SEED + 5)
 _TASKS = 400
 #: Most tasks of a worst case, fewest tasks, and the share of the ratio that a smaller case must keep.
-_LARGEST_TRACE, _SMALLEST_TRACE, _KEPT = 100, 8, 0.9
+_MAX_TRACE, _MIN_TRACE, _KEPT = 100, 8, 0.9
 _WORST_CASES = 3
 
 #: Runs one workload on a machine, and returns the latency of every task.
@@ -97,7 +97,7 @@ CASES = (
 class ReferenceValues:
     """Reference values of one case and seed: lower bound, and mean and p99 of each reference."""
 
-    floor: float
+    latency_bound: float
     means: Mapping[str, float]
     tails: Mapping[str, float]
 
@@ -114,7 +114,7 @@ class ScoredRun:
     @property
     def score(self) -> float:
         """Lower bound over mean latency, in (0, 1]."""
-        return self.references.floor / float(self.latency.mean())
+        return self.references.latency_bound / float(self.latency.mean())
 
     def ratio(self, name: str) -> float:
         """Return the mean latency over that of a reference."""
@@ -241,10 +241,10 @@ class ScoreSet:
         if key not in self._known:
             machine, workload = case.machine(seed), case.workload(seed)
             latency = {name: built_in(name)(machine, workload) for name in REFERENCES}
-            floor = mean_latency_bound(workload, machine.platform, machine.physics, machine.noise)
+            latency_bound = mean_latency_bound(workload, machine.platform, machine.physics, machine.noise)
             means = {name: float(values.mean()) for name, values in latency.items()}
             tails = {name: float(np.quantile(values, 0.99)) for name, values in latency.items()}
-            self._known[key] = machine, workload, ReferenceValues(floor, means, tails)
+            self._known[key] = machine, workload, ReferenceValues(latency_bound, means, tails)
         return self._known[key]
 
     def runs(self, runner: Runner) -> Iterator[ScoredRun]:
@@ -314,7 +314,7 @@ def _best(references: ReferenceValues, run: ScoredRun) -> tuple[str, float]:
 
 def _worst_window(excess: Floats) -> Any:
     """Return the consecutive rows with the largest sum of excess latency."""
-    length = min(_LARGEST_TRACE, len(excess))
+    length = min(_MAX_TRACE, len(excess))
     sums = np.convolve(excess, np.ones(length), "valid")
     return np.arange(length) + int(sums.argmax())
 
@@ -327,7 +327,7 @@ def _smaller(rows: Any, machine: Machine, workload: Workload, runner: Runner, ot
         return float(runner(machine, part).mean() / other(machine, part).mean())
 
     best = ratio(rows)
-    while len(rows) >= 2 * _SMALLEST_TRACE:
+    while len(rows) >= 2 * _MIN_TRACE:
         half = len(rows) // 2
         tried = [
             (ratio(window), window) for window in (rows[:half], rows[half // 2 : half // 2 + half], rows[half:])

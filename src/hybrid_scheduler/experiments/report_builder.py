@@ -282,20 +282,21 @@ def _repetitions(paired: PairedComparison | None, seed: int) -> str:
 
 
 def _why(verdict: Verdict) -> list[TextBlock | TableBlock]:
-    """Return one row per scheduler: its distance to the leader and to the floor, and why it loses."""
+    """Return one row per scheduler: its distance to the leader and to the lower bound, and why it loses."""
     rows = [
         [
             row.label,
             seconds_text(row.mean_latency),
-            "–" if row.over_floor is None else times_text(row.over_floor),
+            "–" if row.latency_over_bound is None else times_text(row.latency_over_bound),
             "leads" if row.name == verdict.leader else row.latency.text,
             "; ".join(f"it {reason.text}" for reason in row.reasons[:2]) or "–",
         ]
         for row in verdict.rows
     ]  # fmt: skip
-    floor = "" if verdict.floor is None else f" The floor is a lower bound: {seconds_text(verdict.floor)}."
-    note = f"Mean latency against the leader.{floor} Loads of devices are those of the detailed run."
-    header = ["scheduler", "latency", "mean /\nfloor", "against\nthe leader", "why"]
+    bound = verdict.latency_bound
+    lowest = "" if bound is None else f" The lower bound is {seconds_text(bound)}."
+    note = f"Mean latency against the leader.{lowest} Loads of devices are those of the detailed run."
+    header = ["scheduler", "latency", "mean /\nbound", "against\nthe leader", "why"]
     return [TableBlock(header, rows, note, words=frozenset({3, 4}))]
 
 

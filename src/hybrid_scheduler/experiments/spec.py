@@ -26,7 +26,7 @@ from ..core import Floats, InvalidInputError, Objective, Platform, Workload
 from ..core.canonical_json import content_hash, plain_value
 from ..core.platform import platform_from_json
 from ..engine import Comparison, compare
-from ..metrics import batch_averages
+from ..metrics import batch_means
 from ..physics import (
     PHYSICS,
     PHYSICS_WITH_DATA,
@@ -43,7 +43,7 @@ from ..schedulers import create
 from ..schedulers import schedulers as known_schedulers
 from ..workload.argument_checks import parse_spec
 from ..workload.scenarios import Scenario, generate, scenario_from_json, scenario_to_json
-from ..workload.task_graphs import graph_of, is_drawn
+from ..workload.task_graphs import graph_of, needs_seed
 
 _SHIPPED_MODELS = Path(__file__).parent.parent / "models"
 
@@ -128,20 +128,20 @@ def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, li
     oracle = results["oracle"].outcomes.latency if "oracle" in results else None
     found: dict[str, dict[str, list[float]]] = {}
     for name, result in results.items():
-        outcomes, bill = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
+        outcomes, charges = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
         columns: dict[str, Floats] = {
             "mean_latency": outcomes.latency,
             "mean_time": outcomes.time,
             "mean_wait": outcomes.wait,
             "mean_slowdown": outcomes.latency / comparison.isolated,
             "mean_gpu_fraction": outcomes.fraction,
-            "energy": bill.energy,
-            "cost": bill.cost,
+            "energy": charges.energy,
+            "cost": charges.cost,
         }
         if oracle is not None:
             columns["mean_regret"] = outcomes.latency - oracle
         found[name] = {
-            metric: (batch_averages(column[done], batches) * (done.sum() if metric in SUMS else 1)).tolist()
+            metric: (batch_means(column[done], batches) * (done.sum() if metric in SUMS else 1)).tolist()
             for metric, column in columns.items()
         }
     return found
@@ -238,7 +238,7 @@ class ExperimentSpec:
 
         Only schedulers that draw random numbers can still differ.
         """
-        fixed = self.graph is not None and not is_drawn(self.graph)
+        fixed = self.graph is not None and not needs_seed(self.graph)
         return fixed and not self.machine.noise.sigma and not any(create(name).learns for name in self.schedulers)
 
     @property

@@ -36,8 +36,8 @@ _SIZES, _MEMORY, _LOADS = (50.0, 20_000.0), (1.0, 8000.0), (0.05, 0.95)
 _OVERHEADS, _NOISE = (1e-5, 0.05), 0.5
 #: Coordinates of the tasks; then those of the machine: which one, launch overhead, noise, and one per kind.
 _OF_TASKS, _OF_MACHINE = 9, 3
-_MOST_KINDS = 8
-DIMENSIONS = _OF_TASKS + _OF_MACHINE + _MOST_KINDS
+_MAX_KINDS = 8
+DIMENSIONS = _OF_TASKS + _OF_MACHINE + _MAX_KINDS
 #: Seeds of the search; the report uses others.
 _SEARCH_SEEDS = range(FIRST_DEVELOPMENT_SEED, FIRST_DEVELOPMENT_SEED + 3)
 _PARENTS = 4

@@ -7,8 +7,8 @@ from .duration.fitting import FittedDurations, Pretrained, Samples, fit_duration
 from .duration.flat_forest import FlatForest
 from .duration.online_duration_model import LearningEvent, ModelVersion, OnlineDurationModel
 from .fallback_guard import FallbackGuard
-from .model_files import Manifest, ModelFileError, load_times, save_times
-from .offline_trainer import OfflineTrainer, train_default_times_model
+from .model_files import Manifest, ModelFileError, load_forest_durations, save_duration_model
+from .offline_trainer import OfflineTrainer, train_default_duration_model
 from .predictors import PREDICTORS, Predictor, RandomForestPredictor, XGBoostPredictor
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "detector_named",
     "features",
     "fit_durations",
-    "load_times",
-    "save_times",
-    "train_default_times_model",
+    "load_forest_durations",
+    "save_duration_model",
+    "train_default_duration_model",
 ]

@@ -7,15 +7,15 @@ decision: the cost of the learned placement and the cost of greedy's. d is the l
 
 Trips:     over the last 100 tasks the mean of d, less 2.6 standard errors, lies above log 1.05: the learned policy
            is worse by more than five per cent, and not by chance.
-Recovers:  while `greedy` acts, the learned policy keeps deciding in the background. Over at least 50 tasks
+Recovers:  while `greedy` decides, the learned policy still computes its decisions. Over at least 50 tasks
            since the guard tripped (the last 100 of them) the mean of d plus one standard error is below 0.
 
 Between the two thresholds nothing changes, so the guard does not oscillate.
 
-`ShadowGuard` compares policies by what they do to queues. Every policy has simulated queues of its own, on which it
+`ShadowGuard` compares policies by their effect on queues. Every policy has simulated queues of its own, on which it
 places every task that arrives, with the durations predicted at that moment. All policies see the same tasks and the
-same predictions, so their costs are paired. The record is a running mean of each policy's cost over the last few
-hundred tasks. The policy with the lowest record acts, once it leads the acting one by a margin.
+same predictions, so their costs are paired. The guard keeps a running mean of each policy's cost over the last few
+hundred tasks. The policy with the lowest mean cost decides, once it is lower than the deciding one's by a margin.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIGNIFICANT = 2.6
 
 
 class FallbackGuard:
-    """Guard whose `active` is true while `greedy` should act."""
+    """Guard whose `active` is true while `greedy` should decide."""
 
     def __init__(self) -> None:
         self.active = False
@@ -60,143 +60,143 @@ class FallbackGuard:
         return turns
 
 
-#: Tasks over which the record looks back, tasks before the first change, and lead that a change needs.
+#: Tasks of the running mean, tasks before the first change, and share by which another policy must be cheaper.
 _MEMORY, _FIRST_CHANGE, _LEAD = 400, 100, 0.01
 
 
-class ShadowRecord(NamedTuple):
+class ShadowState(NamedTuple):
     """Arrays of a `ShadowGuard`; compiled loops use them through `shadow_place` and `shadow_end`."""
 
     free_at: Floats  # time at which each device is free, for every policy
     means: Floats  # running mean cost of every policy
-    numbers: Ints  # policy that should act, tasks so far, tasks since the last restart
+    counters: Ints  # policy that should decide, tasks so far, tasks since the last restart
     class_of: Ints
     cpu_of: Ints
 
 
 _INTS = types.int64[::1]
-RECORD = types.NamedTuple((types.float64[:, ::1], types.float64[::1], _INTS, _INTS, _INTS), ShadowRecord)
+SHADOW = types.NamedTuple((types.float64[:, ::1], types.float64[::1], _INTS, _INTS, _INTS), ShadowState)
 ACTIVE, _TASKS, _SINCE = range(3)
 _PLACE = types.void(
-    RECORD, types.int64, types.float64, types.int64, types.float64, types.float64[:, ::1], types.float64,
+    SHADOW, types.int64, types.float64, types.int64, types.float64, types.float64[:, ::1], types.float64,
     types.Array(types.float64, 1, "C", readonly=True),
 )  # fmt: skip
-_END = types.boolean(RECORD, types.boolean[::1], types.float64)
+_END = types.boolean(SHADOW, types.boolean[::1], types.float64)
 
 
-def new_record(policies: int, class_of: Ints, cpu_of: Ints) -> ShadowRecord:
-    """Return a record without tasks; the first policy acts."""
-    return ShadowRecord(
+def new_shadow(policies: int, class_of: Ints, cpu_of: Ints) -> ShadowState:
+    """Return empty simulated queues; the first policy decides."""
+    return ShadowState(
         np.zeros((policies, len(class_of))), np.zeros(policies), np.zeros(3, np.int64),
         np.array(class_of, np.int64), np.array(cpu_of, np.int64),
     )  # fmt: skip
 
 
 @inner
-def shadow_place(record, policy, now, device, share, times, weight, prices):  # type: ignore[no-untyped-def]
-    """Place a task on the queues of a policy and add its cost to the record; see `ShadowGuard.place`."""
-    free_at, cpu = record.free_at[policy], record.cpu_of[device]
+def shadow_place(shadow, policy, now, device, share, times, weight, prices):  # type: ignore[no-untyped-def]
+    """Place a task on the queues of a policy and add its cost to the mean; see `ShadowGuard.place`."""
+    free_at, cpu = shadow.free_at[policy], shadow.cpu_of[device]
     end, busy = now, 0.0
     if share < 1.0 or device == cpu:
-        column = record.class_of[cpu]
+        column = shadow.class_of[cpu]
         part = times[column, 1] + (1.0 - share) * times[column, 0]
         free_at[cpu] = max(now, free_at[cpu]) + part
         end = free_at[cpu]
         busy += prices[column] * part
     if share > 0.0 and device != cpu:
-        column = record.class_of[device]
+        column = shadow.class_of[device]
         part = times[column, 1] + share * times[column, 0]
         free_at[device] = max(now, free_at[device]) + part
         end = max(end, free_at[device])
         busy += prices[column] * part
     cost = weight * (end - now) + busy
-    record.means[policy] += (cost - record.means[policy]) / min(record.numbers[_TASKS] + 1, _MEMORY)
+    shadow.means[policy] += (cost - shadow.means[policy]) / min(shadow.counters[_TASKS] + 1, _MEMORY)
 
 
 @inner
-def shadow_end(record, allowed, lead):  # type: ignore[no-untyped-def]
-    """Note that all policies have placed a task; return whether another one, with this lead, acts from now on."""
-    record.numbers[_TASKS] += 1
-    record.numbers[_SINCE] += 1
-    if record.numbers[_TASKS] < _FIRST_CHANGE:
+def shadow_end(shadow, allowed, lead):  # type: ignore[no-untyped-def]
+    """Count a task that all policies have placed; return whether another one, cheaper by `lead`, now decides."""
+    shadow.counters[_TASKS] += 1
+    shadow.counters[_SINCE] += 1
+    if shadow.counters[_TASKS] < _FIRST_CHANGE:
         return False
-    active = record.numbers[ACTIVE]
+    active = shadow.counters[ACTIVE]
     best = active
-    for policy in range(len(record.means)):
-        if allowed[policy] and (record.means[policy] < record.means[best] or not allowed[best]):
+    for policy in range(len(shadow.means)):
+        if allowed[policy] and (shadow.means[policy] < shadow.means[best] or not allowed[best]):
             best = policy
-    if best == active or (allowed[active] and record.means[best] > (1.0 - lead) * record.means[active]):
+    if best == active or (allowed[active] and shadow.means[best] > (1.0 - lead) * shadow.means[active]):
         return False
-    record.numbers[ACTIVE] = best
-    record.numbers[_SINCE] = 0
+    shadow.counters[ACTIVE] = best
+    shadow.counters[_SINCE] = 0
     return True
 
 
 @inner
-def shadow_return(record, policy, slack):  # type: ignore[no-untyped-def]
-    """Let a policy act again if it trails by no more than `slack`, some tasks after the last change or restart."""
-    active = record.numbers[ACTIVE]
-    if record.numbers[_SINCE] >= _FIRST_CHANGE and record.means[policy] <= (1.0 + slack) * record.means[active]:
-        record.numbers[ACTIVE] = policy
-        record.numbers[_SINCE] = 0
+def shadow_return(shadow, policy, slack):  # type: ignore[no-untyped-def]
+    """Let a policy decide again if it is dearer by `slack` at most, some tasks after the last change or restart."""
+    active = shadow.counters[ACTIVE]
+    if shadow.counters[_SINCE] >= _FIRST_CHANGE and shadow.means[policy] <= (1.0 + slack) * shadow.means[active]:
+        shadow.counters[ACTIVE] = policy
+        shadow.counters[_SINCE] = 0
 
 
 @inner
-def shadow_restart(record):  # type: ignore[no-untyped-def]
-    """Every few hundred tasks, let all policies start anew from the queues and the record of the active one.
+def shadow_restart(shadow):  # type: ignore[no-untyped-def]
+    """Every few hundred tasks, let all policies start anew from the queues and the mean cost of the active one.
 
     A policy that was far behind, and no longer is, would otherwise have to work off its simulated backlog first.
     """
-    if record.numbers[_SINCE] < _MEMORY:
+    if shadow.counters[_SINCE] < _MEMORY:
         return
-    record.numbers[_SINCE] = 0
-    active = record.numbers[ACTIVE]
-    for policy in range(len(record.means)):
-        record.free_at[policy] = record.free_at[active]
-        record.means[policy] = record.means[active]
+    shadow.counters[_SINCE] = 0
+    active = shadow.counters[ACTIVE]
+    for policy in range(len(shadow.means)):
+        shadow.free_at[policy] = shadow.free_at[active]
+        shadow.means[policy] = shadow.means[active]
 
 
 @entry
-def _place_one(record, policy, now, device, share, times, weight, prices):  # type: ignore[no-untyped-def]
+def _place_one(shadow, policy, now, device, share, times, weight, prices):  # type: ignore[no-untyped-def]
     """Call `shadow_place` from Python."""
-    shadow_place(record, policy, now, device, share, times, weight, prices)
+    shadow_place(shadow, policy, now, device, share, times, weight, prices)
 
 
 @entry
-def _end_one(record, allowed, lead):  # type: ignore[no-untyped-def]
+def _end_one(shadow, allowed, lead):  # type: ignore[no-untyped-def]
     """Call `shadow_end` from Python."""
-    return shadow_end(record, allowed, lead)
+    return shadow_end(shadow, allowed, lead)
 
 
 class ShadowGuard:
-    """Record of several policies on simulated queues; `active` is the number of the one that should act.
+    """Costs of several policies on simulated queues; `active` is the number of the one that should decide.
 
     Parameters
     ----------
     policies
-        Number of policies; the first acts until another leads.
+        Number of policies; the first decides until another has a lower cost.
     class_of, cpu_of
         Class of each device, and the CPU of its node.
     """
 
     def __init__(self, policies: int, class_of: Ints, cpu_of: Ints) -> None:
-        self.record = new_record(policies, class_of, cpu_of)
+        self.shadow = new_shadow(policies, class_of, cpu_of)
         self._place, self._end = compiled(_place_one, _PLACE), compiled(_end_one, _END)
 
     @property
     def active(self) -> int:
-        """Number of the policy that should act."""
-        return int(self.record.numbers[ACTIVE])
+        """Number of the policy that should decide."""
+        return int(self.shadow.counters[ACTIVE])
 
     @property
     def free_at(self) -> Floats:
         """Time at which each device is free, for every policy."""
-        return self.record.free_at
+        return self.shadow.free_at
 
     @property
     def means(self) -> Floats:
         """Running mean cost of every policy."""
-        return self.record.means
+        return self.shadow.means
 
     def place(
         self,
@@ -208,7 +208,7 @@ class ShadowGuard:
         weight: float,
         prices: Floats,
     ) -> None:
-        """Place a task on the queues of a policy and add its cost to the record.
+        """Place a task on the queues of a policy and add its cost to the mean.
 
         Parameters
         ----------
@@ -223,8 +223,8 @@ class ShadowGuard:
         weight, prices
             Cost of a second of latency, and of a busy second by class of device.
         """
-        self._place(self.record, policy, now, device, share, times, weight, prices)
+        self._place(self.shadow, policy, now, device, share, times, weight, prices)
 
     def end_task(self, allowed: Sequence[bool]) -> bool:
-        """Note that all policies have placed a task; True if another policy acts from now on."""
-        return bool(self._end(self.record, np.array(allowed, np.bool_), _LEAD))
+        """Count a task that all policies have placed; True if another policy decides from now on."""
+        return bool(self._end(self.shadow, np.array(allowed, np.bool_), _LEAD))

@@ -29,23 +29,41 @@ from ..core.atomic_files import atomic_path
 from .duration.features import FEATURE_NAMES, NUM_FEATURES
 from .duration.fitting import FittedDurations, Pretrained
 from .duration.flat_forest import FlatForest
-from .duration.log_linear import NUM_TERMS, Frame
+from .duration.log_linear import NUM_TERMS, TermScaling
 
 #: Models that ship with the package.
 _SHIPPED = Path(__file__).parent.parent / "models"
-DEFAULT_TIMES = _SHIPPED / "times.skops"
+DEFAULT_DURATION_MODEL = _SHIPPED / "times.skops"
 _MAX_BYTES = 256 * 1024 * 1024
 _MAX_MANIFEST_BYTES = 1024 * 1024
 _PACKAGES = ("numpy", "scikit-learn", "skops", "xgboost", "xgboost-cpu")
 
+#: Hints of errors: of damaged files, and of files that are missing, of another kind, or cannot be read or written.
+_DAMAGED = "train it again, or restore the file"
+_CHECK_PATH = "check the path"
+_CHECK_RIGHTS = "check the permissions of the file and of its folder"
+_NO_MANIFEST = "copy the model together with its manifest, the .json file beside it"
+_UNTRUSTED = "use files of this program only; train the model again if it is one"
+_CHECK_SPACE = "check that the folder exists and is writable, and the free space on its disk"
+
 
 class ModelFileError(HybridSchedulerError):
-    """A model file that cannot be used; the model in use stays."""
+    """A model file that cannot be used; the model in use stays.
+
+    Parameters
+    ----------
+    path
+        The file.
+    reason
+        What is wrong with it; follows the path in the message.
+    hint
+        What to do about it.
+    """
 
     exit_code = 2
 
-    def __init__(self, path: Path | str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}", hint="train it again, or restore the file")
+    def __init__(self, path: Path | str, reason: str, *, hint: str = _DAMAGED) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
         self.path, self.reason = path, reason
 
 
@@ -131,15 +149,16 @@ def load(
     source = Path(path)
     manifest = _read_manifest(source)
     if manifest.kind != kind:
-        raise ModelFileError(source, f"holds a model of kind {manifest.kind!r}, not {kind!r}")
+        raise ModelFileError(source, f"holds a model of kind {manifest.kind!r}, not {kind!r}", hint=_CHECK_PATH)
     if features is not None and manifest.features != tuple(features):
-        raise ModelFileError(source, f"was made for {len(manifest.features)} features, not these {len(features)}")
+        reason = f"was made for {len(manifest.features)} features, not these {len(features)}"
+        raise ModelFileError(source, reason, hint="train it again on these features")
     try:
         if source.stat().st_size > _MAX_BYTES:
-            raise ModelFileError(source, "is larger than any model of this program")
+            raise ModelFileError(source, "is larger than any model of this program", hint=_CHECK_PATH)
         content = source.read_bytes()
     except OSError as error:
-        raise ModelFileError(source, f"cannot be read: {error.strerror}") from error
+        raise ModelFileError(source, f"cannot be read: {error.strerror}", hint=_CHECK_RIGHTS) from error
     if hashlib.sha256(content).hexdigest() != manifest.sha256:
         raise ModelFileError(source, "was altered or truncated: its SHA-256 is not the manifest's")
     return _parse(source, content, trusted), manifest
@@ -152,11 +171,13 @@ def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
     try:
         from skops.io import get_untrusted_types, loads
     except ImportError:
-        raise ModelFileError(source, "cannot be read: skops is not installed") from None
+        raise ModelFileError(source, "cannot be read: skops is not installed", hint="pip install skops") from None
     try:
         unknown = sorted(set(get_untrusted_types(data=content)) - set(trusted))
         if unknown:
-            raise ModelFileError(source, f"holds types that are not trusted: {', '.join(unknown[:5])}")
+            raise ModelFileError(
+                source, f"holds types that are not trusted: {', '.join(unknown[:5])}", hint=_UNTRUSTED
+            )
         return loads(content, trusted=list(trusted))
     except ModelFileError:
         raise
@@ -203,7 +224,9 @@ def _read_manifest(source: Path) -> Manifest:
             values[name] = tuple(float(item) for item in values.get(name, ()))
         return Manifest(**values)
     except OSError as error:
-        raise ModelFileError(source, f"has no readable manifest {place.name}: {error.strerror}") from error
+        raise ModelFileError(
+            source, f"has no readable manifest {place.name}: {error.strerror}", hint=_NO_MANIFEST
+        ) from error
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFileError(place, f"is not a manifest: {error}") from error
 
@@ -247,7 +270,7 @@ def save_safetensors(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict
         with atomic_path(Path(path)) as fresh:
             fresh.write_bytes(len(text).to_bytes(_LENGTH, "little") + text + data)
     except OSError as error:
-        raise ModelFileError(path, f"cannot be written: {error}") from error
+        raise ModelFileError(path, f"cannot be written: {error}", hint=_CHECK_SPACE) from error
 
 
 def read_file(path: Path, most: int, what: str) -> bytes:
@@ -261,14 +284,14 @@ def read_file(path: Path, most: int, what: str) -> bytes:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # reading from a pipe would never end
-            raise ModelFileError(path, "is not a file")
+            raise ModelFileError(path, "is not a file", hint=_CHECK_PATH)
         if found.st_size > most:
-            raise ModelFileError(path, f"is far larger than {what}")
+            raise ModelFileError(path, f"is far larger than {what}", hint=_CHECK_PATH)
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise ModelFileError(path, "does not exist") from error
+        raise ModelFileError(path, "does not exist", hint=_CHECK_PATH) from error
     except OSError as error:
-        raise ModelFileError(path, f"cannot be read: {error}") from error
+        raise ModelFileError(path, f"cannot be read: {error}", hint=_CHECK_RIGHTS) from error
 
 
 def parse_safetensors(path: Path, content: bytes, what: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -309,13 +332,13 @@ def parse_safetensors(path: Path, content: bytes, what: str) -> tuple[dict[str, 
 # -------------------------------------------------------------------- duration models
 
 
-def save_times(
+def save_duration_model(
     model: Pretrained, path: Path | str, *, training_data_sha256: str, metrics: dict[str, Any]
 ) -> Manifest:
     """Save a pretrained duration model as plain arrays."""
     fitted, trees = model.fitted, model.fitted.trees
     arrays = {
-        "knees": fitted.frame.knees, "centre": fitted.frame.centre, "scale": fitted.frame.scale,
+        "knees": fitted.scaling.knees, "centre": fitted.scaling.centre, "scale": fitted.scaling.scale,
         "coefficients": fitted.coefficients, "low": fitted.low, "high": fitted.high, "fixed": fitted.fixed,
         "feature": trees.feature.astype(np.uint8), "threshold": trees.threshold, "child": trees.child,
         "values": trees.values, "roots": trees.roots,
@@ -330,7 +353,7 @@ def save_times(
     return save(arrays, path, manifest)
 
 
-def load_times(path: Path | str) -> Pretrained:
+def load_forest_durations(path: Path | str) -> Pretrained:
     """Load a pretrained duration model; a file is read once as long as it stays the same.
 
     Raises
@@ -339,7 +362,7 @@ def load_times(path: Path | str) -> Pretrained:
         If the file is not a duration model that can be used.
     """
     source = Path(path)
-    return _load_times(source, _stamp(source))
+    return _load_forest_durations(source, _stamp(source))
 
 
 def _stamp(source: Path) -> tuple[int, int]:
@@ -347,11 +370,11 @@ def _stamp(source: Path) -> tuple[int, int]:
     try:
         return source.stat().st_mtime_ns, manifest_path(source).stat().st_mtime_ns
     except OSError as error:
-        raise ModelFileError(source, f"cannot be read: {error.strerror}") from error
+        raise ModelFileError(source, f"cannot be read: {error.strerror}", hint=_CHECK_RIGHTS) from error
 
 
 @lru_cache(maxsize=8)
-def _load_times(source: Path, _stamp: tuple[int, int]) -> Pretrained:
+def _load_forest_durations(source: Path, _stamp: tuple[int, int]) -> Pretrained:
     arrays, manifest = load(source, "times")
     classes = len(manifest.device_classes)
     try:
@@ -369,7 +392,7 @@ def load_duration_model(path: Path | str) -> Pretrained:
     Parameters
     ----------
     path
-        File that `save_times` or `Predictor.save` wrote.
+        File that `save_duration_model` or `Predictor.save` wrote.
 
     Raises
     ------
@@ -386,11 +409,12 @@ def load_duration_model(path: Path | str) -> Pretrained:
 def _load_duration_model(source: Path, _stamp: tuple[int, int]) -> Pretrained:
     kind = _read_manifest(source).kind
     if kind == "times":
-        return load_times(source)
+        return load_forest_durations(source)
     from .predictors import PREDICTORS  # they import this module
 
     if kind not in PREDICTORS:
-        raise ModelFileError(source, f"holds a model of kind {kind[:20]!r}, which does not predict durations")
+        reason = f"holds a model of kind {kind[:20]!r}, which does not predict durations"
+        raise ModelFileError(source, reason, hint=_CHECK_PATH)
     return PREDICTORS[kind].load(source).as_durations(source)
 
 
@@ -409,11 +433,14 @@ def _fitted_from(arrays: dict[str, NDArray[Any]], classes: int) -> FittedDuratio
         indices("feature"), np.ascontiguousarray(arrays["threshold"], dtype=np.float64), indices("child"),
         np.ascontiguousarray(arrays["values"], dtype=np.float64), indices("roots"), depth, NUM_FEATURES,
     )  # fmt: skip
-    flaw = trees.flaw()
-    if flaw or trees.outputs != classes or not (0 <= depth <= 64 and 0 <= reference < classes):
-        raise ValueError(f"the forest has {flaw or 'the wrong shape'}")
-    frame = Frame(numbers("knees", 9), numbers("centre", NUM_TERMS), numbers("scale", NUM_TERMS))
+    error = trees.structure_error()
+    if error:
+        raise ValueError(f"trees: {error}")
+    if trees.outputs != classes or not (0 <= depth <= 64 and 0 <= reference < classes):
+        found = f"{trees.outputs} outputs, depth {depth}, reference {reference}"
+        raise ValueError(f"trees must have {classes} outputs, a depth up to 64 and a reference below, got {found}")
+    scaling = TermScaling(numbers("knees", 9), numbers("centre", NUM_TERMS), numbers("scale", NUM_TERMS))
     return FittedDurations(
-        frame, numbers("coefficients", NUM_TERMS, classes), trees, numbers("low", 3), numbers("high", 3),
+        scaling, numbers("coefficients", NUM_TERMS, classes), trees, numbers("low", 3), numbers("high", 3),
         numbers("fixed", classes), samples, reference,
     )  # fmt: skip

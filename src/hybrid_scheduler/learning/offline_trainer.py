@@ -19,12 +19,12 @@ from ..workload.scenarios import SCENARIOS, generate
 from .duration.duration_model import DurationModel
 from .duration.features import features
 from .duration.fitting import Pretrained, Samples, class_names, fit_durations
-from .model_files import data_digest, save_times
+from .model_files import data_digest, save_duration_model
 from .predictors import PREDICTORS, Predictor
 
 TRAINING_TARGETS = ("times", "fraction")
 #: Fewest finished tasks on each device to learn from.
-_LEAST_KNOWN = 10
+_MIN_KNOWN = 10
 
 
 class OfflineTrainer:
@@ -36,8 +36,7 @@ class OfflineTrainer:
         Name of the predictor, a key of `PREDICTORS`.
     target
         "times" (log CPU seconds and log ratio of CPU to accelerator seconds) or "fraction" (the best share for the
-        task
-        alone).
+        task alone).
     platform, physics
         The machine that labels the tasks; the workstation with analytic physics if left out.
     test_size
@@ -145,10 +144,10 @@ class OfflineTrainer:
         known = np.isfinite(seconds) & (seconds > 0)
         logs = np.log(np.where(known, seconds, np.nan))
         for device, count in zip(("CPU", "accelerator"), known.sum(axis=0).tolist(), strict=True):
-            if count < _LEAST_KNOWN:
+            if count < _MIN_KNOWN:
                 hint = "let more tasks finish: hybrid-scheduler serve, or simulate into the database"
                 raise InvalidInputError(
-                    "history", f"at least {_LEAST_KNOWN} finished tasks on the {device}", count, hint=hint
+                    "history", f"at least {_MIN_KNOWN} finished tasks on the {device}", count, hint=hint
                 )
         fitted = fit_durations(Samples(inputs, logs, np.zeros_like(logs), 0), self.seed, trees=0)
         estimate = np.log(DurationModel.of([fitted], np.ones(2)).table(tasks)[:, :, 0])
@@ -233,7 +232,7 @@ def _training_workloads(num_tasks: int, seed: int) -> list[Workload]:
     return [generate(part, share, seed + k, batch=True) for k, part in enumerate(distinct.values())]
 
 
-def train_default_times_model(
+def train_default_duration_model(
     path: str | Path, seed: int = 0, *, num_tasks: int = 6000, trees: int = 40
 ) -> dict[str, Any]:
     """Train and save the duration model that ships with the package; return its metrics."""
@@ -284,10 +283,10 @@ def train_times_model(
         "test_rms_log_error": float(np.sqrt(np.mean(errors**2))),
         "test_r2": float(1.0 - np.sum(errors**2) / np.sum((truth - truth.mean(axis=0)) ** 2)),
     }
-    save_times(
+    save_duration_model(
         Pretrained(fitted, class_names(platform)),
         path,
-        training_data_sha256=data_digest(samples.rows, samples.logs),
+        training_data_sha256=data_digest(samples.features, samples.log_seconds),
         metrics=metrics,
     )
     return metrics

@@ -16,18 +16,18 @@ from numpy.typing import ArrayLike
 
 from ..core import Floats, Ints, InvalidInputError, MissingExtraError, UnknownNameError, require
 from .duration.features import FEATURE_NAMES, features_of
-from .duration.fitting import GUARDED, Pretrained, Samples, evenly_spread, fit_durations
+from .duration.fitting import RANGE_FEATURES, Pretrained, Samples, evenly_spread, fit_durations
 from .duration.flat_forest import FlatForest
 from .model_files import Manifest, ModelFileError, data_digest, load, save
 
-_LEAST_ROWS = 10
+_MIN_ROWS = 10
 _FOLDS = 5
 #: Compiled, and it trusts its indices: `_check_trees` looks at them before the first prediction.
 _TREE = "sklearn.tree._tree.Tree"
 #: Tasks and trees by which a predictor is converted to a duration model.
 _POINTS, _TREES = 1024, 40
 #: Limit of the logarithm of anything that a duration model takes or predicts.
-_HIGHEST_LOG = 50.0
+_MAX_LOG = 50.0
 
 
 class Predictor(ABC):
@@ -51,7 +51,7 @@ class Predictor(ABC):
     trusted: ClassVar[tuple[str, ...]] = ()
     #: Parameters of the estimator that can be set, and their defaults.
     defaults: ClassVar[dict[str, Any]] = {}
-    #: What the labels are, see `OfflineTrainer`; empty if they are the caller's own.
+    #: Target of the labels, see `OfflineTrainer`; empty if they are the caller's own.
     target = ""
     #: Classes of device whose seconds the labels are.
     device_classes: tuple[str, ...] = ()
@@ -199,15 +199,15 @@ class Predictor(ABC):
             If the labels were not durations, or predictions are not finite.
         """
         least = [np.log(1e-6), 0.0, 0.0]  # of the features of size, intensity and memory
-        low, high, classes = self.low_[:GUARDED], self.high_[:GUARDED], len(self.device_classes)
+        low, high, classes = self.low_[:RANGE_FEATURES], self.high_[:RANGE_FEATURES], len(self.device_classes)
         if self.target != "times" or classes != 2 or self.importance_names() != list(FEATURE_NAMES):
             raise ModelFileError(path, "does not predict durations: train it with target=times")
-        if len(low) != GUARDED or not ((least <= low) & (low <= high) & (high <= _HIGHEST_LOG)).all():
+        if len(low) != RANGE_FEATURES or not ((least <= low) & (low <= high) & (high <= _MAX_LOG)).all():
             raise ModelFileError(path, "has no valid range of features")
-        points = low + (high - low) * evenly_spread(_POINTS, GUARDED)
+        points = low + (high - low) * evenly_spread(_POINTS, RANGE_FEATURES)
         rows = features_of(np.exp(points[:, 0]), np.expm1(points[:, 1]), np.expm1(points[:, 2]))
         predicted = self.predict(rows)
-        if predicted.shape != (len(rows), 2) or not (np.abs(predicted) < _HIGHEST_LOG).all():
+        if predicted.shape != (len(rows), 2) or not (np.abs(predicted) < _MAX_LOG).all():
             raise ModelFileError(path, "predicts durations that are not finite")
         logs = np.column_stack([predicted[:, 0], predicted[:, 0] - predicted[:, 1]])
         fitted = fit_durations(Samples(rows, logs, np.zeros_like(logs), 0), 0, trees=_TREES)
@@ -354,8 +354,8 @@ def _checked(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     inputs, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if inputs.ndim != 2 or labels.ndim not in (1, 2) or len(labels) != len(inputs):
         raise InvalidInputError("X, y", "a matrix and one label per row", (inputs.shape, labels.shape))
-    if len(inputs) < _LEAST_ROWS:
-        raise InvalidInputError("X", f"at least {_LEAST_ROWS} rows", len(inputs))
+    if len(inputs) < _MIN_ROWS:
+        raise InvalidInputError("X", f"at least {_MIN_ROWS} rows", len(inputs))
     for name, values in (("X", inputs), ("y", labels)):
         if not np.isfinite(values).all():
             raise InvalidInputError(name, "finite", "NaN or infinity")
@@ -371,9 +371,9 @@ def _check_trees(model: Any) -> None:
         if tree is None:
             _check_trees(part)
         else:
-            flaw = FlatForest.of([part], tree.n_features).flaw()
-            if flaw:
-                raise ValueError(f"a tree has {flaw}")
+            error = FlatForest.of([part], tree.n_features).structure_error()
+            if error:
+                raise ValueError(f"a tree is damaged: {error}")
 
 
 def _parts_of(model: Any) -> list[Any]:

@@ -259,7 +259,7 @@ class LiveController:
             for lane in self.lanes:
                 lane.reset_statistics()
             if self._run is not None:
-                self._run.floor.reset()
+                self._run.latency_bound.reset()
                 self._update()
         if not self._deletion.ended():
             return

@@ -1,4 +1,4 @@
-"""Statistics of a lane's results since the run began, and the floor of mean latency of the run's tasks."""
+"""Statistics of a lane's results since the run began, and the lower bound on the mean latency of its tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUMS = ("time", "wait", "energy", "cost", "fraction", "split", "memory", "copyi
 #: Columns whose sum is unknown if one value is; the others count from the checkpoint that first has them.
 _SINCE_FIRST = frozenset(_SUMS[:5])
 #: Tasks of a block that is bounded together, and most tasks that are bounded so: the bound of a block takes 50 ms.
-_BLOCK, _MOST_BOUNDED = 250, 20_000
+_BLOCK, _MAX_BOUNDED = 250, 20_000
 
 
 class LaneStatistics:
@@ -160,9 +160,9 @@ class LaneStatistics:
         )
 
     def row(
-        self, name: str, state: str, version: int | None, floor: float | None = None, waiting: int = 0
+        self, name: str, state: str, version: int | None, latency_bound: float | None = None, waiting: int = 0
     ) -> SchedulerStatistics:
-        """Return the scheduler's row of the comparison; `floor` is the lower bound on the mean latency."""
+        """Return the scheduler's row of the comparison; `latency_bound` is the lower bound on the mean latency."""
         done = self.tasks - self.failed
         sums = {key: total if total == total else None for key, total in self._sums.items()}
         average = {key: total / done if done and total is not None else None for key, total in sums.items()}
@@ -176,7 +176,9 @@ class LaneStatistics:
             mean_time=average["time"],
             mean_latency=self._latency.mean,
             latency_ci95=self._latency.half_width,
-            latency_over_bound=self._latency.mean / floor if floor and self._latency.mean is not None else None,
+            latency_over_bound=self._latency.mean / latency_bound
+            if latency_bound and self._latency.mean is not None
+            else None,
             mean_wait=average["wait"],
             mean_energy=average["energy"],
             mean_cost=average["cost"],
@@ -274,7 +276,7 @@ def _grows(batches: Floats) -> bool:
     return quarter >= 2 and float(batches[-quarter:].mean()) > 3.0 * float(batches[:quarter].mean())
 
 
-class LatencyFloor:
+class LatencyBound:
     """Lower bound on the mean latency of a run's tasks under any scheduler.
 
     Bounds of consecutive blocks add up, because leaving out tasks never makes the others slower. A block is bounded
@@ -283,7 +285,7 @@ class LatencyFloor:
     Parameters
     ----------
     machine
-        The machine and its rules. There is no floor where tasks can fail.
+        The machine and its rules. There is no bound where tasks can fail.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -324,7 +326,7 @@ class LatencyFloor:
             optimal = isolated_optimum(tasks, machine.platform, machine.physics, machine.noise)
         self._total += float(optimal.sum())
         self._last_end = max(self._last_end, float((tasks.arrival_time + optimal).max()))
-        bounded = min(len(tasks), max(0, _MOST_BOUNDED - self._tasks))
+        bounded = min(len(tasks), max(0, _MAX_BOUNDED - self._tasks))
         self._tasks += len(tasks)
         start = 0
         while start < bounded:
@@ -342,9 +344,9 @@ class LatencyFloor:
             mean_latency_bound(tasks, self._machine.platform, self._machine.physics)
 
     def _bound(self, block: Workload) -> None:
-        # Waiting for the block before makes the floor the same in every run of the same tasks.
+        # Waiting for the block before makes the bound the same in every run of the same tasks.
         self._collect()
-        self._pool = self._pool or ThreadPoolExecutor(1, "floor")
+        self._pool = self._pool or ThreadPoolExecutor(1, "latency_bound")
         machine = self._machine
         parts = (block, machine.platform, machine.physics, machine.noise)
         alone = float(isolated_optimum(*parts).sum())
@@ -357,7 +359,7 @@ class LatencyFloor:
             self._total += max(0.0, _BLOCK * found.result() - alone)
 
     def state(self) -> list[float]:
-        """Return tasks and seconds of the floor; an open block counts with its isolated optima."""
+        """Return tasks and seconds of the bound; an open block counts with its isolated optima."""
         if not self._exists or self.first_arrival is None:
             return [0.0, 0.0]
         return [float(self._tasks), self._total, self.first_arrival, self._last_end]

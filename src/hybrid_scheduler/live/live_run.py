@@ -23,7 +23,7 @@ from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
 from .journal import Recent, Recovered, ResultColumns, StartedTasks
-from .lane_statistics import LOAD_WINDOW_S, LatencyFloor, stored_evidence
+from .lane_statistics import LOAD_WINDOW_S, LatencyBound, stored_evidence
 from .live_config import LiveConfig, LiveTrace
 from .model_versions import with_model
 from .scheduler_lane import CentralLane, SchedulerLane
@@ -122,7 +122,7 @@ class LiveRun:
         self._episode, self._episode_tasks = 1, 0
         sample = config.sample(_SAMPLE)
         self.lanes = [self._lane(spec, sample, trainer, snapshots, first_task) for spec in config.schedulers]
-        self.floor = LatencyFloor(config.machine)
+        self.latency_bound = LatencyBound(config.machine)
         self._physics = config.machine.physics
         self._marks: deque[_LoadMark] = deque([self._mark()])
 
@@ -292,7 +292,7 @@ class LiveRun:
         platform, physics = self.config.platform, self._physics
         table, columns = physics.times(part, platform), physics.columns(platform)
         best = isolated_split(table, columns, platform, part.memory_required, part.divisible)
-        self.floor.add(part, best[1])
+        self.latency_bound.add(part, best[1])
         return LiveChunk(part, results, *best)
 
     @property
@@ -455,9 +455,10 @@ class LiveRun:
 
     def statistics(self) -> list[SchedulerStatistics]:
         """Return the statistics of all schedulers."""
-        floor = self.floor.mean
+        latency_bound = self.latency_bound.mean
         return [
-            lane.statistics.row(lane.name, lane.state, lane.version, floor, lane.waiting) for lane in self.lanes
+            lane.statistics.row(lane.name, lane.state, lane.version, latency_bound, lane.waiting)
+            for lane in self.lanes
         ]
 
     def verdict(self) -> Verdict:
@@ -482,7 +483,7 @@ class LiveRun:
             if lane.drift_at is not None and self.now - lane.drift_at <= _DRIFT_S:
                 found = replace(found, drift_at=lane.drift_at, retrained_at=lane.retrained_at)
             evidence.append(found)
-        return judge(evidence, self.floor.mean)
+        return judge(evidence, self.latency_bound.mean)
 
     def backlogs(self) -> dict[str, dict[str, float]]:
         """Return the seconds of queued work of every device, by scheduler."""
@@ -505,7 +506,7 @@ class LiveRun:
             "now": self.now,
             "ordinal": self.ordinal,
             "episode": [self._episode, self._episode_tasks],
-            "floor": self.floor.state(),
+            "floor": self.latency_bound.state(),
             "lanes": {lane.name: lane.checkpoint() for lane in self.lanes},
         }
 
@@ -528,7 +529,7 @@ class LiveRun:
             self.learn(lane, next_task)
         self._marks = deque([self._mark()])
         if "floor" in state:
-            self.floor.restore(state["floor"])
+            self.latency_bound.restore(state["floor"])
 
 
 def stored_verdict(
@@ -575,7 +576,7 @@ def compile_live_code(config: LiveConfig) -> None:
             break
     run.end_episode(run.ordinal + 1)  # every outcome is learned from
     run.checkpoint()
-    run.floor.compile(config.sample(8))
+    run.latency_bound.compile(config.sample(8))
     for lane in run.active_lanes:
         lane.model_card()
         if lane.learner is not None:

@@ -34,10 +34,10 @@ from .lane_statistics import LaneStatistics
 from .stream_messages import notification
 
 #: A larger run would keep the journal busy for too long.
-MOST_TASKS, MOST_SCHEDULERS = 20_000, 16
+MAX_TASKS, MAX_SCHEDULERS = 20_000, 16
 
 #: Largest and smallest positive number that sums, squares and ratios of seconds, joules and dollars can hold.
-_LARGEST, _SMALLEST = 1e15, 1e-12
+_MAX_VALUE, _MIN_VALUE = 1e15, 1e-12
 #: Share by which a part may be longer than its task: two clocks measured them.
 _CLOCK_TOLERANCE = 0.01
 _CLOCK_TOLERANCE_S = 0.001
@@ -92,14 +92,14 @@ class MeasuredRun:
             raise InvalidInputError("config", "JSON without NaN and infinity", self.config) from None
         if not 0 <= self.created_at <= self.ended_at < np.inf:
             raise InvalidInputError("ended_at", f"at or after created_at ({self.created_at})", self.ended_at)
-        if n > MOST_TASKS:
-            raise InvalidInputError("tasks", f"at most {MOST_TASKS:,}", n)
+        if n > MAX_TASKS:
+            raise InvalidInputError("tasks", f"at most {MAX_TASKS:,}", n)
         if self.tasks.task_id[0] != 0 or self.tasks.task_id[-1] != n - 1:
             raise InvalidInputError("tasks.task_id", "0, 1, 2, ...", self.tasks.task_id[0])
         if self.tasks.has_dependencies:
             raise InvalidInputError("tasks.dependencies", "none in a measured run", "some")
-        if not 1 <= len(self.results) <= MOST_SCHEDULERS:
-            raise InvalidInputError("results", f"1 to {MOST_SCHEDULERS} schedulers", len(self.results))
+        if not 1 <= len(self.results) <= MAX_SCHEDULERS:
+            raise InvalidInputError("results", f"1 to {MAX_SCHEDULERS} schedulers", len(self.results))
         for name, results in self.results.items():
             self._check(name, results)
         _check_column("tasks.optimal_fraction", self.optimal_fraction, n, upto=1.0, unknown=True)
@@ -123,12 +123,12 @@ class MeasuredRun:
         for column in _REQUIRED:
             field, values = f"{where}.{published_name(column)}", getattr(results, column)
             _refuse(field, "null for a task that failed", values, failed & ~np.isnan(values))
-            allowed = f"from 0 to {_LARGEST:g}"
-            _refuse(field, allowed, values, ~failed & ~((values >= 0) & (values <= _LARGEST)))
+            allowed = f"from 0 to {_MAX_VALUE:g}"
+            _refuse(field, allowed, values, ~failed & ~((values >= 0) & (values <= _MAX_VALUE)))
         for column in ("time", "latency"):
             values = getattr(results, column)
-            allowed = f"at least {_SMALLEST:g}"
-            _refuse(f"{where}.{published_name(column)}", allowed, values, ~failed & ~(values >= _SMALLEST))
+            allowed = f"at least {_MIN_VALUE:g}"
+            _refuse(f"{where}.{published_name(column)}", allowed, values, ~failed & ~(values >= _MIN_VALUE))
         # Queries for a time interval find tasks by their arrival.
         start, finish, arrival = results.start, results.finish, self.tasks.arrival_time
         _refuse(f"{where}.start_time", "at or after the task's arrival_time", start, ~failed & ~(start >= arrival))
@@ -140,8 +140,8 @@ class MeasuredRun:
             _check_column(f"{where}.{part}_start", start, n, unknown=True)
             _check_column(f"{where}.{part}_time", seconds, n)
             _refuse(f"{where}.{part}_time", "0 where nothing started", seconds, np.isnan(start) & (seconds != 0))
-            allowed = f"0 or at least {_SMALLEST:g}"
-            _refuse(f"{where}.{part}_time", allowed, seconds, (seconds > 0) & (seconds < _SMALLEST))
+            allowed = f"0 or at least {_MIN_VALUE:g}"
+            _refuse(f"{where}.{part}_time", allowed, seconds, (seconds > 0) & (seconds < _MIN_VALUE))
             longest = results.time * (1 + _CLOCK_TOLERANCE) + _CLOCK_TOLERANCE_S
             _refuse(f"{where}.{part}_time", "at most actual_time", seconds, ~failed & (seconds > longest))
 
@@ -332,7 +332,7 @@ def _check_codes(field: str, codes: NDArray[Any], names: Any) -> None:
     _refuse(field, "one of " + ", ".join(names), codes, bad)
 
 
-def _check_column(field: str, values: Floats, n: int, *, upto: float = _LARGEST, unknown: bool = False) -> None:
+def _check_column(field: str, values: Floats, n: int, *, upto: float = _MAX_VALUE, unknown: bool = False) -> None:
     if len(values) != n:
         raise InvalidInputError(field, f"one value per task ({n})", f"{len(values)} values")
     allowed = "a number in [0, 1]" if upto == 1.0 else f"from 0 to {upto:g}"

@@ -45,13 +45,13 @@ class LaneModel:
     Parameters
     ----------
     scheduler
-        Keeps its duration model in the attribute `times_`.
+        Keeps its duration model in the attribute `duration_model_`.
     trainer
         Where the model is trained.
     """
 
     def __init__(self, scheduler: LearnsDurations, trainer: TrainingWorker) -> None:
-        self._scheduler, self.times = scheduler, scheduler.times_
+        self._scheduler, self.times = scheduler, scheduler.duration_model_
         self.retraining = BackgroundRetraining(trainer)
         self.retraining.adopt(scheduler)
         #: Versions of earlier processes, and versions of this one that were reported.

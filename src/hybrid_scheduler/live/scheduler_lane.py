@@ -87,7 +87,7 @@ class SchedulerLane:
         if isinstance(scheduler, LearnsDurations):
             self.learner = LaneModel(scheduler, trainer)
             if "retrain_interval=" not in name.replace(" ", ""):  # a given parameter takes precedence
-                scheduler.times_.refresh = config.retrain_interval
+                scheduler.duration_model_.refresh = config.retrain_interval
         self.statistics = LaneStatistics(config.platform.cpu_of, config.platform.column("bandwidth"))
         #: Virtual time of the last drift that was found, and of the newest model.
         self.drift_at: float | None = None
@@ -269,7 +269,7 @@ class SchedulerLane:
         confidence: Floats,
         version: int | None,
     ) -> ResultColumns:
-        bill = EnergyAndCost(outcomes, self.cluster.platform, self.cluster.tariff)
+        charges = EnergyAndCost(outcomes, self.cluster.platform, self.cluster.tariff)
         return ResultColumns(
             device=outcomes.device,
             fraction=outcomes.fraction,
@@ -281,8 +281,8 @@ class SchedulerLane:
             cpu_time=outcomes.cpu_time,
             accelerator_start=outcomes.accelerator_start,
             accelerator_time=outcomes.accelerator_time,
-            energy=bill.energy,
-            cost=bill.cost,
+            energy=charges.energy,
+            cost=charges.cost,
             regret=outcomes.latency - oracle,
             predicted_time=predicted_time,
             confidence=confidence,
@@ -409,7 +409,7 @@ class _CommonQueue(Queue):
         """Rows of the time model for the waiting tasks."""
         rows = [each.known for each in self.tasks if each.known is not None]
         if len(rows) < len(self.tasks):
-            raise LookupError("this scheduler declared Knowledge.NOTHING: it has no time model")
+            raise InvalidInputError("knowledge", "TOLD or REALISED to read durations", "NOTHING")
         return np.array(rows) if rows else np.empty((0, 0, 2))
 
 

@@ -4,24 +4,23 @@ from .running_statistics import RunningMean, busy_share
 from .statistics import (
     Interval,
     Pair,
-    batch_averages,
     batch_means,
+    batch_means_interval,
     bootstrap_interval,
     compare_pairs,
     dependent_interval,
     t_interval,
 )
-from .summary import Charges, Spread, Summary, jain_index, queue_grows, summarise, win_rates
+from .summary import Spread, Summary, jain_index, queue_grows, summarise, win_rates
 
 __all__ = [
-    "Charges",
     "Interval",
     "Pair",
     "RunningMean",
     "Spread",
     "Summary",
-    "batch_averages",
     "batch_means",
+    "batch_means_interval",
     "bootstrap_interval",
     "busy_share",
     "compare_pairs",

@@ -17,9 +17,9 @@ from ..core import Floats, InvalidInputError
 #: Values in the first batches. Consecutive latencies are correlated, so smaller batches would be too optimistic.
 _FIRST_SIZE = 16
 #: Number of full batches at which they are merged in pairs.
-_MOST_BATCHES = 64
+_MAX_BATCHES = 64
 #: Fewer batches do not determine the spread of their means.
-_LEAST_BATCHES = 8
+_MIN_BATCHES = 8
 #: 97.5 % quantiles of Student's distribution for 8 to 63 batches: a server without scipy.special needs 17 MB less.
 _QUANTILES = (
     2.364624251592784, 2.306004135204166, 2.262157162798205, 2.228138851986274, 2.200985160091639,
@@ -65,7 +65,7 @@ class RunningMean:
     def _close_batch(self) -> None:
         self._sums.append(self._open)
         self._filled, self._open = 0, 0.0
-        if len(self._sums) == _MOST_BATCHES:
+        if len(self._sums) == _MAX_BATCHES:
             self._sums = [a + b for a, b in zip(self._sums[0::2], self._sums[1::2], strict=True)]
             self._size *= 2
 
@@ -83,10 +83,10 @@ class RunningMean:
     def half_width(self) -> float | None:
         """Half width of the 95 % interval; None until there are eight complete batches."""
         batches = len(self._sums)
-        if batches < _LEAST_BATCHES:
+        if batches < _MIN_BATCHES:
             return None
         error = float(np.std(np.array(self._sums) / self._size, ddof=1)) / math.sqrt(batches)
-        return _QUANTILES[batches - _LEAST_BATCHES] * error
+        return _QUANTILES[batches - _MIN_BATCHES] * error
 
     def state(self) -> dict[str, Any]:
         """Return the state as plain values for JSON; `from_state` restores it."""
@@ -129,8 +129,8 @@ def busy_share(before: Floats, after: Floats, seconds: float) -> Floats:
 RELATIVE_ERROR = 0.001
 _GROWTH = (1.0 + RELATIVE_ERROR) / (1.0 - RELATIVE_ERROR)
 #: Seconds below and above these are counted in the outermost bins.
-_SMALLEST, _LARGEST = 1e-9, 1e12
-_BINS = math.ceil(math.log(_LARGEST / _SMALLEST) / math.log(_GROWTH)) + 1
+_MIN_SECONDS, _MAX_SECONDS = 1e-9, 1e12
+_BINS = math.ceil(math.log(_MAX_SECONDS / _MIN_SECONDS) / math.log(_GROWTH)) + 1
 
 
 class QuantileSketch:
@@ -166,7 +166,7 @@ class QuantileSketch:
         if known.min() < 0:
             raise InvalidInputError("values", "at least 0", float(known.min()))
         counted = known[known > 0]
-        places = np.log(np.maximum(counted, _SMALLEST) / _SMALLEST) / math.log(_GROWTH)
+        places = np.log(np.maximum(counted, _MIN_SECONDS) / _MIN_SECONDS) / math.log(_GROWTH)
         bins = np.minimum(places.astype(np.int64), _BINS - 1)
         self.counts += np.bincount(bins, minlength=_BINS)
         self.zeros += len(known) - len(counted)
@@ -206,4 +206,4 @@ class QuantileSketch:
 
 def _middle(index: int) -> float:
     """Return the value with the same relative distance from both edges of the bin."""
-    return _SMALLEST * _GROWTH**index * 2.0 * _GROWTH / (1.0 + _GROWTH)
+    return _MIN_SECONDS * _GROWTH**index * 2.0 * _GROWTH / (1.0 + _GROWTH)

@@ -1,9 +1,9 @@
 """Statistics of paired runs: intervals, tests and effect sizes, as pure functions.
 
-Policies are compared on the same seeds. The tests judge the difference on each seed, so the spread between seeds
+Schedulers are compared on the same seeds. The tests judge the difference on each seed, so the spread between seeds
 cancels out. All random numbers come from a generator that is passed in. Terms:
 
-    difference    one policy's value minus the other's, seed by seed
+    difference    one scheduler's value minus the other's, seed by seed
     significant   the Holm-corrected Wilcoxon test and the 95 % interval both say so; else "too close to call"
     relevant      significant, and at least 1 % of the baseline's mean
     wins, losses  seeds on which the first has the lower or the higher value
@@ -35,7 +35,7 @@ _HEAVY_TAIL = 2.0
 _EXACT_UP_TO = 60
 _RESAMPLES = 4000
 #: Fewest means of neighbouring batches from which a spread is estimated.
-_FEWEST_MERGED = 4
+_MIN_MERGED = 4
 _NORMAL = NormalDist()
 
 
@@ -163,15 +163,15 @@ def bootstrap_interval(
     return Interval(mean, float(low), float(high))
 
 
-def batch_means(values: Floats, batches: int = 20, confidence: float = _CONFIDENCE) -> Interval:
+def batch_means_interval(values: Floats, batches: int = 20, confidence: float = _CONFIDENCE) -> Interval:
     """Return the interval of the mean within one run, by batch means.
 
     Single tasks are correlated; the means of long batches hardly are.
     """
-    return dependent_interval(batch_averages(values, batches), confidence)
+    return dependent_interval(batch_means(values, batches), confidence)
 
 
-def batch_averages(values: Floats, batches: int = 20) -> Floats:
+def batch_means(values: Floats, batches: int = 20) -> Floats:
     """Return one number per batch of consecutive values; their mean is the mean of all values.
 
     Batch sizes differ by one at most. Each number is the batch's sum, scaled alike for all batches, so the mean is
@@ -230,9 +230,9 @@ def dependent_interval(values: Floats, confidence: float = _CONFIDENCE, *, conge
     if trend_direction(values, confidence):
         return Interval(plain.mean, -math.inf, math.inf)
     half, merged = plain.half_width, values
-    fewest = _FEWEST_MERGED if congested else max(_FEWEST_MERGED, len(values))
+    fewest = _MIN_MERGED if congested else max(_MIN_MERGED, len(values))
     while len(merged) >= fewest:
-        correlation = lag1_autocorrelation(merged) if len(merged) >= 2 * _FEWEST_MERGED else 0.0
+        correlation = lag1_autocorrelation(merged) if len(merged) >= 2 * _MIN_MERGED else 0.0
         effective = max(2.0, len(merged) * (1.0 - correlation) / (1.0 + correlation))
         error = float(merged.std(ddof=1)) / math.sqrt(effective)
         half = max(half, _t_quantile(effective - 1.0, 0.5 + confidence / 2) * error)
@@ -328,15 +328,31 @@ def fewest_seeds(pairs: int, confidence: float = _CONFIDENCE) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Comparison of two policies on the same seeds.
+    """Comparison of two schedulers on the same seeds.
 
-    `verdict` is about the first: lower, higher or too close to call.
+    Parameters
+    ----------
+    first, second
+        Names of the schedulers.
+    difference
+        Mean of first minus second, with its interval.
+    bootstrap
+        The same interval from resampled seeds; None for batches of one run, whose order matters.
+    p, p_holm
+        p-value of Wilcoxon's signed-rank test, and the same after Holm's correction for all pairs.
+    rank_biserial
+        Effect size of that test, from -1 (first always lower) to 1 (always higher).
+    dz
+        Cohen's d of the paired differences: their mean over their standard deviation.
+    wins, losses, ties
+        Seeds in which the first is lower, higher or equal.
+    verdict
+        Whether the first is lower, higher or too close to call.
     """
 
     first: str
     second: str
     difference: Interval
-    #: Interval of resampled seeds; None for batches of one run, whose order matters.
     bootstrap: Interval | None
     p: float
     p_holm: float
@@ -348,7 +364,7 @@ class Pair:
     verdict: str
 
     def reversed(self) -> Pair:
-        """Return the same comparison from the second policy's side."""
+        """Return the same comparison from the second scheduler's side."""
         opposite = {LOWER: HIGHER, HIGHER: LOWER}.get(self.verdict, self.verdict)
         return Pair(
             self.second, self.first, _negative(self.difference),
@@ -365,21 +381,21 @@ def compare_pairs(
     one_run: bool = False,
     without_queues: Collection[str] = (),
 ) -> dict[tuple[str, str], Pair]:
-    """Compare every policy with every other; Holm's correction covers all pairs.
+    """Compare every scheduler with every other; Holm's correction covers all pairs.
 
     Parameters
     ----------
     samples
-        Values of each policy: one per seed, or with `one_run` one per batch of the run, in order.
+        Values of each scheduler: one per seed, or with `one_run` one per batch of the run, in order.
     rng
         Generator for the bootstrap.
     confidence
         Confidence of intervals and tests.
     one_run
-        Whether the values are batches of one run. Two policies of one run also differ if the gap between them keeps
-        growing, as on an overloaded platform.
+        Whether the values are batches of one run. Two schedulers of one run also differ if the gap between them
+        keeps growing, as on an overloaded platform.
     without_queues
-        Policies of one run whose tasks hardly wait, so that congestion cannot outlast a batch.
+        Schedulers of one run whose tasks hardly wait, so that congestion cannot outlast a batch.
 
     Returns
     -------
@@ -419,12 +435,12 @@ def compare_pairs(
 
 
 def exact_pairs(samples: Mapping[str, Floats]) -> dict[tuple[str, str], Pair]:
-    """Compare policies whose one run every seed repeats: differences are exact, so there are no p-values.
+    """Compare schedulers whose one run every seed repeats: differences are exact, so there are no p-values.
 
     Parameters
     ----------
     samples
-        The one value of each policy.
+        The one value of each scheduler.
 
     Returns
     -------

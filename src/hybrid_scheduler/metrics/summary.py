@@ -6,7 +6,7 @@ Names mean the same in tables, JSON, API and dashboard.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -58,7 +58,50 @@ class Spread:
 class Summary:
     """One scheduler's run in numbers: seconds, joules and dollars; None where a value was not computed.
 
-    `compare` returns one per scheduler.
+    `compare` returns one per scheduler. Failed tasks count in `tasks` and `failed` only.
+
+    Parameters
+    ----------
+    tasks
+        Number of tasks.
+    failed, clipped, moved_to_cpu
+        Tasks that failed, ran with a smaller fraction, or ran on the CPU, because they exceed accelerator memory.
+    makespan
+        Seconds from the first arrival to the last finish.
+    makespan_over_bound
+        Makespan over its lower bound.
+    throughput
+        Completed tasks per second of the makespan.
+    time
+        Execution seconds per task, without waiting.
+    latency
+        Seconds per task from arrival to finish: `wait` plus `time`.
+    latency_over_bound
+        Mean latency over its lower bound.
+    wait
+        Seconds per task from arrival to start.
+    mean_slowdown
+        Mean of latency over the isolated optimum of the same task.
+    mean_regret
+        Mean latency in seconds above that of the scheduler ``"oracle"``, on the same tasks.
+    energy
+        Joules of busy devices.
+    energy_blended
+        Joules by another formula: fraction-weighted watts times the whole execution time of a task.
+    energy_idle
+        Joules of idle devices, from the first arrival to the last finish.
+    cost, cost_rent, cost_electricity
+        Dollars that the tariff counts, and both parts: rent and electricity.
+    mean_gpu_fraction
+        Mean share of a task that ran on an accelerator.
+    cpu_only_share
+        Share of tasks that ran on a CPU alone.
+    load_balance, load_balance_gpu
+        Jain's index of busy seconds, over all devices and over all accelerators; 1 is perfectly even.
+    utilization
+        Busy share of the makespan, by device.
+    average_utilization
+        Mean of these shares.
 
     Examples
     --------
@@ -106,22 +149,35 @@ class Summary:
         return flat
 
 
-@dataclass(frozen=True, slots=True)
-class Charges:
-    """Energy and cost of each task in joules and dollars, as `physics.EnergyAndCost` computes them."""
+class TaskCharges(Protocol):
+    """Energy and cost of each task in joules and dollars: the columns of `physics.EnergyAndCost`."""
 
-    energy: Floats
-    energy_blended: Floats
-    rent: Floats
-    electricity: Floats
-    cost: Floats
+    @property
+    def energy(self) -> Floats:
+        """Busy energy."""
+
+    @property
+    def energy_blended(self) -> Floats:
+        """Fraction-weighted watts times the whole time."""
+
+    @property
+    def rent(self) -> Floats:
+        """Rent of the busy seconds."""
+
+    @property
+    def electricity(self) -> Floats:
+        """Price of the busy energy."""
+
+    @property
+    def cost(self) -> Floats:
+        """The parts that the tariff counts."""
 
 
 def summarise(
     outcomes: Outcomes,
     platform: Platform,
     busy: Floats,
-    charges: Charges,
+    charges: TaskCharges,
     *,
     bound: float | None = None,
     latency_bound: float | None = None,

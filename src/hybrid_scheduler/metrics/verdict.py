@@ -1,4 +1,4 @@
-"""Verdict on a comparison: the leader, its distance to the others and to the floor, and why each loser loses.
+"""Verdict on a comparison: the leader, its distance to the others and to the lower bound, and why each loser loses.
 
 The command line, the reports, the API and the dashboard print the texts and numbers of this module, so that all of
 them say the same. Rules read an `Evidence` per scheduler, which a batch comparison and a live run both can give.
@@ -32,7 +32,7 @@ _SWING = 5.0
 #: Ratio below which two means are equal, and below which a difference is given in per cent.
 _EQUAL, _PERCENT = 1.0005, 1.1
 #: Most schedulers that are named for the same cause, and most reasons of one scheduler.
-_NAMED, _MOST_REASONS = 3, 2
+_NAMED, _MAX_REASONS = 3, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Reason:
     Parameters
     ----------
     code
-        overload, rush, idle, splitting, transfer, memory, cold, drift, queue, unstable, placement, waiting or
-        equal.
+        overload, rush (a burst of arrivals), idle, splitting, transfer, memory, cold (an untrained model), drift,
+        queue, unstable, placement, waiting or equal.
     scheduler
         Specification of the scheduler.
     text
@@ -75,19 +75,36 @@ class Comparand:
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """One scheduler of the verdict, compared with the leader; the leader is compared with the runner-up."""
+    """One scheduler of the verdict, compared with the leader; the leader is compared with the runner-up.
+
+    Parameters
+    ----------
+    name, label
+        Specification of the scheduler, and its name for people.
+    mean_latency, half_width
+        Mean latency in seconds, and half of its 95 % interval; None where unknown.
+    latency_over_bound
+        Mean latency over its lower bound.
+    against
+        Specification of the scheduler that it is compared with; None for a single scheduler.
+    latency, p99, energy, cost
+        Mean latency, p99 latency, mean energy and mean cost against that scheduler.
+    close_to
+        Schedulers from which no significant difference is known.
+    reasons
+        Reasons why it loses, the most telling first; empty if it does not.
+    """
 
     name: str
     label: str
     mean_latency: float | None
     half_width: float | None
-    over_floor: float | None
+    latency_over_bound: float | None
     against: str | None
     latency: Comparand
     p99: Comparand
     energy: Comparand
     cost: Comparand
-    #: Names of the schedulers from which no significant difference is known.
     close_to: tuple[str, ...]
     reasons: tuple[Reason, ...]
 
@@ -105,7 +122,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Who leads by mean latency, by how much, how certain that is, and why the others lose.
+    """Ranking by mean latency, with its certainty and the reasons why the others lose.
 
     Parameters
     ----------
@@ -113,10 +130,10 @@ class Verdict:
         Specifications; None without a completed task and for a single scheduler.
     tasks
         Number of tasks behind it.
-    floor
+    latency_bound
         Lower bound on the mean latency that no scheduler can beat; None where it is unknown.
-    over_floor
-        The leader's mean latency over the floor.
+    latency_over_bound
+        The leader's mean latency over that bound.
     lead
         The runner-up's mean latency over the leader's.
     certainty
@@ -133,15 +150,15 @@ class Verdict:
     >>> from hybrid_scheduler.metrics.summary import Evidence
     >>> from hybrid_scheduler.metrics.verdict import judge
     >>> slow, fast = Evidence("a", "A", 90, 1.8, 0.1), Evidence("b", "B", 90, 1.0, 0.1)
-    >>> judge([slow, fast], floor=0.5).sentence
-    'B leads: 2.0 × the floor, 1.8 × faster than A; certain and worth it.'
+    >>> judge([slow, fast], latency_bound=0.5).sentence
+    'B leads: 2.0 × the lower bound, 1.8 × faster than A; significant, and at least 1 %.'
     """
 
     leader: str | None
     runner_up: str | None
     tasks: int
-    floor: float | None
-    over_floor: float | None
+    latency_bound: float | None
+    latency_over_bound: float | None
     lead: float | None
     certainty: str
     title: str
@@ -160,7 +177,17 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {**asdict(self), "sentence": self.sentence}
+        values = asdict(self)
+        rows = tuple(_published_names(row) for row in values["rows"])
+        return {**_published_names(values), "rows": rows, "sentence": self.sentence}
+
+
+#: Names of fields in JSON, where they differ.
+_JSON_NAMES = {"latency_bound": "floor", "latency_over_bound": "over_floor"}
+
+
+def _published_names(values: dict[str, Any]) -> dict[str, Any]:
+    return {_JSON_NAMES.get(name, name): value for name, value in values.items()}
 
 
 #: Returns whether two schedulers differ significantly; None where that is unknown.
@@ -169,7 +196,7 @@ Differs = Callable[[str, str], bool | None]
 
 def judge(
     evidence: Sequence[Evidence],
-    floor: float | None = None,
+    latency_bound: float | None = None,
     *,
     differs: Differs | None = None,
     one_run: bool = False,
@@ -180,7 +207,7 @@ def judge(
     ----------
     evidence
         One per scheduler, in any order.
-    floor
+    latency_bound
         Lower bound on the mean latency in seconds.
     differs
         Significance of a difference; by default two means differ if their intervals do not overlap.
@@ -189,24 +216,24 @@ def judge(
     """
     known = sorted((e for e in evidence if e.mean_latency is not None), key=lambda e: e.mean_latency or 0.0)
     if not known:
-        return Verdict(None, None, 0, floor, None, None, "alone", "No task was completed", "", "")
+        return Verdict(None, None, 0, latency_bound, None, None, "alone", "No task was completed", "", "")
     contestants = [e for e in known if not e.reference] or known
     leader = contestants[0]
     rivals = [e for e in contestants[1:] if e is not leader]
     runner_up = rivals[0] if rivals else next((e for e in known if e is not leader), None)
     test = differs or _interval_test({e.name: e for e in known})
-    rows = tuple(_row(e, leader, runner_up, known, floor, test) for e in known)
+    rows = tuple(_row(e, leader, runner_up, known, latency_bound, test) for e in known)
     certainty, certainty_text = _certainty(leader, runner_up, test, one_run=one_run)
     return Verdict(
         leader=leader.name,
         runner_up=runner_up.name if runner_up else None,
         tasks=leader.tasks,
-        floor=floor,
-        over_floor=_ratio(leader.mean_latency, floor),
+        latency_bound=latency_bound,
+        latency_over_bound=_ratio(leader.mean_latency, latency_bound),
         lead=_ratio(runner_up.mean_latency, leader.mean_latency) if runner_up else None,
         certainty=certainty,
         title=_title(leader, certainty, alone=not rivals),
-        distance=_distance(leader, runner_up, floor),
+        distance=_distance(leader, runner_up, latency_bound),
         certainty_text=certainty_text,
         rows=rows,
         why=_causes(rows),
@@ -245,25 +272,21 @@ def _certainty(leader: Evidence, runner_up: Evidence | None, test: Differs, *, o
     ratio = _ratio(runner_up.mean_latency, leader.mean_latency) or 1.0
     # The per-task best may be faster than the leader: then the difference counts, too.
     if abs(ratio - 1.0) < RELEVANT_SHARE:
-        return "small", "certain, but less than 1 %"
-    return "certain", "certain and worth it"
+        return "small", "significant, but below 1 %"
+    return "certain", "significant, and at least 1 %"
 
 
-def _distance(leader: Evidence, runner_up: Evidence | None, floor: float | None) -> str:
-    over = _ratio(leader.mean_latency, floor)
+def _distance(leader: Evidence, runner_up: Evidence | None, latency_bound: float | None) -> str:
+    over = _ratio(leader.mean_latency, latency_bound)
     parts = [
-        f"mean latency {seconds_text(leader.mean_latency)}" if over is None else f"{times_text(over)} the floor"
+        f"mean latency {seconds_text(leader.mean_latency)}"
+        if over is None
+        else f"{times_text(over)} the lower bound"
     ]
     if runner_up is not None:
         against = compare_text(leader.mean_latency, runner_up.mean_latency, "faster", "slower")
         parts.append(f"{against.text} {_than(against)} {runner_up.known_label}")
     return ", ".join(parts)
-
-
-def _floor_text(over: float) -> str:
-    if over >= _PERCENT:
-        return f"{times_text(over)} the floor"
-    return f"{_digits(100.0 * (over - 1.0))} % above the floor" if over > _EQUAL else "at the floor"
 
 
 def _than(against: Comparand) -> str:
@@ -306,7 +329,7 @@ def _row(
     leader: Evidence,
     runner_up: Evidence | None,
     known: Sequence[Evidence],
-    floor: float | None,
+    latency_bound: float | None,
     test: Differs,
 ) -> VerdictRow:
     other = runner_up if one is leader else leader
@@ -325,14 +348,14 @@ def _row(
         one.known_label,
         one.mean_latency,
         one.half_width,
-        _ratio(one.mean_latency, floor),
+        _ratio(one.mean_latency, latency_bound),
         other.name if other else None,
         latency,
         against("p99_latency", "faster", "slower"),
         against("mean_energy", "less", "more"),
         against("mean_cost", "less", "more"),
         tuple(e.name for e in known if e is not one and test(one.name, e.name) is False),
-        tuple(reasons(one, other)[:_MOST_REASONS]) if loses and other is not None else (),
+        tuple(reasons(one, other)[:_MAX_REASONS]) if loses and other is not None else (),
     )
 
 
@@ -374,11 +397,11 @@ def _reason(code: str, one: Evidence, text: str, **numbers: float) -> Reason:
     return Reason(code, one.name, text, numbers, one.window, one.worst_task)
 
 
-def _cold(one: Evidence, leader: Evidence) -> Reason | None:
+def _untrained(one: Evidence, leader: Evidence) -> Reason | None:
     if one.state == "warming":
         return _reason("cold", one, f"has not learned yet after {one.tasks:,} tasks", tasks=one.tasks)
     if one.state == "fallback":
-        text = "does not trust its model yet, so that a simpler rule decides"
+        text = "uses a simpler rule until its model is accurate"
         return _reason("cold", one, text, tasks=one.tasks)
     return None
 
@@ -417,12 +440,12 @@ def _swings(one: Evidence, leader: Evidence) -> Reason | None:
     """Find latencies that swing more than the leader's."""
     if one.swing is None or one.swing < _SWING or one.growing or one.swing <= 1.2 * (leader.swing or 0.0):
         return None
-    text = f"is unstable: its worst stretch takes {times_text(one.swing)} as long as its usual one"
+    text = f"is unstable: its worst batch of tasks takes {times_text(one.swing)} as long as its median one"
     return _reason("unstable", one, text, swing=one.swing)
 
 
 def _grows(device: DeviceLoad) -> bool:
-    """Return whether a queue grew within the window and is not falling again, as after a rush."""
+    """Return whether a queue grew within the window and is not falling again, as after a burst."""
     return device.backlog > _GROWTH * device.backlog_before and device.backlog >= _FALLEN * device.backlog_peak
 
 
@@ -438,7 +461,7 @@ def _queue(one: Evidence, leader: Evidence) -> Reason | None:
     return None
 
 
-def _rush(one: Evidence, leader: Evidence) -> Reason | None:
+def _burst(one: Evidence, leader: Evidence) -> Reason | None:
     """Find a device that fell behind within the window and has caught up since, or is about to."""
     worst = max(one.devices, key=lambda d: d.backlog_peak, default=None)
     least = max(_QUEUE_S, _QUEUE_TASKS * (one.mean_time or 0.0))
@@ -449,7 +472,7 @@ def _rush(one: Evidence, leader: Evidence) -> Reason | None:
     whose = _devices_text([worst.name], one.devices)
     text = (
         f"sends {_percent(worst.work)} of the work to {whose}, whose queue reached "
-        f"{seconds_text(worst.backlog_peak)} in a rush"
+        f"{seconds_text(worst.backlog_peak)} in a burst"
     )
     return _reason("rush", one, text, work=worst.work, queue_peak_s=worst.backlog_peak, queue_s=worst.backlog)
 
@@ -509,7 +532,8 @@ def _transfer(one: Evidence, leader: Evidence) -> Reason | None:
 def _memory(one: Evidence, leader: Evidence) -> Reason | None:
     if one.memory_share < _MEMORY_SHARE or one.memory_share <= leader.memory_share:
         return None
-    text = f"has {_percent(one.memory_share)} of its tasks wait for memory: they do not fit into the accelerator"
+    changed = f"{_percent(one.memory_share)} of its tasks clipped, moved to the CPU or failed"
+    text = f"has {changed}, because they exceed the accelerator's memory"
     return _reason("memory", one, text, memory_share=one.memory_share)
 
 
@@ -529,7 +553,7 @@ def _slower(one: Evidence, leader: Evidence) -> Reason:
 
 
 #: In the order in which they explain a loss.
-_RULES = (_overload, _memory, _cold, _drift, _unstable, _queue, _rush, _idle, _transfer, _splitting, _swings)
+_RULES = (_overload, _memory, _untrained, _drift, _unstable, _queue, _burst, _idle, _transfer, _splitting, _swings)
 
 
 # ------------------------------------------------------------------------------------------ texts

@@ -15,7 +15,7 @@ from .table import TablePhysics
 #: Physics that need no data of their own and can be chosen by name.
 PHYSICS: dict[str, Callable[[], Physics]] = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
 
-#: Physics that a record holds with all of its data.
+#: Physics that are written to JSON with all of their data.
 PHYSICS_WITH_DATA: dict[str, type[ProfiledPhysics] | type[TablePhysics]] = {
     "profiled": ProfiledPhysics,
     "table": TablePhysics,
@@ -47,7 +47,7 @@ def physics_named(name: str) -> Physics:
 
 
 def physics_from_json(data: Mapping[str, Any]) -> Physics:
-    """Return the physics that a record holds: its name, and its parameters or its data.
+    """Return the physics that a JSON object describes: its name, and its parameters or its data.
 
     Parameters
     ----------

@@ -1,5 +1,7 @@
 """Analytic and serial physics: the published formulas.
 
+Published means: in the documents that METHODOLOGY.md compares, section "Where published documents disagree".
+
 T = k * N^1.5 / (I + 0.5)        seconds on the reference CPU
 G = T / S + M / bandwidth        seconds on an accelerator, S = base + slope * I, plus t0 to launch;
                                  in a graph M counts without the data of the parents, which the cluster charges

@@ -66,7 +66,7 @@ class EnergyAndCost:
 
     @cached_property
     def energy_blended(self) -> Floats:
-        """Energy by the published formula: fraction-weighted watts times the whole time."""
+        """Energy by the published formula (see `analytic.py`): fraction-weighted watts times the whole time."""
         cpu, accelerator = self._per_device("watts")
         share = self.outcomes.fraction
         return (share * accelerator + (1.0 - share) * cpu) * self.outcomes.time

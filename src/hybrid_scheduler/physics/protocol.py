@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from ..core import Floats, Ints, InvalidInputError, Links, Platform, TimeTable, UnknownNameError, Workload
 
 #: Largest factor of a slowdown.
-_MOST_FACTOR = 1000.0
-#: Names of devices in an error.
-_MOST_NAMES = 16
+_MAX_FACTOR = 1000.0
+#: Largest number of device names listed in an error.
+_MAX_NAMES = 16
 _SLOWDOWN_FIELDS = ("device", "factor", "start", "until", "every")
 _SLOWDOWN_EXAMPLE = "device=gpu_1,factor=3,start=20,until=40"
 
@@ -109,9 +109,9 @@ class Slowdown:
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise InvalidInputError(f"slowdown.{name}", "a finite number", value)
             object.__setattr__(self, name, float(value))
-        if not 1.0 < self.factor <= _MOST_FACTOR:
+        if not 1.0 < self.factor <= _MAX_FACTOR:
             hint = "3 makes tasks take three times as long"
-            raise InvalidInputError("slowdown.factor", f"> 1 and at most {_MOST_FACTOR:g}", self.factor, hint=hint)
+            raise InvalidInputError("slowdown.factor", f"> 1 and at most {_MAX_FACTOR:g}", self.factor, hint=hint)
         if self.start < 0:
             raise InvalidInputError("slowdown.start", ">= 0 s", self.start)
         if self.until <= self.start:
@@ -205,7 +205,7 @@ class Slowdown:
             return np.array([name == self.device for name in names])
         kinds = [device.kind for device in platform.devices]
         if self.device not in kinds:
-            known = dict.fromkeys((*names[:_MOST_NAMES], *kinds))
+            known = dict.fromkeys((*names[:_MAX_NAMES], *kinds))
             raise UnknownNameError("slowdown.device", self.device, known, where=f"platform {platform.name}")
         return np.array([kind == self.device for kind in kinds])
 

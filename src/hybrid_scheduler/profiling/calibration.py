@@ -22,7 +22,7 @@ from .machine_info import THREAD_POOL
 
 _TRANSFERS = ("pinned", "pageable")
 #: Fewest sizes for the choice of a form, and for the test of a form.
-_FEWEST, _FEWEST_TO_TEST = 4, 3
+_MIN_SIZES, _MIN_TO_TEST = 4, 3
 _FOLDS = 6
 #: Residuals beyond this many spreads have less weight in the sum of powers.
 _OUTLIER = 2.0
@@ -79,7 +79,7 @@ def _left_out(x: Floats, y: Floats) -> Floats:
 
 def _choose(x: Floats, y: Floats) -> int:
     """Return the index of the best form."""
-    if len(x) < _FEWEST:
+    if len(x) < _MIN_SIZES:
         return 0
     # The mean of logarithms: a median would ignore a form's failures, and a mean of errors would only see these.
     return int(np.argmin([form.mean() for form in _left_out(x, y)]))
@@ -182,7 +182,7 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
             sizes, medians, spreads = (np.array(column, dtype=np.float64) for column in zip(*known, strict=True))
             x, y = np.log(sizes), np.log(medians)
             form = _choose(x, y)
-            errors = _nested_errors(x, y) if len(x) >= _FEWEST_TO_TEST else None
+            errors = _nested_errors(x, y) if len(x) >= _MIN_TO_TEST else None
             if errors is not None:
                 errors_of_kind.append(errors)
             spread = math.hypot(float(np.median(spreads)), float(np.median(errors)) if errors is not None else 0.0)

@@ -28,7 +28,7 @@ from .timing import Timing
 FORMAT = "hybrid-scheduler hardware profile"
 #: Incremented when the meaning or the layout of a field changes; other versions are refused.
 VERSION = 1
-_LARGEST = 64 * 2**20
+_MAX_BYTES = 64 * 2**20
 _BUILTIN_FOLDER = Path(__file__).parent.parent / "profiles"
 
 AnyPath = str | PathLike[str]
@@ -330,8 +330,8 @@ def load_profile(path: AnyPath) -> Profile:
     try:
         if not source.exists():
             raise InvalidInputError("path", "a file that exists", source.name)
-        if source.stat().st_size > _LARGEST:
-            raise InvalidInputError("path", f"a profile of at most {_LARGEST // 2**20} MB", source.name)
+        if source.stat().st_size > _MAX_BYTES:
+            raise InvalidInputError("path", f"a profile of at most {_MAX_BYTES // 2**20} MB", source.name)
         text = source.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(

@@ -24,7 +24,7 @@ from .energy_meters import WINDOW, Meter, cpu_meter, gpu_meter, joules_per_run
 from .hardware_profile import AnyPath, CopyTimings, MeasurementMethod, Profile, ProfilePoint, SkippedPoint
 from .hardware_profile import save_profile as save
 from .machine_info import DEVICE_TYPES, Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
-from .timing import FEWEST_RUNS, Accelerator, RepetitionLimits, Timing, fixed_threads, repeat, timed
+from .timing import MIN_RUNS, Accelerator, RepetitionLimits, Timing, fixed_threads, repeat, timed
 
 if TYPE_CHECKING:
     from .kernels import Kernel, Tensors
@@ -256,7 +256,7 @@ class _ProfilingRun:
         growth = max(
             kernel.flops(size) / kernel.flops(before), kernel.memory_bytes(size) / kernel.memory_bytes(before)
         )
-        expected = seconds * growth * (FEWEST_RUNS + 1)
+        expected = seconds * growth * (MIN_RUNS + 1)
         if expected <= left:
             return None
         return f"it would take about {expected:.3g} s, and {left:.3g} s of the budget are left"

@@ -30,7 +30,7 @@ TimerFunction = Callable[[], float]
 #: Does something once and returns how many seconds it took.
 Sample = Callable[[], float]
 
-FEWEST_RUNS = 3
+MIN_RUNS = 3
 #: Standard deviation of a normal distribution over its median absolute deviation.
 _MAD_TO_SIGMA = 1.4826
 #: Standard error of a median over that of a mean.
@@ -127,7 +127,7 @@ def repeat(sample: Sample, limits: RepetitionLimits, clock: TimerFunction = time
     while len(seconds) < limits.most_runs:
         seconds.append(sample())
         late = clock() - began >= limits.seconds
-        if late and len(seconds) >= FEWEST_RUNS:
+        if late and len(seconds) >= MIN_RUNS:
             break
         if len(seconds) % _CHECK_EVERY == 0 and Timing.of(seconds).uncertainty <= limits.precision:
             break

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DPI = 300
 #: Width of a figure in inches, and the most columns of its legend.
-_WIDTH, _MOST_COLUMNS = 7.4, 4
+_WIDTH, _MAX_COLUMNS = 7.4, 4
 #: Ratio of largest to smallest value from which an axis is logarithmic, so that small values differ visibly.
 _LOG_FROM = 12.0
 #: Resolution of a figure in a notebook.
@@ -222,13 +222,13 @@ def legend_below(figure: Figure, names: Sequence[str]) -> None:
     samples = [Line2D([], [], label=label_of(name), **line_style(name)) for name in names]
     figure.legend(
         handles=samples, loc="lower center", bbox_to_anchor=(0.5, 0.004), labelcolor=INK,
-        ncols=legend_columns(names, _WIDTH, _MOST_COLUMNS), **LEGEND,
+        ncols=legend_columns(names, _WIDTH, _MAX_COLUMNS), **LEGEND,
     )  # fmt: skip
 
 
 def legend_height(names: Sequence[str]) -> float:
     """Return the height of the legend in inches."""
-    return 0.12 + 0.2 * -(-len(names) // legend_columns(names, _WIDTH, _MOST_COLUMNS))
+    return 0.12 + 0.2 * -(-len(names) // legend_columns(names, _WIDTH, _MAX_COLUMNS))
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:

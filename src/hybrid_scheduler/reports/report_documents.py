@@ -254,9 +254,9 @@ def _svg_image(figure: Figure, name: str) -> str:
 
 _DPI = 220
 #: Largest height of a figure in text widths, so that two fit on a page.
-_HIGHEST = 0.64
+_MAX_HEIGHT = 0.64
 #: A figure that would shrink below this share gets a whole page, so that its text stays readable.
-_SMALLEST, _WHOLE_PAGE = 0.8, 1.3
+_MIN_SCALE, _WHOLE_PAGE = 0.8, 1.3
 _INK, _QUIET, _LINE, _WASH, _ACCENT = "#1B2530", "#5A6775", "#DCE1E7", "#F6F8FA", "#157A8B"
 #: Letters that the PDF's own fonts lack.
 _PLAIN = {"→": "to", "ρ": "load", "≤": "at most", "≥": "at least", "−": "-"}
@@ -358,8 +358,8 @@ def _pdf_image(picture: FigureBlock, width: float) -> Any:
     picture.figure.savefig(file, format="png", dpi=_DPI, metadata={"Software": None})
     file.seek(0)
     across, up = picture.figure.get_size_inches()
-    scale = min(width / across, _HIGHEST * width / up)
-    if scale < _SMALLEST * width / across:
+    scale = min(width / across, _MAX_HEIGHT * width / up)
+    if scale < _MIN_SCALE * width / across:
         scale = min(width / across, _WHOLE_PAGE * width / up)
     return Image(file, across * scale, up * scale, hAlign="LEFT")
 

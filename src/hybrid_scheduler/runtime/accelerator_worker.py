@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 #: Tasks that may be started and not yet ended: more would only hold memory.
-_MOST_STARTED = 256
+_MAX_STARTED = 256
 #: Weight of the newest copy in the mean bandwidth.
 _NEWEST_WEIGHT = 0.2
 #: Bytes of the smallest copy that counts.
-_LEAST_COPY = 4 << 20
+_MIN_COPY = 4 << 20
 #: Largest factor by which one copy may change the bandwidth.
-_MOST_CHANGE = 2.0
+_MAX_CHANGE = 2.0
 #: Seconds between two checks for completed tasks that no thread waits for; also from the newest start of a task to
 #: such a check, because a thread that ends tasks takes the interpreter's lock from the thread that starts them.
 _POLL_INTERVAL_S = 0.005
@@ -46,7 +46,7 @@ _SHORT_POLL_INTERVAL_S = 0.0005
 #: Ratio of expected to measured seconds above which the expected end of the queue is recomputed.
 _REESTIMATE_RATIO = 2.0
 #: Smallest remaining seconds of a running task.
-_LEAST_LEFT = 1e-6
+_MIN_LEFT = 1e-6
 
 #: Types of results in which arrays are looked for.
 _CONTAINERS = (list, tuple, dict)
@@ -113,10 +113,10 @@ class AcceleratorWorker:
         """Start a task in the calling thread; return False if others come first, so that it must be put."""
         if not self.is_free:
             return False
-        if len(self._started) > _MOST_STARTED // 2:
+        if len(self._started) > _MAX_STARTED // 2:
             for one in self._claim_complete():
                 self._finish(*one)
-            if len(self._started) >= _MOST_STARTED:
+            if len(self._started) >= _MAX_STARTED:
                 return False
         starting = self._starting
         if not starting.acquire(blocking=False):
@@ -160,7 +160,7 @@ class AcceleratorWorker:
         node = self._running
         if node is None:
             return 0.0
-        return max(node.predicted - (self._graph.clock() - node.started), _LEAST_LEFT)
+        return max(node.predicted - (self._graph.clock() - node.started), _MIN_LEFT)
 
     def replace_thread(self, node: TaskFuture) -> None:
         """Start another thread if the first one is busy with this task, whose time is up.
@@ -250,7 +250,7 @@ class AcceleratorWorker:
         self.ready.set()
         while generation == self.replaced and (node := self._queue.get()) is not None:
             self._leave_queue(node)
-            while len(self._started) >= _MOST_STARTED and (one := self._claim()) is not None:
+            while len(self._started) >= _MAX_STARTED and (one := self._claim()) is not None:
                 self._finish(*one)
             with self._starting, suppress(BaseException):  # the task has ended with it
                 if node.begin():
@@ -396,9 +396,9 @@ class AcceleratorWorker:
 
     def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:
         node.transfer, node.copied = seconds, nbytes
-        if nbytes >= _LEAST_COPY:
+        if nbytes >= _MIN_COPY:
             rates, i = self._graph.placement.bandwidth, self._space - 1
-            rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MOST_CHANGE), rates[i] * _MOST_CHANGE)
+            rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MAX_CHANGE), rates[i] * _MAX_CHANGE)
             rates[i] += _NEWEST_WEIGHT * (rate - rates[i])
 
     def _lose(self, reason: str) -> None:

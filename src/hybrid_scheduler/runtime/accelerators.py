@@ -32,7 +32,7 @@ _CHUNKS = 4
 #: Most threads that fill the buffers: a few reach the link's bandwidth, and more would take cores from the program.
 _STAGING_THREADS = 8
 #: Larger results go into ordinary memory: page-locked memory is taken from all programs.
-_MOST_LOCKED = 4 * 2**30
+_MAX_LOCKED = 4 * 2**30
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 #: Share of a GPU's memory for arrays that are kept there; the rest is for the kernels' own use.
 _SHARE = 0.8
@@ -223,7 +223,7 @@ class TorchAccelerator:
                 self._downloads.wait_event(event)
             else:  # an array of the program itself
                 self._downloads.wait_stream(self._compute)
-            locked = array.nbytes <= _MOST_LOCKED
+            locked = array.nbytes <= _MAX_LOCKED
             began = time.perf_counter()
             target = torch.empty(array.shape, dtype=array.dtype, pin_memory=locked)
             self.preparing += time.perf_counter() - began

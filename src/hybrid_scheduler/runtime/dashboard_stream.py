@@ -28,7 +28,7 @@ from ..core import Device, InvalidInputError, Platform, Workload, cpu
 from ..core.outcome import RAN
 from ..core.ulid import UlidGenerator
 from ..live.journal import ResultColumns
-from ..live.measured_run import MOST_TASKS, MeasuredRun, measured_to_json
+from ..live.measured_run import MAX_TASKS, MeasuredRun, measured_to_json
 
 if TYPE_CHECKING:
     from .task_execution import CallRecord
@@ -40,7 +40,7 @@ REPORT_INTERVAL_S, RETRY_AFTER_S = 1.0, 5.0
 #: Seconds for one response: for a report, and for the whole run, which is stored before the response.
 _TIMEOUT, _STORE_TIMEOUT = 2.0, 10.0
 #: Most calls in one report.
-_MOST_REPORTED = 5_000
+_MAX_REPORTED = 5_000
 
 
 class DashboardStream:
@@ -72,7 +72,7 @@ class DashboardStream:
         self._opener = build_opener(ProxyHandler({}))  # no proxy: the server is nearby
         self._pending: deque[_Row] = deque()
         #: Calls of the stored run, the newest ones.
-        self._kept: deque[_Row] = deque(maxlen=MOST_TASKS)
+        self._kept: deque[_Row] = deque(maxlen=MAX_TASKS)
         self._free_at: dict[str, float] = {}
         self._unreported = 0
         self._warned = False
@@ -96,7 +96,7 @@ class DashboardStream:
             start = max(start, self._free_at.get(record.device, 0.0))
             end = self._free_at[record.device] = start + record.seconds
         row = _Row(record, max(start, record.submitted), max(end, start, record.submitted))
-        if len(self._pending) >= MOST_TASKS:
+        if len(self._pending) >= MAX_TASKS:
             self._pending.popleft()
             self._unreported += 1
         self._pending.append(row)
@@ -108,8 +108,8 @@ class DashboardStream:
         pause = 0.0
         while not self._closing.wait(pause):
             pause = REPORT_INTERVAL_S if self._report(ended=False) else RETRY_AFTER_S
-        for _ in range(1 + MOST_TASKS // _MOST_REPORTED):
-            if not self._report(ended=len(self._pending) <= _MOST_REPORTED):
+        for _ in range(1 + MAX_TASKS // _MAX_REPORTED):
+            if not self._report(ended=len(self._pending) <= _MAX_REPORTED):
                 return
             if not self._pending:
                 break
@@ -117,7 +117,7 @@ class DashboardStream:
             _log.info("stored as run %s; see %s/run/%s", self.run_id, self._address, self.run_id)
 
     def _report(self, *, ended: bool) -> bool:
-        rows = [self._pending.popleft() for _ in range(min(len(self._pending), _MOST_REPORTED))]
+        rows = [self._pending.popleft() for _ in range(min(len(self._pending), _MAX_REPORTED))]
         if self._post("/api/programs", {**self._state(ended=ended), "tasks": _columns(rows)}, _TIMEOUT):
             return True
         self._pending.extendleft(reversed(rows))

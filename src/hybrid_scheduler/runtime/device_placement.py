@@ -37,7 +37,7 @@ _LATE_SHADOW_SECONDS = 0.02
 #: Assumed ratio of CPU to GPU run time for a function that the CPU has not run.
 _ASSUMED_CPU_SLOWDOWN = 10.0
 #: Decisions that are cached per function.
-_MOST_KEPT = 1_000
+_MAX_KEPT = 1_000
 #: Calls that reuse a decision if deciding takes longer than it could gain.
 _REUSES_IF_SHORT = 1_000
 #: Calls that reuse any other decision.
@@ -47,13 +47,13 @@ _MEASURED_FIRST = 4
 _MEASURED_EVERY = 8
 _MEASURED_FROM_SECONDS = 1e-3
 #: Largest difference (in ln) of learned and expected run time before a cached decision is dropped.
-_MOST_MOVED = 1.0
+_MAX_MOVED = 1.0
 #: Seconds assumed until measured: to decide, to start a call in the submitting thread, to hand it to a core.
 _DECIDING_SECONDS = 30e-6
 _IN_PLACE_SECONDS = 30e-6
 _HAND_OVER_SECONDS = 200e-6
 #: Largest number of bytes that are copied to main memory for a measurement on the CPU.
-_MOST_FETCHED = 1 << 20
+_MAX_FETCHED = 1 << 20
 #: Successors that are considered to find where a chain of calls should run.
 _LOOK_AHEAD = 16
 
@@ -300,7 +300,7 @@ class DevicePlacement:
         if node.case is None:
             return
         kept = self.facts_of(node.key or node.function.key).kept
-        if len(kept) >= _MOST_KEPT:
+        if len(kept) >= _MAX_KEPT:
             kept.clear()
         before = kept.get(node.case)
         kept[node.case] = CachedDecision(node.sizes, options, uses, before.used if before is not None else 0)
@@ -341,7 +341,7 @@ class DevicePlacement:
         for end, space, decision in kept.options:
             assumed = decision.predicted
             if space == node.space:
-                if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MOST_MOVED:
+                if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MAX_MOVED:
                     facts.kept.pop(node.case, None)
                     return
                 end, decision = end + known.seconds - assumed, decision._replace(predicted=known.seconds)
@@ -575,7 +575,7 @@ class DevicePlacement:
         if known or not node.function.repeatable or not facts.shadows:
             return Shadow.NONE
         fetched = sum(one.nbytes for one in node.handles if HOST not in one.copies)
-        if fetched > _MOST_FETCHED or transfer > _MAX_SLOWDOWN * best:
+        if fetched > _MAX_FETCHED or transfer > _MAX_SLOWDOWN * best:
             return Shadow.NONE
         if estimate is not None and transfer + estimate.least >= best:
             return Shadow.NONE

@@ -21,9 +21,9 @@ _FORMAT = "hybrid-scheduler run times"
 #: Seconds to wait for another program that is writing.
 LOCK_TIMEOUT_S = 5.0
 #: Rows that are kept; those that were measured longest ago go first.
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 #: Largest size in a row: sizes are logarithms.
-_LARGEST_SIZE = 100.0
+_MAX_SIZE = 100.0
 #: Files whose problem was reported; one program may have many executors.
 _reported: set[Path] = set()
 
@@ -124,7 +124,7 @@ class DurationStore:
             for row in rows:
                 new = StoredRun._make((*row, now))
                 merged[_key(new)] = new
-            kept = sorted(merged.values(), key=lambda row: row.measured_at)[-MOST_ROWS:]
+            kept = sorted(merged.values(), key=lambda row: row.measured_at)[-MAX_ROWS:]
             _write(self.path, DurationFile(self.machine, self.description, kept))
 
         try:
@@ -236,7 +236,7 @@ def _check(row: StoredRun) -> None:
         or type(row.sizes) is not list
         or not all(type(one) in (int, float) and 0 <= one < 1e18 for one in numbers)
         or not 0 < row.seconds < 1e9
-        or not all(one < _LARGEST_SIZE for one in row.sizes)
+        or not all(one < _MAX_SIZE for one in row.sizes)
     ):
         raise ValueError("a row that is no measurement")
     signature = json.loads(row.signature)

@@ -27,7 +27,7 @@ _DISTURBED_RATIO = 3.0
 #: Calls whose sizes all lie within this factor (its ln) are about the same size.
 NEAR = math.log(2.0)
 #: Largest number of sizes that are kept of one kind of call; the regression keeps what it learned from others.
-_MOST_SIZES = 256
+_MAX_SIZES = 256
 #: Distance (in ln of the sizes) over which the shift of the nearest measured call decays to 1/e.
 _SHIFT_DISTANCE = 1.0
 #: Largest exponent of a size in the run time, as in a product of matrices. Otherwise a first run that was slow for
@@ -40,7 +40,7 @@ _WEIGHT_IN_OVERHEAD = 0.1
 #: Largest multiple of the mean overhead that one measurement counts for.
 _OUTLIER_RATIO = 3.0
 #: Largest factor between the mean overhead and the first assumption.
-_MOST_OFF = 10.0
+_MAX_OFF = 10.0
 
 
 class DurationEstimate(NamedTuple):
@@ -106,7 +106,7 @@ class _Calls:
         self.weights = tuple(np.linalg.solve(self._matrix, self._vector).tolist())
 
     def _keep(self, sizes: tuple[float, ...], mean: tuple[float, int, int]) -> None:
-        if sizes not in self.means and len(self.means) >= _MOST_SIZES:
+        if sizes not in self.means and len(self.means) >= _MAX_SIZES:
             means = dict(self.means)
             self.disturbed.discard(oldest := next(iter(means)))
             means.pop(oldest)
@@ -255,7 +255,7 @@ class MeasuredOverhead:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._least, self._most = seconds / _MOST_OFF, seconds * _MOST_OFF
+        self._least, self._most = seconds / _MAX_OFF, seconds * _MAX_OFF
 
     def note(self, seconds: float) -> None:
         """Add a measurement; one that was disturbed counts for a few times the mean only."""

@@ -51,7 +51,7 @@ _TRAINING_SHARE = 0.05
 #: Counted beside the statuses: results that came after their task had ended.
 LATE = "late"
 #: Number of records that are kept of ended tasks.
-MOST_RECORDS = 100_000
+MAX_RECORDS = 100_000
 #: Largest share of a GPU's memory that one task may take.
 _GPU_SHARE = 0.9
 #: Seconds until a device is free that is lost or cannot run a task.
@@ -129,7 +129,7 @@ class KernelExecutor(Executor):
         self.outcomes: deque[tuple[Task, Outcome | None]] = deque()
         self.inputs = KernelInputs()
         #: The tasks that have ended, in the order of their ends; of very many, the newest.
-        self.records: deque[ExecutionRecord] = deque(maxlen=MOST_RECORDS)
+        self.records: deque[ExecutionRecord] = deque(maxlen=MAX_RECORDS)
         self.counts: Counter[str] = Counter()
         self.decision_seconds = self.learning_seconds = 0.0
         backends = [(backend or backend_for)(pool) for pool in self.pools]

@@ -304,7 +304,7 @@ def run_stream(
         executor.decision_seconds - before[0],
         executor.learning_seconds - before[1],
         joules,
-        getattr(getattr(executor.policy, "times_", None), "trials", 0),
+        getattr(getattr(executor.policy, "duration_model_", None), "trials", 0),
         len(learning),
     )
 

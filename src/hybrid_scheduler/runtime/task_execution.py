@@ -29,7 +29,7 @@ _LEARNING_PAUSE = 0.05
 #: Runs of a call that is measured beside its run on an accelerator, as long as one takes fewer seconds than this.
 _SHADOW_RUNS, _SHORT_SHADOW = 3, 0.001
 #: Ended tasks that are kept.
-_MOST_RECORDS = 100_000
+_MAX_RECORDS = 100_000
 
 
 class CallRecord(NamedTuple):
@@ -349,7 +349,7 @@ class OutcomeLearner:
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
         #: Ended calls as plain tuples: the garbage collector does not look through those again and again.
-        self._rows: deque[tuple[Any, ...]] = deque(maxlen=_MOST_RECORDS)
+        self._rows: deque[tuple[Any, ...]] = deque(maxlen=_MAX_RECORDS)
         self.listener: Callable[[CallRecord], None] | None = None
         self._outcomes: SimpleQueue[TaskFuture | ShadowTrial | threading.Event | None] = SimpleQueue()
         #: Set when something waits for what is learned.

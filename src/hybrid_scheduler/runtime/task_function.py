@@ -18,7 +18,7 @@ from ..core import InvalidInputError
 #: Kinds of numbers that an accelerator can hold: booleans, signed and unsigned integers, floats, complex numbers.
 MOVABLE_KINDS = "biufc"
 #: Longest tuple of sizes by which calls of one function are told apart.
-_MOST_SIZES = 12
+_MAX_SIZES = 12
 
 
 class CallSizes(NamedTuple):
@@ -303,7 +303,7 @@ def sizes_of(values: list[Any]) -> CallSizes:
             signature.append(value if len(str(value)) <= 32 else "str")
         else:
             signature.append(type(value).__name__)
-    if len(sizes) > _MOST_SIZES:  # many arrays: their bytes say enough
+    if len(sizes) > _MAX_SIZES:  # many arrays: their bytes say enough
         signature, sizes = [len(signature)], [math.log1p(nbytes)]
     return CallSizes(tuple(signature), tuple(sizes), nbytes)
 

@@ -28,7 +28,7 @@ _PLAIN = {float, bool, str, complex, type(None)}
 _COMMON = {*_PLAIN, int, tuple, list, DataHandle}
 #: Binary digits by which whole numbers are told apart, the longest text by which calls are, and the deepest nesting
 #: of arguments that is resolved at once.
-_LEADING, _LONGEST_NAME, _DEEPEST = 3, 32, 4
+_LEADING, _MAX_NAME_LENGTH, _DEEPEST = 3, 32, 4
 #: Marks the end of a task in the list of those that wait for it.
 _ENDED = object()
 #: Held while a future gets its condition, or ends without one.
@@ -489,7 +489,7 @@ class _Walk:
                 digits = value.bit_length()
                 case.append((digits, value >> max(0, digits - _LEADING)))
             elif kind in _PLAIN:
-                case.append(value if kind is bool or (kind is str and len(value) <= _LONGEST_NAME) else kind)
+                case.append(value if kind is bool or (kind is str and len(value) <= _MAX_NAME_LENGTH) else kind)
             elif (kind is tuple or kind is list) and depth < _DEEPEST:
                 self.flat = False
                 case.append((kind, len(value)))

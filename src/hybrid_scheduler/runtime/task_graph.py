@@ -32,9 +32,9 @@ from .task_future import DependencyError, DirectTask, TaskFuture
 
 _log = logging.getLogger(__name__)
 #: Calls that are kept to be measured on the CPU at the end, the most bytes of one, and the seconds for all of them.
-_MOST_LATE, _MOST_LATE_BYTES, _LATE_SECONDS = 32, 1 << 20, 0.1
+_MAX_LATE, _MAX_LATE_BYTES, _LATE_SECONDS = 32, 1 << 20, 0.1
 #: Ancestors whose rank is raised when a task is added below them.
-_MOST_RAISED = 32
+_MAX_RAISED = 32
 
 
 class TaskGraph:
@@ -195,7 +195,7 @@ class TaskGraph:
         """Raise the ranks of tasks above a new one: the longest chain of expected seconds below each."""
         node.rank = self._expected(node)
         stack = [(one, node.rank) for one in inputs]
-        for _ in range(_MOST_RAISED):
+        for _ in range(_MAX_RAISED):
             if not stack:
                 return
             above, below = stack.pop()
@@ -286,7 +286,7 @@ class TaskGraph:
         """Measure a call on the CPU as well, on a core that is free or later; the program does not wait for it."""
         if node.shadow is Shadow.LATE:
             case = node.function.key, node.sizes
-            small = node.sizes.nbytes <= _MOST_LATE_BYTES and len(self._late) < _MOST_LATE
+            small = node.sizes.nbytes <= _MAX_LATE_BYTES and len(self._late) < _MAX_LATE
             # It must not keep memory of an accelerator, so that all arrays must be in main memory.
             if small and case not in self._late and all(HOST in one.copies for one in node.handles):
                 self._late[case] = ShadowTrial(self, node, late=True)

@@ -26,7 +26,7 @@ Tensors = tuple[Any, ...]
 #: Runs a part on the backend of a device.
 RunPart = Callable[[Any, DevicePool], Any]
 #: Below this many bytes of input the second launch and the joining cost more than the division gains.
-LEAST_BYTES = 4_000_000
+MIN_BYTES = 4_000_000
 
 
 class Division(NamedTuple):
@@ -106,7 +106,7 @@ DIVISIONS: dict[str, Division] = {
 
 def can_split(kind: str, bytes_in: float) -> bool:
     """Return whether a kernel can be split, and its inputs are large enough for that to gain time."""
-    return kind in DIVISIONS and bytes_in >= LEAST_BYTES
+    return kind in DIVISIONS and bytes_in >= MIN_BYTES
 
 
 # ------------------------------------------------------------------------------------------ tasks and their parts

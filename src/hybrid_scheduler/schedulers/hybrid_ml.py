@@ -7,13 +7,13 @@ Rule: the placement with the least latency by predicted durations, weighted by t
 device time of `price_index`.
 
 Durations are learned by a Bayesian regression, from the first task on and on any machine; see
-`learning/duration/hierarchical_learner.py`. A guard lets a safe rule decide while that leads.
+`learning/duration/hierarchical_learner.py`. A guard uses the fallback rule while its mean cost is lower.
 
-Durations `forest` is the published form. It is `warming` until it has learned enough, and acts as greedy does:
-fraction = intensity, on the accelerator that is free earliest. It also falls back to that rule while it is
-significantly worse, see `fallback_guard.py`. Its target `fraction` predicts the share that is best for the isolated
-task; the accelerator with the least weighted time and energy runs it. That ignores the CPU's queue and saturates at
-a third of capacity.
+``durations="forest"`` is the method of the original publication. It is `warming` until it has learned
+enough, and acts as greedy does: fraction = intensity, on the accelerator that is free earliest. It also falls back
+to that rule while it is significantly worse, see `fallback_guard.py`. Its target `fraction` predicts the share
+that is best for the isolated task; the accelerator with the least weighted time and energy runs it. That ignores
+the CPU's queue and saturates at a third of capacity.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from ..learning.duration.duration_files import DurationSnapshot, load_prior, mea
 from ..learning.duration.features import FEATURE_NAMES
 from ..learning.duration.fitting import Pretrained, observed, tasks_as_workload
 from ..learning.duration.forest_placement import (
+    CANDIDATES_SIZE,
     EARLIEST,
     FRACTION,
     GREEDY,
-    NOTE,
     PRICED,
     WEIGHT,
     FractionForest,
@@ -66,7 +66,7 @@ from ..learning.duration.online_duration_model import (
     newest_number,
 )
 from ..learning.fallback_guard import FallbackGuard
-from ..learning.model_files import DEFAULT_TIMES, ModelFileError, load_duration_model
+from ..learning.model_files import DEFAULT_DURATION_MODEL, ModelFileError, load_duration_model
 from ..physics import objective_scales
 from .registry import Look, register
 
@@ -116,20 +116,28 @@ class HybridML(Online):
         ``"fraction"`` and for a path that does not end in ``.safetensors``. The regression learns from the
         predictions of such a model if both are given.
     guard
-        Whether a simpler rule decides while it leads.
+        Whether a simpler rule decides while its cost is lower.
     measured
         Whether tasks are kernels that are measured on a real machine; an executor sets it. Outcomes of about the
-        same size then correct the regression, which forgives disturbed runs, and devices are tried boldly during
-        the first tasks of a kind. The forest ignores it.
+        same size then correct the regression, robustly to outliers, and it explores devices more during the first
+        tasks of a kind. The forest ignores it.
     binding
         ``"early"`` (a task is placed when it arrives). In a specification also ``"late"``: `LateHybridML`, where
         tasks wait in one queue and are placed when they start, as in `late_binding`; for the regression.
     boost, deferred
         With late binding, how far small tasks go before large ones, and the largest share of tasks that may be
         deferred; see `LateBinding`.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, HybridML, generate, scenario_named
+    >>> scheduler = HybridML()
+    >>> result = Cluster().run(generate(scenario_named("mixed"), 50, seed=1), scheduler)
+    >>> len(result.outcomes), scheduler.state
+    (50, 'learned')
     """
 
-    times_: OnlineDurationModel | HierarchicalLearner
+    duration_model_: OnlineDurationModel | HierarchicalLearner
     #: Whether learning costs little more than deciding: true of the regression.
     learns_quickly = True
 
@@ -218,7 +226,7 @@ class HybridML(Online):
     @property
     def versions(self) -> list[ModelVersion]:
         """Versions of the duration model so far."""
-        return self.times_.versions
+        return self.duration_model_.versions
 
     # ---------------------------------------------------------------- a run
 
@@ -230,11 +238,11 @@ class HybridML(Online):
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         if self.durations == "hierarchical":
-            self.times_ = self.hierarchical_ = self._started_regression(setting, given)
+            self.duration_model_ = self.hierarchical_ = self._started_regression(setting, given)
             return
         self.guard_ = FallbackGuard()
         self.fractions_ = FractionForest(platform)
-        self.times_ = self.forest_ = self._started_forest(setting, given)
+        self.duration_model_ = self.forest_ = self._started_forest(setting, given)
         self._devices = device_table(platform, platform.class_of)
         self._scales_at, self._recent = 1, deque[tuple[float, float, float]](maxlen=_SCALE_TASKS)
         mode = FRACTION if self.target == "fraction" else PRICED if self.prices else EARLIEST
@@ -271,7 +279,7 @@ class HybridML(Online):
 
     def _started_forest(self, setting: Setting, given: Pretrained | None) -> OnlineDurationModel:
         shipped = self.model == "default"
-        pretrained = (DEFAULT_TIMES if DEFAULT_TIMES.exists() else None) if shipped else given
+        pretrained = (DEFAULT_DURATION_MODEL if DEFAULT_DURATION_MODEL.exists() else None) if shipped else given
         times = OnlineDurationModel(
             self.feedback, refresh=self.retrain_interval, drift=self.drift, pretrained=pretrained
         )
@@ -289,7 +297,7 @@ class HybridML(Online):
         """Return the placement of a task; see `Online.decide`."""
         if self.durations == "hierarchical":
             return self.hierarchical_.decide(task, view)
-        note, model = np.empty(NOTE), self.forest_.model_
+        candidates, model = np.empty(CANDIDATES_SIZE), self.forest_.model_
         now, starts, devices = view.now, view.placement_times, self._devices
         intensity, memory = task.compute_intensity, task.memory_required
         if model is not None:
@@ -299,18 +307,18 @@ class HybridML(Online):
                 self._shares = self.fractions_.predict(task, self.forest_)
             self._choose(
                 now, task.size, intensity, memory, task.divisible, *model.arrays, view.free_at, starts, devices,
-                self._params, self._price_state, self._shares, self._answer, self._row, note,
+                self._params, self._price_state, self._shares, self._answer, self._row, candidates,
             )  # fmt: skip
             chosen = GREEDY if self.guard_.active else 0
         else:
-            self._greedily(now, intensity, memory, starts, devices, note)
-            note[0] = -1.0  # no learned placement to compare with
+            self._greedily(now, intensity, memory, starts, devices, candidates)
+            candidates[0] = -1.0  # no learned placement to compare with
             chosen = GREEDY
         if self.learn:
-            self.decided[task.task_id] = (task, note)
+            self.decided[task.task_id] = (task, candidates)
             if len(self.decided) > MAX_PENDING:  # failed tasks are never observed
                 del self.decided[next(iter(self.decided))]
-        return Decision(int(note[chosen]), float(note[chosen + 1]))
+        return Decision(int(candidates[chosen]), float(candidates[chosen + 1]))
 
     @property
     def confidence(self) -> Floats:
@@ -352,9 +360,11 @@ class HybridML(Online):
         ModelFileError
             If the file cannot be written.
         """
-        learned = self.snapshot() if hasattr(self, "times_") else None
+        if self.durations != "hierarchical":
+            raise InvalidInputError("durations", "hierarchical: a forest cannot be saved", self.durations)
+        learned = self.snapshot() if hasattr(self, "duration_model_") else None
         if learned is None:
-            raise InvalidInputError("scheduler", "a started one with durations=hierarchical", self.durations)
+            raise InvalidInputError("scheduler", "started", "not started")
         learned.save_model(path)
 
     def _update_scales(self, task: Task) -> None:
@@ -439,9 +449,9 @@ class HybridML(Online):
         decided = self.decided.pop(outcome.task_id, None)
         if decided is None:
             return
-        task, note = decided
-        if note[0] >= 0:
-            self._compare(task, note, outcome)
+        task, candidates = decided
+        if candidates[0] >= 0:
+            self._compare(task, candidates, outcome)
         events = self.forest_.learn(task, outcome)
         if self.target == "fraction":
             for event in events:
@@ -449,18 +459,18 @@ class HybridML(Online):
                     self.fractions_.refit(self.forest_)
         append_bounded(self.events_, *events)
 
-    def _compare(self, task: Task, note: Floats, outcome: Outcome) -> None:
+    def _compare(self, task: Task, candidates: Floats, outcome: Outcome) -> None:
         """Give the guard the costs of the learned and the greedy placement at the realised durations."""
         logs, _ = observed(outcome, self.setting.platform, labels=self.feedback == "oracle")
         if np.isnan(logs).any():
             logs = np.where(np.isnan(logs), np.log(self.forest_.row(task)[:, 0]), logs)
         seconds = np.exp(logs)
-        costs = self._cost(note[:GREEDY], seconds), self._cost(note[GREEDY:], seconds)
+        costs = self._cost(candidates[:GREEDY], seconds), self._cost(candidates[GREEDY:], seconds)
         if self.guard and self.guard_.update(*costs):
             if self.guard_.active:
-                kind, message = "fallback", "greedy acts until the learned policy no longer trails it"
+                kind, message = "fallback", "greedy decides until the learned policy's cost is no longer higher"
             else:
-                kind, message = "recovered", "the learned policy acts again"
+                kind, message = "recovered", "the learned policy decides again"
             event = LearningEvent(kind, outcome.task_id, message, newest_number(self.versions))
             append_bounded(self.events_, event)
 
@@ -522,7 +532,7 @@ class LateHybridML(LateLearner):
         return self.model.events_
 
     @property
-    def times_(self) -> HierarchicalLearner:
+    def duration_model_(self) -> HierarchicalLearner:
         """The duration model."""
         return self.model.hierarchical_
 

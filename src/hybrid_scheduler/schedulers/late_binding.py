@@ -31,25 +31,34 @@ from ..cluster.arrival_loop import (
     place_row,
 )
 from ..compiled import PRICE_COEFFICIENTS, best_placement, column_prices, compiled, device_table, entry, loop_entry
-from ..compiled.device_prices import set_prices, window_prices
+from ..compiled.device_prices import (
+    ACCELERATORS,
+    CPUS,
+    FIRST_COEFFICIENT,
+    FIRST_PRICE,
+    LATENCY_WEIGHT,
+    set_prices,
+    window_prices,
+)
 from ..compiled.fast_rule import DEVICE_TABLE
 from ..compiled.late_binding import (
     BOOST,
     COEFFICIENTS,
     DEFERRED,
-    LOOK_AHEAD,
-    QUEUE_RULE,
+    MAX_SKIPPED_PER_PASS,
+    QUEUE_ARRAYS,
     QueuePlanner,
     WaitingTask,
     admit,
     check_order,
-    end_look,
+    end_pass,
+    new_queue_arrays,
     next_waiting,
     plan_task,
-    queue_rule,
     reserve,
 )
 from ..compiled.row_heap import WAITING_ROWS, empty_queue, push_row, skip_row, waiting_rows
+from ..compiled.split_placement import FORBIDDEN_SPLIT_FEE
 from ..core import (
     Decision,
     Floats,
@@ -67,10 +76,10 @@ from .registry import Look, register
 
 _VECTOR = types.float64[::1]
 _ROW = types.Array(types.float64, 2, "C", readonly=True)
-_ADMIT = types.UniTuple(types.float64, 2)(QUEUE_RULE, types.float64, _ROW, DEVICE_TABLE)
+_ADMIT = types.UniTuple(types.float64, 2)(QUEUE_ARRAYS, types.float64, _ROW, DEVICE_TABLE)
 _PLANNED = types.Tuple((types.int64, types.float64, types.boolean))
 _PLAN = _PLANNED(
-    QUEUE_RULE,
+    QUEUE_ARRAYS,
     types.float64,
     types.float64,
     types.boolean,
@@ -87,47 +96,48 @@ _PLAN_IN_GRAPH = _PLANNED(
 #: In graphs: weight in the prices of the work that waits behind a task, and for how many times the seconds of its
 #: transfer a task may be bound before its device is free. Tuned on seeds that no reported figure uses.
 _WAITING_IN_GRAPH, _BIND_AHEAD = 0.5, 8.0
-#: Fee of a split that no task pays.
-_NEVER = 1e300
 _LOOP = types.void(
-    QUEUE_RULE, DEVICE_TABLE, WAITING_ROWS, _VECTOR, _VECTOR, _VECTOR,  # the rule, queue, work, clock, planned
+    QUEUE_ARRAYS, DEVICE_TABLE, WAITING_ROWS, _VECTOR, _VECTOR, _VECTOR,  # arrays, queue, work, clock, planned
     types.int64, types.int64, types.float64[:, :, ::1],  # the rows, durations that the scheduler knows
     *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
 )  # fmt: skip
 
 
 @entry
-def _admit_one(rule, release, times, devices):  # type: ignore[no-untyped-def]
+def _admit_one(arrays, release, times, devices):  # type: ignore[no-untyped-def]
     """Call `admit` from Python."""
-    return admit(rule, release, times, devices)
+    return admit(arrays, release, times, devices)
 
 
 @entry
-def _plan_one(rule, now, memory, divisible, times, work, planned, behind, devices):  # type: ignore[no-untyped-def]
+def _plan_one(arrays, now, memory, divisible, times, work, planned, behind, devices):  # type: ignore[no-untyped-def]
     """Plan one waiting task; one that does not start now is added to the planned queues."""
-    device, share, starts = plan_task(rule, now, memory, divisible, times, work, planned, behind, devices)
+    device, share, starts = plan_task(arrays, now, memory, divisible, times, work, planned, behind, devices)
     if not starts:
         reserve(now, device, share, times, planned, devices)
     return device, share, starts
 
 
-# params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
+# The layout of params is that of `compiled/device_prices.py`.
 @entry
 def _plan_in_graph(  # type: ignore[no-untyped-def]
     now, memory, divisible, times, planned, ready, waiting, params, state, devices
 ):
     """Return (device, share, whether it is bound now) of a released task; one that is not is added to `planned`."""
-    starts, objective = np.maximum(planned, ready), params[10:]
-    prices, fee = objective.copy(), 0.0
-    if params[1] > 0.0:
-        value, worth, typical = window_prices(state)
-        fee = set_prices(
-            prices, now, planned, devices, params[0], params[1], params[2:9], params[9], objective, value, worth,
-            typical, waiting,
+    starts, objective = np.maximum(planned, ready), params[FIRST_PRICE:]
+    prices, split_fee = objective.copy(), 0.0
+    if params[ACCELERATORS] > 0.0:
+        relative_speed, critical_ratio, typical_time = window_prices(state)
+        split_fee = set_prices(
+            prices, now, planned, devices, params[CPUS], params[ACCELERATORS],
+            params[FIRST_COEFFICIENT:LATENCY_WEIGHT], params[LATENCY_WEIGHT], objective, relative_speed,
+            critical_ratio, typical_time, waiting,
         )  # fmt: skip
     if not divisible:
-        fee = _NEVER
-    device, share = best_placement(now, memory, times, starts, devices, 0, len(devices), params[9], prices, fee)
+        split_fee = FORBIDDEN_SPLIT_FEE
+    device, share = best_placement(
+        now, memory, times, starts, devices, 0, len(devices), params[LATENCY_WEIGHT], prices, split_fee
+    )
     cpu = devices[device].cpu
     share = 0.0 if devices[device].is_cpu == 1 else share
     rest = times[devices[cpu].column, 1] + (1.0 - share) * times[devices[cpu].column, 0] if share < 1.0 else 0.0
@@ -146,7 +156,7 @@ def _plan_in_graph(  # type: ignore[no-untyped-def]
 
 @loop_entry
 def _queue_loop(  # type: ignore[no-untyped-def]
-    rule, rule_devices, queue, work, clock, planned, begin, end, known_times,
+    arrays, rule_devices, queue, work, clock, planned, begin, end, known_times,
     task_id, size, intensity, memory, arrival, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
@@ -157,32 +167,32 @@ def _queue_loop(  # type: ignore[no-untyped-def]
     while row < end or (last and waiting_rows(queue) > 0):
         now = next_event(now, arrival[row] if row < end else np.inf, waiting_rows(queue), free_at)
         while row < end and arrival[row] <= now:
-            key, work[row] = admit(rule, arrival[row], known_times[row], rule_devices)
+            key, work[row] = admit(arrays, arrival[row], known_times[row], rule_devices)
             push_row(queue.heap, key, row)
             row += 1
         for d in range(len(planned)):
             planned[d] = free_at[d]
-        behind = rule.waiting[0]
+        behind = arrays.totals[0]
         while True:
-            key, i = next_waiting(rule, now, queue, arrival, work, planned)
+            key, i = next_waiting(arrays, now, queue, arrival, work, planned)
             if i < 0:
                 break
             behind -= work[i]
             device, share, starts = plan_task(
-                rule, now, memory[i], divisible[i], known_times[i], work[i], planned, behind, rule_devices
+                arrays, now, memory[i], divisible[i], known_times[i], work[i], planned, behind, rule_devices
             )
             if not starts:
                 reserve(now, device, share, known_times[i], planned, rule_devices)
                 skip_row(queue, key, i)
                 continue
-            rule.waiting[0] -= work[i]
+            arrays.totals[0] -= work[i]
             place_row(
                 i, device, share, task_id, memory, now, table, devices, free_at, busy, sigma, seed, memory_policy,
                 out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
             )  # fmt: skip
             for d in range(len(planned)):
                 planned[d] = max(planned[d], free_at[d])
-        end_look(rule, queue)
+        end_pass(arrays, queue)
     clock[0] = now
 
 
@@ -218,7 +228,7 @@ class LateBinding(QueuePlanner):
         assert setting.times is not None
         platform, columns = setting.platform, setting.times.columns
         self.devices = device_table(platform, columns)
-        self.rule = queue_rule(
+        self.queue_arrays = new_queue_arrays(
             platform, self.coefficients, self.boost, self.deferred, column_prices(setting), int(columns.max()) + 1
         )
         self.clear_queue()
@@ -239,7 +249,7 @@ class LateBinding(QueuePlanner):
         now, times, tasks = view.now, queue.times, [queue[position] for position in range(len(queue))]
         for task, row in zip(tasks, times, strict=True):
             if task.task_id not in self._work_of:
-                _, self._work_of[task.task_id] = self._admit(self.rule, now, row, self.devices)
+                _, self._work_of[task.task_id] = self._admit(self.queue_arrays, now, row, self.devices)
         work = np.array([self._work_of[task.task_id] for task in tasks])
         ready = queue.ready_at
         if ready is None:
@@ -253,7 +263,7 @@ class LateBinding(QueuePlanner):
             behind -= work[i]
             device, share, bound = plan(
                 now, tasks[i].memory_required, tasks[i].divisible, times[i], planned, ready[i],
-                _WAITING_IN_GRAPH * max(behind, 0.0), self._graph_params, self.rule.prices, self.devices,
+                _WAITING_IN_GRAPH * max(behind, 0.0), self._graph_params, self.queue_arrays.prices, self.devices,
             )  # fmt: skip
             if bound:
                 position = bisect_left(left, i)
@@ -263,17 +273,17 @@ class LateBinding(QueuePlanner):
 
     def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
         """Return the key by which a released task waits, and its priced work."""
-        key, work = self._admit(self.rule, now, times, self.devices)
+        key, work = self._admit(self.queue_arrays, now, times, self.devices)
         return key, work
 
     def plan(
-        self, waiting: WaitingTask, now: float, planned: Floats, behind: float
+        self, entry: WaitingTask, now: float, planned: Floats, behind: float
     ) -> tuple[int, float, bool, float]:
         """Return the placement of a waiting task; see `QueuePlanner.plan`."""
-        task, work = waiting.task, waiting.work
+        task, work = entry.task, entry.work
         placed = self._plan(
-            self.rule, now, task.memory_required, task.divisible, waiting.times, work, planned, behind - work,
-            self.devices,
+            self.queue_arrays, now, task.memory_required, task.divisible, entry.times, work, planned,
+            behind - work, self.devices,
         )  # fmt: skip
         return *placed, work
 
@@ -292,11 +302,11 @@ class LateBinding(QueuePlanner):
             assert self.setting.times is not None
             count = len(workload)
             self._known_times = np.ascontiguousarray(self.setting.times.table(workload))
-            self._queue = empty_queue(count, LOOK_AHEAD)
+            self._queue = empty_queue(count, MAX_SKIPPED_PER_PASS)
             self.work, self._clock = np.zeros(count), np.array([-math.inf])
             self._planned = np.zeros(len(arrays.free_at))
         compiled(_queue_loop, _LOOP)(
-            self.rule, self.devices, self._queue, self.work, self._clock, self._planned, begin, end,
+            self.queue_arrays, self.devices, self._queue, self.work, self._clock, self._planned, begin, end,
             self._known_times,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
             workload.arrival_time, workload.divisible, table, *arrays,

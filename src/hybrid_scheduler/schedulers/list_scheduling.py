@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numba import types
 
-from ..cluster.physics_times import GraphCosts
+from ..cluster.graph_costs import GraphCosts
 from ..compiled import compiled, entry
 from ..core import Floats, Knowledge, Plan, Platform, Static, Workload
 from .registry import Look, register

@@ -1,9 +1,10 @@
 """Price index: earliest finish plus prices on device time.
 
 Assumes that durations are known and that backlogs are exact.
-Rule: least ``finish - now + p_c * CPU seconds + p_g * GPU seconds + k * [split]`` over {CPU, balancing share, GPU},
-with prices that rise with the backlog (`compiled/device_prices.py`). Below half load it is about 1 % slower than
-earliest finish. Near capacity it halves the latency, because it does not split where that wastes device time.
+Rule: least ``finish - now + p_c * CPU seconds + p_a * GPU seconds + split_fee * [split]`` over {CPU, balancing
+share, GPU}, with prices that rise with the backlog (`compiled/device_prices.py`). Below half load it is about 1 %
+slower than earliest finish. Near capacity it halves the latency, because it does not split where that wastes device
+time.
 
 The coefficients were tuned on mean latency together with p99 and makespan. Tuning on the mean alone would delay
 large tasks.
@@ -16,23 +17,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..compiled import PRICE_COEFFICIENTS, FastRule, column_prices, helper, price_state, priced_placement, rule
+from ..compiled.device_prices import ACCELERATORS, CPUS, FIRST_COEFFICIENT, FIRST_PRICE, LATENCY_WEIGHT, SPLIT_FEE
+from ..compiled.split_placement import FORBIDDEN_SPLIT_FEE
 from ..core import Floats, InvalidInputError, Knowledge
 from .registry import Look, register
 
-#: Fee of a split that no task pays.
-_NEVER = 1e300
 
-
-# params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
+# The layout of params is that of `compiled/device_prices.py`.
 @helper
-def _place(now, task, times, free_at, starts, devices, params, state):  # type: ignore[no-untyped-def]
-    coefficients = params[2:9]
+def _place(now, task, times, free_at, earliest_start, devices, params, state):  # type: ignore[no-untyped-def]
+    coefficients = params[FIRST_COEFFICIENT:LATENCY_WEIGHT]
     if task[0].indivisible == 1:
         coefficients = coefficients.copy()
-        coefficients[5] = _NEVER
+        coefficients[SPLIT_FEE] = FORBIDDEN_SPLIT_FEE
     return priced_placement(
-        now, task[0].memory, times, free_at, starts, devices,
-        params[0], params[1], coefficients, params[9], params[10:], state,
+        now, task[0].memory, times, free_at, earliest_start, devices,
+        params[CPUS], params[ACCELERATORS], coefficients, params[LATENCY_WEIGHT], params[FIRST_PRICE:], state,
     )  # fmt: skip
 
 
@@ -42,8 +42,8 @@ def _price_index_rule(now, task, times, free_at, devices, params, state):  # typ
 
 
 @rule
-def _data_rule(now, task, times, free_at, starts, devices, params, state):  # type: ignore[no-untyped-def]
-    return _place(now, task, times, free_at, starts, devices, params, state)
+def _data_rule(now, task, times, free_at, earliest_start, devices, params, state):  # type: ignore[no-untyped-def]
+    return _place(now, task, times, free_at, earliest_start, devices, params, state)
 
 
 @register("price_index", label="Price index (knows durations)", look=Look("#FDA4AF", "#BE123C", "✦", "dash-dot"))

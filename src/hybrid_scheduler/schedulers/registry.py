@@ -4,6 +4,9 @@ A scheduler registers itself with a decorator on its class. Plug-ins are install
 a package names a module or a class in the entry-point group ``hybrid_scheduler.schedulers``. For plain files,
 `SCHEDULER_PLUGINS` lists paths, as PATH does, and the command line's `--plugin` adds to it. An environment variable
 makes the same schedulers known in worker processes.
+
+Published schedulers and variants are those of the documents that METHODOLOGY.md compares, section "Where published
+documents disagree".
 """
 
 from __future__ import annotations
@@ -52,15 +55,27 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerInfo:
-    """Entry of the registry: name, label, class and style of a scheduler."""
+    """Entry of the registry: name, label, class and style of a scheduler.
+
+    Parameters
+    ----------
+    name, label
+        Name in specifications, and name for people.
+    factory
+        Class of the scheduler.
+    look
+        Style in charts and tables.
+    published
+        Whether it is part of the published comparison; other schedulers are additional references.
+    maker
+        Function that creates a scheduler where a parameter chooses its class; by default the class itself.
+    """
 
     name: str
     label: str
     factory: type[Scheduler]
     look: Look = Look()
-    #: Whether it is part of the published comparison; other schedulers are additional references.
     published: bool = False
-    #: Function that makes a scheduler where a parameter chooses its class; by default the class itself.
     maker: Callable[..., Scheduler] | None = None
 
     def make(self, **arguments: Any) -> Scheduler:

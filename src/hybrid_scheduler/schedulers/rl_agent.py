@@ -7,12 +7,13 @@ estimated latency now plus learned cost for later tasks. A network trained in si
 continues to learn from outcomes.
 
 A Bayesian regression learns durations from executed parts, from a wide prior on. It also tries devices that are
-still unknown, see `learning/duration/learned_placement.py`. The network acts only while it leads: a guard keeps a
-record of network, price index and earliest finish, each on simulated queues with predicted durations
-(`ShadowGuard`). The one with the lowest record decides; at the start that is the price index.
+still unknown, see `learning/duration/learned_placement.py`. A guard computes the mean costs of
+network, price index and earliest finish, each on simulated queues with predicted durations (`ShadowGuard`). The one
+with the lowest mean cost decides; at the start that is the price index.
 
-With durations `forest`, the form before, the network always decides. It is `warming` until durations can be
-estimated, and acts as greedy does: fraction = compute intensity, on the accelerator that is free earliest.
+With ``durations="forest"``, the default of version 0.1, the network always decides. It is `warming` until
+durations can be estimated, and acts as greedy does: fraction = compute intensity, on the accelerator that is free
+earliest.
 
 Counterfactual replay also scores the options not taken; only a simulator can do that. Bandit replay learns from
 executed placements alone, as on real hardware. `state="task"` is the published state of three numbers: it has no
@@ -51,8 +52,8 @@ from ..core import (
 from ..learning.dqn.decision_options import (
     ACTIONS,
     FEATURES,
+    compiled_entry,
     describe_one,
-    kernel,
     new_task_means,
     option_params,
     restart_clock,
@@ -72,7 +73,7 @@ from ..learning.duration.online_duration_model import (
     newest_number,
 )
 from ..learning.fallback_guard import ShadowGuard
-from ..learning.model_files import DEFAULT_TIMES, ModelFileError
+from ..learning.model_files import DEFAULT_DURATION_MODEL, ModelFileError
 from ..physics import Tariff, dollars_per_second
 from .registry import Look, create, register
 
@@ -110,7 +111,7 @@ class RLAgent(Online):
     Parameters
     ----------
     state
-        ``"queue"`` (task and sorted backlogs) or ``"task"`` (the published three numbers).
+        ``"queue"`` (task and sorted backlogs) or ``"task"`` (three numbers, as published).
     actions
         ``"split"`` (CPU, shares, accelerator) or ``"placement"`` (the published CPU, GPU 0..3).
     replay
@@ -132,9 +133,16 @@ class RLAgent(Online):
         regression; the forest for the published state or actions, and for a ``.pth`` file of an earlier version.
     measured
         Whether tasks are kernels that are measured on a real machine; see `HybridML`.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import Cluster, RLAgent, generate, scenario_named
+    >>> result = Cluster().run(generate(scenario_named("mixed"), 50, seed=1), RLAgent())
+    >>> len(result.outcomes)
+    50
     """
 
-    times_: OnlineDurationModel | HierarchicalLearner
+    duration_model_: OnlineDurationModel | HierarchicalLearner
 
     def __init__(
         self,
@@ -191,7 +199,7 @@ class RLAgent(Online):
         )
 
     def save_model(self, path: str | Path) -> None:
-        """Write the current network, learned durations and the guard's record to a file.
+        """Write the current network, learned durations and the guard's state to a file.
 
         Raises
         ------
@@ -215,7 +223,7 @@ class RLAgent(Online):
             model = AgentModel(self.state_kind, self.actions, self.agent_.settings.gamma, weights, notes)
             if self.durations == "hierarchical":
                 guard = {name: array.copy() for name, array in self.guard_arrays().items()}
-                model = replace(model, durations=self.safe_.snapshot(), guard=guard)
+                model = replace(model, durations=self.regression_.snapshot(), guard=guard)
         if model is None:
             raise InvalidInputError("agent", "pretrained, loaded or started before it is saved", "none of these")
         return model
@@ -258,39 +266,43 @@ class RLAgent(Online):
             return self._read(SHIPPED_MODEL)
         except ModelFileError as error:
             self._refused = True
-            self._note("model_refused", 0, str(error))
+            self._add_event("model_refused", 0, str(error))
             return None
 
     def _continue_from(self, model: AgentModel) -> None:
-        """Continue with the durations and the record of a file, if it has them and they are of this machine."""
+        """Continue with a file's durations and guard's state, if it has them and they are of this machine."""
         if model.durations is None:
             return
         path, platform = self._path, self.setting.platform
         if model.durations.device_kinds != device_kinds_of(platform):
             devices = ", ".join(model.durations.device_kinds)
             message = f"durations start anew: those of the file were learned on other classes of device: {devices}"
-            self._note("model_refused", 0, message)
+            self._add_event("model_refused", 0, message)
             return
         arrays = self.guard_arrays()
         for name, target in arrays.items():
             stored = model.guard.get(name)
             if stored is None or stored.shape != target.shape or stored.dtype != target.dtype:
-                raise ModelFileError(path, f"does not fit this machine: guard.{name}")
+                hint = "use a model of a machine with the same devices"
+                raise ModelFileError(path, f"does not fit this machine: guard.{name}", hint=hint)
             if not np.isfinite(stored).all():
-                raise ModelFileError(path, "has a record that is not finite")
-        numbers = model.guard["numbers"]
-        if not 0 <= numbers[0] < len(POLICIES) or (numbers < 0).any():
-            raise ModelFileError(path, "has a record without such a policy")
-        self.safe_.restore(model.durations, path)
+                raise ModelFileError(path, f"guard.{name} has numbers that are not finite")
+        counters = model.guard["numbers"]
+        if not 0 <= counters[0] < len(POLICIES) or (counters < 0).any():
+            raise ModelFileError(
+                path,
+                f"guard.numbers must be a policy below {len(POLICIES)} and two counts, got {counters.tolist()}",
+            )
+        self.regression_.restore(model.durations, path)
         for name, target in arrays.items():
             target[...] = model.guard[name]
         self._restored = True
 
     def guard_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the record and of the running means, as they are stored."""
-        record = self.guard_.record
+        """Return the arrays of the guard and of the running means, as they are stored."""
+        shadow = self.guard_.shadow
         return {
-            "free_at": record.free_at, "means": record.means, "numbers": record.numbers,
+            "free_at": shadow.free_at, "means": shadow.means, "numbers": shadow.counters,
             "task_means": self._task_means, "shadow_means": self._shadow_means,
         }  # fmt: skip
 
@@ -306,14 +318,14 @@ class RLAgent(Online):
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         if self.durations == "forest":
-            self.times_ = self.forest_ = self._started_forest(setting)
+            self.duration_model_ = self.forest_ = self._started_forest(setting)
         else:
             self._start_guarded(setting)
         self._devices = device_table(platform, platform.class_of)
         dollars = setting.dollars if len(setting.dollars) else dollars_per_second(platform, Tariff())
         self._rates = np.stack([platform.column("watts"), dollars])
         self._params = option_params(platform, self.state_kind, self.actions, goal)
-        self._survey, self._task_means = kernel(describe_one), new_task_means()
+        self._survey, self._task_means = compiled_entry(describe_one), new_task_means()
         model = self._model()
         if model is not None and self.durations == "hierarchical":
             self._continue_from(model)
@@ -333,7 +345,7 @@ class RLAgent(Online):
         self._exploration = 1.0 if model is None and self.state_kind == "task" else 0.0
         self.pending: dict[int, Task] = {}
         self._outcomes = 0
-        # Policy and options of the last decision; features, known costs, devices and shares.
+        # Policy and options of the last decision; features, masked costs, devices and shares.
         self._policy, self._considered = POLICIES[_NETWORK], cast("tuple[Any, ...] | None", None)
 
     @property
@@ -352,26 +364,26 @@ class RLAgent(Online):
     @property
     def versions(self) -> list[ModelVersion]:
         """Versions of the duration model so far."""
-        return self.times_.versions
+        return self.duration_model_.versions
 
     @property
     def _warming(self) -> bool:
         if self.durations == "hierarchical":
-            return self.safe_.seen == 0
+            return self.regression_.seen == 0
         return not self.forest_.ready or self._refused
 
-    def _note(self, kind: str, task_id: int, message: str) -> None:
-        version = newest_number(self.versions) if hasattr(self, "times_") else 0
+    def _add_event(self, kind: str, task_id: int, message: str) -> None:
+        version = newest_number(self.versions) if hasattr(self, "duration_model_") else 0
         append_bounded(self.events_, LearningEvent(kind, task_id, message, version))
 
     def _started_forest(self, setting: Setting) -> OnlineDurationModel:
         feedback = "oracle" if self.wants_labels else "bandit"
-        shipped = DEFAULT_TIMES if self.model is not None and DEFAULT_TIMES.exists() else None
+        shipped = DEFAULT_DURATION_MODEL if self.model is not None and DEFAULT_DURATION_MODEL.exists() else None
         times = OnlineDurationModel(feedback, pretrained=shipped)
         try:
             times.start(setting.platform, setting.seed)
         except ModelFileError as error:
-            self._note("model_refused", 0, str(error))
+            self._add_event("model_refused", 0, str(error))
             times = OnlineDurationModel(feedback)
             times.start(setting.platform, setting.seed)
         return times
@@ -392,11 +404,11 @@ class RLAgent(Online):
     def prediction(self) -> Prediction | None:
         """Return the predicted durations of the task that was decided last; None while it is warming."""
         if self.durations == "hierarchical":
-            return self.safe_.prediction()
+            return self.regression_.prediction()
         return None if self._warming else Prediction(self._times, self.forest_.confidence)
 
     def explanation(self) -> Explanation | None:
-        """Return predicted durations, the policy that decided, all records, and the network's values."""
+        """Return predicted durations, the policy that decided, costs of all policies, and the network's values."""
         known = self.prediction()
         if known is None:
             return None
@@ -410,39 +422,41 @@ class RLAgent(Online):
                 for device, fraction, cost, value in zip(devices, fractions, costs, values, strict=True)
                 if np.isfinite(cost)
             )
-        records: tuple[tuple[str, float], ...] = ()
+        policy_costs: tuple[tuple[str, float], ...] = ()
         if self.durations == "hierarchical" and self.guard_.means.any():
-            records = tuple(zip(POLICIES, map(float, self.guard_.means), strict=True))
+            policy_costs = tuple(zip(POLICIES, map(float, self.guard_.means), strict=True))
         times = Prediction(known.times.copy(), known.deviation.copy())
-        return Explanation(times, self._policy, records, options)
+        return Explanation(times, self._policy, policy_costs, options)
 
     def accuracy(self) -> dict[str, Any] | None:
         """Return how wrong recent predictions were: typical relative error of all, and of each task kind."""
-        return None if self.durations == "forest" else self.safe_.accuracy()
+        return None if self.durations == "forest" else self.regression_.accuracy()
 
     def _options(self, task: Task, view: View, times: Floats, task_means: Floats) -> tuple[Any, ...]:
-        """Return features, known costs, devices and shares of the options, and the network's choice among them."""
+        """Return features, masked costs, devices and shares of the options."""
         features = np.empty(self.agent_.shape.features, np.float32)
-        cost, known, fraction = np.empty((3, self.agent_.shape.actions))
+        cost, masked_cost, fraction = np.empty((3, self.agent_.shape.actions))
         device = np.empty(self.agent_.shape.actions, np.int64)
         self._survey(
             view.now, task.size, task.compute_intensity, task.memory_required, task.divisible, times,
-            view.placement_times, self._devices, self._rates, self._params, task_means, features, cost, known,
+            view.placement_times, self._devices, self._rates, self._params, task_means, features, cost, masked_cost,
             device, fraction,
         )  # fmt: skip
-        return features, known, device, fraction
+        return features, masked_cost, device, fraction
 
     def _step(self, task: Task, view: View, times: Floats, options: tuple[Any, ...], action: int = 0) -> Step:
-        features, known, device, fraction = options
+        features, masked_cost, device, fraction = options
         return Step(
-            task, view.now, times, view.placement_times.copy(), self._task_means.copy(), features, known, device,
-            fraction, action,
+            task, view.now, times, view.placement_times.copy(), self._task_means.copy(), features, masked_cost,
+            device, fraction, action,
         )  # fmt: skip
 
     def _decide_by_network(self, task: Task, view: View, times: Floats) -> Decision:
         options = self._considered = self._options(task, view, times, self._task_means)
-        features, known, device, fraction = options
-        action = self.agent_.act_row(features, known, max(self._explore, self._exploration), self._network_weight)
+        features, masked_cost, device, fraction = options
+        action = self.agent_.act_row(
+            features, masked_cost, max(self._explore, self._exploration), self._network_weight
+        )
         if self._learns_values:
             self._exploration = max(0.0, self._exploration - _EXPLORATION_DECAY)
             self.experience.add_decision(self._step(task, view, times, options, action))
@@ -459,11 +473,13 @@ class RLAgent(Online):
             except ModelFileError as error:
                 refused = str(error)
         limits, local = (MEASURED_LIMITS, MEASURED_FIT) if self.measured else (None, None)
-        self.times_ = self.safe_ = HierarchicalLearner(not self.measured, limits, prior=prior, local=local)
-        self.safe_.start(setting)
-        self.events_ = self.safe_.events_
+        self.duration_model_ = self.regression_ = HierarchicalLearner(
+            not self.measured, limits, prior=prior, local=local
+        )
+        self.regression_.start(setting)
+        self.events_ = self.regression_.events_
         if refused is not None:
-            self._note("model_refused", 0, refused)
+            self._add_event("model_refused", 0, refused)
         self.guard_ = ShadowGuard(len(POLICIES), platform.class_of, platform.cpu_of)
         self._predicted = _PredictedTimes(platform.class_of)
         self._rules = [cast(FastRule, create(name)) for name in POLICIES[:_NETWORK]]
@@ -473,24 +489,24 @@ class RLAgent(Online):
         self._restored = False
 
     def _decide_guarded(self, task: Task, view: View) -> Decision:
-        """Let the policy with the best record decide; trials and uncertain durations are left to the safe rule."""
+        """Let the policy with the lowest mean cost decide; for uncertain durations the regression's rule."""
         if self._restored:
             self._restored = False
             # Queues of another run, which a file may hold, are empty now; those of a continued run are kept.
             restart_clock(self._task_means, view.now)
             if restart_clock(self._shadow_means, view.now):
                 self.guard_.free_at[:] = view.now
-        placement = self.safe_.placement
+        placement = self.regression_.placement
         tried = placement.trials
-        decision = self.safe_.decide(task, view)
-        placement = self.safe_.placement  # a new task kind replaces the arrays
+        decision = self.regression_.decide(task, view)
+        placement = self.regression_.placement  # a new task kind replaces the arrays
         self._policy, self._considered = POLICIES[0], None
-        if self.safe_.seen == 0:
+        if self.regression_.seen == 0:
             self.experience.break_sequence()
             return decision
         times = placement.times.copy()
         self._predicted.latest = times
-        self._record(task, view.now, times)
+        self._shadow_policies(task, view.now, times)
         active = self.guard_.active
         certain = placement.trials == tried and float(placement.deviation.max()) < _UNCERTAIN
         acts = certain and active == _NETWORK
@@ -506,22 +522,22 @@ class RLAgent(Online):
             self.experience.add_other_decision(step, decision.device, decision.fraction)
         return decision
 
-    def _rule_decision(self, task: Task, view: View, safe: Decision, active: int, certain: bool) -> Decision:
+    def _rule_decision(self, task: Task, view: View, regressed: Decision, active: int, certain: bool) -> Decision:
         by_rule = certain and POLICIES[active] == "earliest_finish"
-        return self._rules[active].decide(task, view) if by_rule else safe
+        return self._rules[active].decide(task, view) if by_rule else regressed
 
-    def _record(self, task: Task, now: float, times: Floats) -> None:
+    def _shadow_policies(self, task: Task, now: float, times: Floats) -> None:
         """Let every policy place the task on its own simulated queues."""
         guard, platform = self.guard_, self.setting.platform
-        weight, prices = self.safe_.placement.objective_prices
-        if not self.safe_.setting.objective.is_latency_only:
+        weight, prices = self.regression_.placement.objective_prices
+        if not self.regression_.setting.objective.is_latency_only:
             for one in self._rules:
                 one.params[-1 - len(prices)], one.params[-len(prices) :] = weight, prices
         for policy in range(len(POLICIES)):
             view = View(now, guard.free_at[policy], platform)
             if policy == _NETWORK:
-                features, known, devices, fractions = self._options(task, view, times, self._shadow_means)
-                action = self.agent_.act_row(features, known, 0.0, self._network_weight)
+                features, masked_cost, devices, fractions = self._options(task, view, times, self._shadow_means)
+                action = self.agent_.act_row(features, masked_cost, 0.0, self._network_weight)
                 device, share = int(devices[action]), float(fractions[action])
             else:
                 decision = self._rules[policy].decide(task, view)
@@ -529,15 +545,17 @@ class RLAgent(Online):
             guard.place(policy, now, device, share, times, weight, prices)
         if guard.end_task(allowed=(True, True, not self._refused)):
             kind = "recovered" if guard.active == _NETWORK else "fallback"
-            self._note(
-                kind, task.task_id, f"{POLICIES[guard.active]} has the lowest record and decides from now on"
+            self._add_event(
+                kind,
+                task.task_id,
+                f"{POLICIES[guard.active]} now decides: it has the lowest mean cost on simulated queues",
             )
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
         self.pending.pop(task_id, None)
         if self.durations == "hierarchical":
-            self.safe_.forget(task_id)
+            self.regression_.forget(task_id)
         if self._learns_values:
             self.experience.drop(task_id)
 
@@ -547,7 +565,7 @@ class RLAgent(Online):
         if task is None:
             return
         if self.durations == "hierarchical":
-            changed = self.safe_.learn_decided(outcome)
+            changed = self.regression_.learn_decided(outcome)
         else:
             events = self.forest_.learn(task, outcome)
             append_bounded(self.events_, *events)
@@ -570,7 +588,7 @@ class RLAgent(Online):
         if self.durations == "forest":
             self.forest_.learn(task, outcome)
         else:
-            self.safe_.learn_from(task, outcome)
+            self.regression_.learn_from(task, outcome)
 
     def _as_greedy(self, task: Task, view: View) -> Decision:
         accelerators = view.platform.accelerators

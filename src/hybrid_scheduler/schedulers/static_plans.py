@@ -116,7 +116,7 @@ _TEMPERATURE = 0.002
 #: Weight of the mean end of all devices beside the makespan: among equal plans the one that leaves devices early.
 _EARLY_DEVICES = 0.05
 #: Most looks at a task or an edge in one search: long workloads get fewer moves.
-_MOST_LOOKS = 20_000_000
+_MAX_EVALUATIONS = 20_000_000
 #: Share of a task that stands for "so that both parts end together".
 _BALANCED = -1.0
 #: Share of the moves that a plan for the rest gets: it starts from the plan before.
@@ -197,7 +197,7 @@ class SplitSearch(Static):
             device, share, start = _fluid_placement(workload, platform, self.setting.times)
             other = np.argsort(start, kind="stable"), device, share
         order, device, share = _best_start(workload, costs, other)
-        moves = min(self.iterations, _MOST_LOOKS // (len(workload) + len(costs.parent_rows)))
+        moves = min(self.iterations, _MAX_EVALUATIONS // (len(workload) + len(costs.parent_rows)))
         if self.seconds is not None:
             began = time.perf_counter()
             compiled(_search, _SEARCH_SIGNATURE)(order.copy(), device.copy(), share.copy(), _TRIAL_MOVES, costs)
@@ -219,7 +219,7 @@ class SplitSearch(Static):
         place[rows] = np.arange(len(rows))
         kept = place[order[place[order] >= 0]].astype(np.int64)
         start = _best_start(rest, costs, (kept, device[rows], share[rows]))
-        moves = min(self.iterations // _REPLAN_SHARE, _MOST_LOOKS // (len(rows) + len(costs.parent_rows)))
+        moves = min(self.iterations // _REPLAN_SHARE, _MAX_EVALUATIONS // (len(rows) + len(costs.parent_rows)))
         new_order, new_device, new_share = _searched(*start, moves, costs)
         device[rows], share[rows] = new_device, new_share
         self._last = np.concatenate([order[place[order] < 0], rows[new_order]]), device, share

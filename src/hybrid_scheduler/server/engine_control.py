@@ -120,7 +120,7 @@ class EngineControl(Protocol):
 
 _UNKNOWN = object()
 #: Most devices of a machine that a client describes.
-_MOST_DEVICES = 1024
+_MAX_DEVICES = 1024
 #: Virtual seconds that a preview covers, and the fewest and most tasks in it.
 _PREVIEW_S = 120.0
 _PREVIEW_TASKS = (200, 20_000)
@@ -174,8 +174,8 @@ def _described_platform(text: str) -> Platform:
         raise InvalidInputError("platform_yaml", allowed, error.got, hint=error.hint) from None
     except (ValueError, TypeError, OverflowError, RecursionError) as error:  # a date or number that YAML misreads
         raise InvalidInputError("platform_yaml", "a description of devices", str(error)[:100]) from None
-    if len(platform) > _MOST_DEVICES:
-        raise InvalidInputError("platform_yaml", f"a machine of at most {_MOST_DEVICES} devices", len(platform))
+    if len(platform) > _MAX_DEVICES:
+        raise InvalidInputError("platform_yaml", f"a machine of at most {_MAX_DEVICES} devices", len(platform))
     return platform
 
 

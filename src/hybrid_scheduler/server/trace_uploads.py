@@ -18,7 +18,7 @@ from ..core import InvalidInputError, Workload
 from ..workload import REQUIRED, ReadReport, load_with_report, offered_load, save_workload, stretch_arrivals
 from ..workload.trace_columns import DecodedSize, DecodedTooLarge
 from ..workload.trace_formats import FORMATS as TRACE_FORMATS
-from ..workload.trace_formats import ColumnSource, detect_format, first_rows, import_table, import_trace
+from ..workload.trace_formats import ValueSource, detect_format, first_rows, import_table, import_trace
 from .app_context import MIB, ServerOptions
 from .engine_control import shape_of
 from .errors import ApiError
@@ -36,7 +36,7 @@ _MAX_RATIO = 100
 #: The ratio is taken to at least this size, because tiny files compress better.
 _MIN_SIZE_FOR_RATIO = 64 * 1024
 #: Longest line of a table with columns of its own, in bytes.
-_LONGEST_LINE = 4 * MIB
+_MAX_LINE_LENGTH = 4 * MIB
 #: Memory of a JSON document once it is read: an object, a list, and each further value.
 _JSON_BYTES = {b"{": 240, b"[": 72, b",": 40, b":": 40}
 #: Bad rows that an inspection lists.
@@ -79,14 +79,14 @@ class ImportOptions:
     """Reading of a file that is not a trace of this program, or not a clean one."""
 
     #: Sources of the values of a task, for a table with columns of its own.
-    mapping: dict[str, ColumnSource] | None = None
+    mapping: dict[str, ValueSource] | None = None
     #: Leave bad rows out instead of refusing the file.
     skip_bad: bool = False
     #: Stretch the arrivals to this load on the machine.
     load: float | None = None
 
 
-def parse_mapping(text: str | None) -> dict[str, ColumnSource] | None:
+def parse_mapping(text: str | None) -> dict[str, ValueSource] | None:
     """Return the mapping that a client sends as JSON: ``{"size": {"column": "work", "factor": 2}}``.
 
     Raises
@@ -99,7 +99,7 @@ def parse_mapping(text: str | None) -> dict[str, ColumnSource] | None:
     allowed = 'JSON such as {"size": {"column": "work"}, "compute_intensity": {"value": 0.5}}'
     try:
         given = json.loads(text)
-        sources = {name: ColumnSource(**source) for name, source in given.items()}
+        sources = {name: ValueSource(**source) for name, source in given.items()}
         numbers = [value for one in sources.values() for value in (one.value, one.factor) if value is not None]
         texts = [name for one in sources.values() for name in (one.column, one.minus) if name is not None]
     except (ValueError, TypeError, AttributeError, RecursionError):
@@ -338,15 +338,15 @@ def _check_size(file: Path, suffix: str) -> None:
     """Raise if only looking at the beginning of a file would take too much memory."""
     if suffix == "parquet":
         _check_uncompressed_size(file)
-    elif suffix != "json" and _longest_line(file) > _LONGEST_LINE:
-        raise ApiError(413, f"a line of the trace is longer than {_LONGEST_LINE // MIB} MiB")
+    elif suffix != "json" and _longest_line(file) > _MAX_LINE_LENGTH:
+        raise ApiError(413, f"a line of the trace is longer than {_MAX_LINE_LENGTH // MIB} MiB")
 
 
 def _longest_line(file: Path) -> int:
     """Return the bytes of the longest line, roughly: lines of less than a block count as none."""
     longest = current = 0
     with file.open("rb") as source:
-        while block := source.read(_LONGEST_LINE // 4):
+        while block := source.read(_MAX_LINE_LENGTH // 4):
             current = 0 if b"\n" in block else current + len(block)
             longest = max(longest, current)
     return longest
@@ -362,9 +362,9 @@ def _check_rows(file: Path, suffix: str) -> None:
     """
     size = DecodedSize(_MAX_UNCOMPRESSED, file.name)
     if suffix == "parquet":
-        from ..workload.parquet_file import announced_columns
+        from ..workload.parquet_file import column_sizes
 
-        rows = max((values for values, _ in announced_columns(file).values()), default=0)
+        rows = max((values for values, _ in column_sizes(file).values()), default=0)
         size.add(rows=rows, texts=rows)
         return
     with file.open("rb") as source:
@@ -378,9 +378,9 @@ def _check_rows(file: Path, suffix: str) -> None:
 
 def _check_uncompressed_size(file: Path) -> None:
     """Raise if the file's metadata announces too much data; nothing is decompressed for that."""
-    from ..workload.parquet_file import announced_columns
+    from ..workload.parquet_file import column_sizes
 
-    columns = announced_columns(file).values()
+    columns = column_sizes(file).values()
     # A column of equal values is small however many rows it has, so values are also counted by memory size.
     uncompressed = max(sum(stored for _, stored in columns), sum(values for values, _ in columns) * 8)
     if uncompressed > _MAX_UNCOMPRESSED or uncompressed > _MAX_RATIO * max(

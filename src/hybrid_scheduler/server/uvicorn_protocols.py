@@ -35,7 +35,7 @@ EXTENSION = "hybrid_scheduler.frames"
 _FRAMES_PER_S = {"frames": 50, "pings": 10, "fragments": 64}
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 #: Longest line of a WebSocket handshake; the library that reads it again accepts 8192 bytes.
-_LONGEST_HANDSHAKE_LINE = 8000
+_MAX_HANDSHAKE_LINE_LENGTH = 8000
 #: Seconds for which the input of a refused connection is read and discarded. Closing with unread input would make
 #: the operating system discard the response.
 _DISCARD_S = 2.0
@@ -175,8 +175,10 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self._refuse(431, f"more than {self._limits.headers} headers")
         elif size > self._limits.header_bytes:
             self._refuse(431, f"more than {self._limits.header_bytes} bytes of headers")
-        elif self.parser.should_upgrade() and max(longest, len(self.url) + 20) > _LONGEST_HANDSHAKE_LINE:
-            self._refuse(431, f"a header of more than {_LONGEST_HANDSHAKE_LINE} bytes in a WebSocket's handshake")
+        elif self.parser.should_upgrade() and max(longest, len(self.url) + 20) > _MAX_HANDSHAKE_LINE_LENGTH:
+            self._refuse(
+                431, f"a header of more than {_MAX_HANDSHAKE_LINE_LENGTH} bytes in a WebSocket's handshake"
+            )
         else:
             super().on_headers_complete()
             self._body_bytes = 0

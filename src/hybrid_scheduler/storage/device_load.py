@@ -23,15 +23,15 @@ from .database import plain_rows
 from .history_analysis import gantt, hosts_of, ordinal_range, task_range, task_window
 
 #: Most tasks that are looked through for a window.
-MOST_SCANNED = 6_000
+MAX_SCANNED = 6_000
 #: Buckets of a timeline, their width at first, and the number of timelines that are kept.
-_BUCKETS, _FIRST_WIDTH_S, _MOST_TIMELINES = 16_384, 1 / 64, 24
+_BUCKETS, _FIRST_WIDTH_S, _MAX_TIMELINES = 16_384, 1 / 64, 24
 #: Rows of one query, and of one request for all its schedulers; a longer run is completed by the next requests.
 PAGE_ROWS, _ROWS_PER_REQUEST = 5_000, 20_000
 #: Number of a run's first tasks among whose results the first one is.
 _FIRST_TASKS = 100
 #: Most parts of tasks that are returned one by one.
-_MOST_BLOCKS = 1_200
+_MAX_BLOCKS = 1_200
 
 tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
 
@@ -108,7 +108,7 @@ class Timelines:
         if key not in self._known:
             self._known[key] = _Timeline(_BusyBuckets(devices, 0.0, _FIRST_WIDTH_S, _BUCKETS))
         self._known.move_to_end(key)
-        while len(self._known) > _MOST_TIMELINES:
+        while len(self._known) > _MAX_TIMELINES:
             self._known.popitem(last=False)
         return self._known[key]
 
@@ -176,7 +176,7 @@ async def device_load(
     # Tasks of a long queue arrived long before they ran: looking through all of them again would take too long.
     per_second = (high - low + 1) / max(newest - first, 1e-9)
     reach = {name: float(longest.get(name, 0.0)) for name in names}
-    long = [name for name in names if per_second * (end - start + reach[name]) > MOST_SCANNED]
+    long = [name for name in names if per_second * (end - start + reach[name]) > MAX_SCANNED]
     chosen = {name: timelines.of(run_id, name, len(devices)) for name in long}
     width = (end - start) / window.columns
     pages = max(1, _ROWS_PER_REQUEST // PAGE_ROWS // max(1, len(chosen)))
@@ -199,7 +199,7 @@ async def device_load(
             columns = _from_rows(_intervals(rows, devices, hosts), len(devices), start, end, width, known_to)
         body["schedulers"][name] = _columns(*columns)
     if scheduler is not None and end > start:
-        blocks = await gantt(connection, run_id, scheduler, start, end, _MOST_BLOCKS)
+        blocks = await gantt(connection, run_id, scheduler, start, end, _MAX_BLOCKS)
         body["blocks"] = None if blocks is None or blocks["truncated"] else blocks
     return {
         **body, "start": start, "end": end, "known_to": known_to, "newest": newest, "column_s": width,

@@ -206,7 +206,7 @@ _TREND_METRICS = {
 #: Significant digits of a mean. The databases add in their own way, so that further digits could differ.
 _DIGITS = 9
 #: Largest logarithm of a finite number.
-_LARGEST_LOG = 700.0
+_MAX_LOG = 700.0
 
 
 async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict[str, Any]:
@@ -367,7 +367,7 @@ def _accuracy(rows: Sequence[Sequence[float | None]]) -> dict[str, Any]:
 def _median_share(logs: Floats) -> float | None:
     """Return the median of log ratios as a share; None without any, and beyond what a number can hold."""
     median = float(np.median(logs)) if len(logs) else math.inf
-    return math.expm1(median) if median < _LARGEST_LOG else None
+    return math.expm1(median) if median < _MAX_LOG else None
 
 
 # ------------------------------------------------------------------------------------------ Gantt

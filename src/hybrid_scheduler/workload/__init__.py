@@ -14,7 +14,7 @@ from .scenarios import (
     scenario_from_json,
     scenario_named,
     scenario_to_json,
-    shift_regimes,
+    shift_scenarios,
     stream,
     stretch_arrivals,
 )
@@ -56,7 +56,7 @@ __all__ = [
     "scenario_from_json",
     "scenario_named",
     "scenario_to_json",
-    "shift_regimes",
+    "shift_scenarios",
     "stream",
     "stretch_arrivals",
     "trace_named",

@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from ..core import Floats, Ints, InvalidInputError, Workload
-from ..core.workload import LARGEST_VALUE
+from ..core.workload import MAX_VALUE
 from .trace_columns import (
     OPTIONAL,
     REQUIRED,
@@ -48,9 +48,9 @@ from .trace_columns import (
 # Rows and bytes converted together: large enough to be fast, small enough to save memory.
 _BLOCK_ROWS = 65_536
 BLOCK_BYTES = 2**18
-_LONGEST_CELL = 16 * 2**20
+_MAX_CELL_LENGTH = 16 * 2**20
 #: Largest decompressed size of a .gz file, in bytes.
-MOST_UNPACKED = 2 * 2**30
+MAX_UNPACKED = 2 * 2**30
 #: Characters of a bad cell in a message.
 _EXCERPT = 100
 #: Bad rows, without a single good one, after which reading stops: the file is not a trace.
@@ -130,9 +130,9 @@ class _BoundedReader(io.RawIOBase):
         self._total += len(data)
         end = data.rfind(b"\n")
         self._line = self._line + len(data) if end < 0 else len(data) - end - 1
-        if self._total > MOST_UNPACKED or self._line > _LONGEST_CELL:
-            what = "in all" if self._total > MOST_UNPACKED else "in one line"
-            allowed = f"at most {MOST_UNPACKED >> 20:,} MiB unpacked, {_LONGEST_CELL >> 20} MiB in a line"
+        if self._total > MAX_UNPACKED or self._line > _MAX_CELL_LENGTH:
+            what = "in all" if self._total > MAX_UNPACKED else "in one line"
+            allowed = f"at most {MAX_UNPACKED >> 20:,} MiB unpacked, {_MAX_CELL_LENGTH >> 20} MiB in a line"
             raise DecodedTooLarge("file", allowed, f"more {what}", where=self._name)
         buffer[: len(data)] = data
         return len(data)
@@ -171,7 +171,7 @@ def read_csv(path: Path, max_bytes: int | None = None) -> Rows:
     """
     size = DecodedSize(max_bytes, path.name)
     # The limit holds for the whole process and is only raised: parent ids can exceed the default of 128 KiB.
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+    csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL_LENGTH))
     with open_binary(path) as file:
         lines = _CsvLines(file)
         header, lines.delimiter = _header(lines, path.name)
@@ -389,7 +389,7 @@ def _amounts(cells: Sequence[str], parents: Sequence[Sequence[int]]) -> tuple[li
     bad = np.zeros(len(cells), bool)
     for row, cell in enumerate(cells):
         values = _numbers(cell.split(";")) if cell else np.empty(0)
-        bad[row] = len(values) != len(parents[row]) or not ((values >= 0) & (values <= LARGEST_VALUE)).all()
+        bad[row] = len(values) != len(parents[row]) or not ((values >= 0) & (values <= MAX_VALUE)).all()
         amounts.append(values.tolist())
     return amounts, bad
 

@@ -36,6 +36,11 @@ SizeDistribution = Distribution
 class Uniform:
     """Uniform distribution on [low, high].
 
+    Parameters
+    ----------
+    low, high
+        Smallest and largest value.
+
     Examples
     --------
     >>> from hybrid_scheduler import Uniform
@@ -57,7 +62,23 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """Log-normal distribution ``median * exp(sigma * normal)``, clipped to [low, high]."""
+    """Log-normal distribution ``median * exp(sigma * normal)``, clipped to [low, high].
+
+    Parameters
+    ----------
+    median
+        Median before clipping, > 0.
+    sigma
+        Standard deviation of the logarithm.
+    low, high
+        Smallest and largest value, > 0.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import LogNormal
+    >>> LogNormal(median=1000.0, sigma=1.0, low=100.0, high=5000.0).median
+    1000.0
+    """
 
     median: float
     sigma: float
@@ -78,7 +99,21 @@ class LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class BoundedPareto:
-    """Bounded Pareto distribution: density proportional to ``x^-(alpha + 1)`` on [low, high]."""
+    """Bounded Pareto distribution: density proportional to ``x^-(alpha + 1)`` on [low, high].
+
+    Parameters
+    ----------
+    alpha
+        Exponent, > 0; a smaller one gives a heavier tail.
+    low, high
+        Smallest and largest value, > 0.
+
+    Examples
+    --------
+    >>> from hybrid_scheduler import BoundedPareto
+    >>> BoundedPareto(alpha=1.8, low=100.0, high=5000.0).alpha
+    1.8
+    """
 
     alpha: float
     low: float

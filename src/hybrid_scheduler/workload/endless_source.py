@@ -1,6 +1,6 @@
 """Sources of tasks for live runs, with a state of a few hundred bytes: endless draws, and a trace that is played.
 
-The columns of an endless source are those of `column_source.draw_chunks`: one stream of random numbers per column.
+The columns of an endless source are those of `random_columns.draw_chunks`: one stream of random numbers per column.
 They are drawn in blocks. To resume, the block is drawn again from the state that its streams had before it.
 """
 
@@ -14,7 +14,8 @@ import numpy as np
 from ..core import Floats, InvalidInputError, Platform, Workload
 from ..physics import Physics
 from .arrivals import ARRIVALS, ArrivalProcess, BurstyArrivals
-from .column_source import (
+from .distributions import Uniform, exponential
+from .random_columns import (
     ARRIVAL,
     CLOCK,
     INTENSITY,
@@ -27,7 +28,6 @@ from .column_source import (
     draw_kinds,
     join_chunks,
 )
-from .distributions import Uniform, exponential
 from .scenarios import Scenario, capacity_of, kinds_of
 
 _COLUMNS = (SIZE, INTENSITY, MEMORY, ARRIVAL, KIND)
@@ -35,7 +35,7 @@ _BLOCK = 4096
 #: Points per step when an arrival process is advanced to a stored position.
 _STRIDE = 50_000.0
 #: Stands for size 0 in the ranges of a trace, because distributions of sizes are positive.
-_SMALLEST_SIZE = 1e-9
+_MIN_SIZE = 1e-9
 
 
 class EndlessSource:
@@ -318,7 +318,7 @@ def trace_scenario(name: str, workload: Workload, load: float | None) -> Scenari
     return Scenario(
         f"trace:{name}",
         f"The {len(workload):,} tasks of the trace {name}",
-        Uniform(max(float(size.min()), _SMALLEST_SIZE), max(float(size.max()), _SMALLEST_SIZE)),
+        Uniform(max(float(size.min()), _MIN_SIZE), max(float(size.max()), _MIN_SIZE)),
         (float(intensity.min()), float(intensity.max())),
         (float(memory.min()), float(memory.max())),
         utilisation=load or 1.0,

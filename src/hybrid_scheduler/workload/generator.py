@@ -12,8 +12,8 @@ import numpy as np
 from ..core import InvalidInputError, Platform, Workload, workstation
 from ..physics import AnalyticPhysics, Physics
 from .argument_checks import Range, number_range, positive_number, whole_number
-from .column_source import draw_chunks, join_chunks
 from .distributions import size_distribution
+from .random_columns import draw_chunks, join_chunks
 from .scenarios import Scenario, capacity_of, kinds_of
 from .trace_files import load_workload, save_workload
 
@@ -108,7 +108,7 @@ class WorkloadGenerator:
         whole_number("num_tasks", num_tasks, 1)
         scenario = Scenario(
             "generated",
-            "Ranges given by hand",
+            "Ranges given as arguments",
             size_distribution(distribution, *number_range("task_size_range", task_size_range, open_below=True)),
             number_range("compute_intensity_range", compute_intensity_range, most=1.0),
             number_range("memory_range", memory_range),

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..core import InvalidInputError, Workload
-from ..core.workload import LARGEST_VALUE
+from ..core.workload import MAX_VALUE
 from .trace_columns import RULES, Bools, DecodedSize, Rejections, Rows, allowed_text, known_columns, select
 
 _ROWS_PER_BYTE = 20
 _ROWS_AT_ONCE = 4096
 #: Characters of a cell in a table with columns of its own. Longer ones are cut: they are no numbers, and a small
 #: file can repeat them millions of times.
-_LONGEST_CELL = 1000
+_MAX_CELL_LENGTH = 1000
 _TEXTS = ("kind", "external_id")
 _LISTS = ("dependencies", "dependency_data")
 #: Program that prints values and bytes of every column. pyarrow ends the whole process when it looks at some
@@ -137,10 +137,10 @@ def _cells(values: Any) -> list[str]:
 
 def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
-    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+    return text if len(text) <= _MAX_CELL_LENGTH else f"{text[:_MAX_CELL_LENGTH]}…"
 
 
-def announced_columns(path: Path) -> dict[str, tuple[int, int]]:
+def column_sizes(path: Path) -> dict[str, tuple[int, int]]:
     """Return number of values and uncompressed bytes of every column, by the file's metadata.
 
     A file that has not changed since is not looked at again: that takes another process.
@@ -151,11 +151,11 @@ def announced_columns(path: Path) -> dict[str, tuple[int, int]]:
         If the metadata cannot be read.
     """
     facts = path.stat()
-    return _announced_columns(path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return _column_sizes(path.absolute(), facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
-def _announced_columns(path: Path, *_: int) -> dict[str, tuple[int, int]]:
+def _column_sizes(path: Path, *_: int) -> dict[str, tuple[int, int]]:
     command = [sys.executable, "-I", "-c", _PRINT_COLUMNS, str(path)]
     try:
         printed = subprocess.run(command, capture_output=True, timeout=_METADATA_S, check=True).stdout
@@ -168,7 +168,7 @@ def _announced_columns(path: Path, *_: int) -> dict[str, tuple[int, int]]:
 
 def _count_announced(path: Path, position: dict[str, int], size: DecodedSize) -> None:
     """Count list items and stored text by the file's metadata, before anything is decompressed."""
-    for column, (values, stored) in announced_columns(path).items():
+    for column, (values, stored) in column_sizes(path).items():
         if column in _LISTS and column in position:
             size.add(items=values)
         elif column in _TEXTS and column in position:
@@ -260,7 +260,7 @@ def _integers(values: Any) -> tuple[Any, Bools]:
 
 
 def _fits(amounts: list[float | None], parents: tuple[int, ...]) -> bool:
-    return len(amounts) == len(parents) and all(mb is not None and 0 <= mb <= LARGEST_VALUE for mb in amounts)
+    return len(amounts) == len(parents) and all(mb is not None and 0 <= mb <= MAX_VALUE for mb in amounts)
 
 
 def _check_type(column: str, kind: Any, name: str) -> None:

@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import Any
 
 from ..core import InvalidInputError, Platform, UnknownNameError, Workload, workstation
-from ..core.workload import LARGEST_VALUE
+from ..core.workload import MAX_VALUE
 from ..physics import PHYSICS, Physics, ProfiledPhysics, capacity, full_speed, physics_named
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS
-from .column_source import Regime, draw_chunks, join_chunks
 from .distributions import BoundedPareto, LogNormal, SizeDistribution, Uniform
+from .random_columns import Regime, draw_chunks, join_chunks
 
 _CAPACITY_DRAWS = 200_000
 _CAPACITY_SEED = 0
@@ -111,7 +111,7 @@ def default_scenario(
     """Return the default scenario with these ranges of size, intensity and memory in MB."""
     return Scenario(
         "default",
-        "The ranges of the configuration, at a load every scheduler survives",
+        "The ranges of the configuration, at a load below every scheduler's stability limit",
         Uniform(*number_range("size_range", size_range, open_below=True)),
         number_range("intensity_range", intensity_range, most=1.0),
         number_range("memory_range", memory_range),
@@ -119,11 +119,11 @@ def default_scenario(
     )
 
 
-def shift_regimes() -> tuple[Scenario, Scenario]:
+def shift_scenarios() -> tuple[Scenario, Scenario]:
     """Return the scenarios before and after the shift: large compute-bound tasks, then small data-bound ones."""
     train = Scenario(
         "shift-train",
-        "Before the shift: large, intense tasks with little data, at home on the GPU",
+        "Before the shift: large, intense tasks with little data, faster on the GPU",
         Uniform(1000.0, 5000.0),
         (0.6, 1.0),
         (10.0, 100.0),
@@ -131,7 +131,7 @@ def shift_regimes() -> tuple[Scenario, Scenario]:
     )
     test = Scenario(
         "shift-test",
-        "After the shift: small tasks of low intensity with much data, at home on the CPU",
+        "After the shift: small tasks of low intensity with much data, faster on the CPU",
         Uniform(100.0, 360.0),
         (0.0, 0.1),
         (2000.0, 5000.0),
@@ -141,7 +141,7 @@ def shift_regimes() -> tuple[Scenario, Scenario]:
 
 
 def _shift() -> Scenario:
-    train, test = shift_regimes()
+    train, test = shift_scenarios()
     return replace(train, name="shift", description="The mix changes for the last 500 tasks", then=test)
 
 
@@ -181,7 +181,7 @@ SCENARIOS: dict[str, Scenario] = {
             memory=(10.0, 16000.0),
         ),
         replace(_MIXED, name="bursty", description="Mixed tasks that arrive in bursts", arrivals="bursty"),
-        replace(_MIXED, name="diurnal", description="Mixed tasks by day and by night", arrivals="diurnal"),
+        replace(_MIXED, name="diurnal", description="Mixed tasks with a daily cycle", arrivals="diurnal"),
         replace(
             default_scenario(),
             name="rush-hour",
@@ -333,8 +333,8 @@ def stretch_arrivals(workload: Workload, load: float, platform: Platform, physic
         raise InvalidInputError("load", "left out: the tasks are a graph, or all arrive at once", load)
     stretched = copy(workload)
     arrival = workload.arrival_time * (offered / wanted)
-    if arrival[-1] > LARGEST_VALUE:
-        raise InvalidInputError("load", f"one with arrivals of at most {LARGEST_VALUE:g} s", load)
+    if arrival[-1] > MAX_VALUE:
+        raise InvalidInputError("load", f"one with arrivals of at most {MAX_VALUE:g} s", load)
     arrival.flags.writeable = False
     stretched.arrival_time = arrival
     return stretched
@@ -376,6 +376,11 @@ def generate(
         Whether all tasks arrive at time 0.
     first_id
         Id of the first task; the others follow.
+
+    Returns
+    -------
+    Workload
+        The tasks, ordered by arrival.
 
     Raises
     ------
@@ -468,7 +473,7 @@ def scenario_to_json(scenario: Scenario) -> dict[str, Any]:
     name = type(size).__name__
     if name not in _SIZE_DISTRIBUTIONS:
         raise InvalidInputError("scenario.size", "one of " + ", ".join(_SIZE_DISTRIBUTIONS), name)
-    # Without kinds there is no such key, so that older records keep their hash.
+    # Without kinds there is no such key, so that older JSON objects keep their hash.
     kinds = {"kinds": list(scenario.kinds)} if scenario.kinds else {}
     return {
         "name": scenario.name,

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..core import InvalidInputError, UnknownNameError, Workload
 from .argument_checks import Range, number_range, parse_spec, whole_number
-from .column_source import DATA, SHAPE, column_stream, draw_chunks, join_chunks
 from .distributions import Uniform
 from .portable_math import exp, log
+from .random_columns import DATA, SHAPE, column_stream, draw_chunks, join_chunks
 from .scenarios import scenario_named
 
 _DATA = (1.0, 100.0)
@@ -283,7 +283,7 @@ def graph_of(scenario: str, seed: int | None = None) -> Workload:
     allowed = graph_parameters(name)
     if any(key not in signature(build).parameters for key in arguments):
         raise InvalidInputError(f"graph {name}", f"given with parameters among {allowed}", scenario)
-    if seed is not None and is_drawn(scenario):
+    if seed is not None and needs_seed(scenario):
         arguments["seed"] = seed
     try:
         return build(**arguments)
@@ -293,7 +293,7 @@ def graph_of(scenario: str, seed: int | None = None) -> Workload:
         raise InvalidInputError(f"graph {name}", f"given with numbers for {allowed}", scenario) from None
 
 
-def is_drawn(scenario: str) -> bool:
+def needs_seed(scenario: str) -> bool:
     """Return whether each seed draws another graph: a random graph whose name gives no seed."""
     name, arguments = parse_spec(scenario, "graph")
     return "seed" in signature(graph_named(name)).parameters and "seed" not in arguments

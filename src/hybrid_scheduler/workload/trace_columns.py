@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, Ints, InvalidInputError, Workload
-from ..core.workload import LARGEST_VALUE
+from ..core.workload import MAX_VALUE
 
 REQUIRED = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time")
 OPTIONAL = ("kind", "external_id", "dependencies", "dependency_data", "divisible")
@@ -38,12 +38,12 @@ class ColumnRule:
     def broken_by(self, values: Floats) -> Bools:
         """Return True where a value breaks the rule."""
         with np.errstate(invalid="ignore"):
-            broken: Bools = ~(np.isfinite(values) & self.holds(values) & (values <= LARGEST_VALUE))
+            broken: Bools = ~(np.isfinite(values) & self.holds(values) & (values <= MAX_VALUE))
         return broken
 
     def broken_by_number(self, value: float) -> bool:
         """Return whether one value breaks the rule; for a row this takes a tenth of the time of arrays."""
-        return not (math.isfinite(value) and self.holds(value) and value <= LARGEST_VALUE)
+        return not (math.isfinite(value) and self.holds(value) and value <= MAX_VALUE)
 
 
 RULES: dict[str, ColumnRule] = {
@@ -72,10 +72,10 @@ ALLOWED: dict[str, str] = {
 def allowed_text(column: str, got: object) -> str:
     """Return the rule that a rejected value breaks, in words: the column's own, or the largest value."""
     try:
-        too_large = LARGEST_VALUE < float(got) < np.inf  # type: ignore[arg-type]
+        too_large = MAX_VALUE < float(got) < np.inf  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         too_large = False
-    return f"at most {LARGEST_VALUE:g}" if too_large and column in RULES else ALLOWED[column]
+    return f"at most {MAX_VALUE:g}" if too_large and column in RULES else ALLOWED[column]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,11 @@ only when used, because the import takes longer than reading a typical CSV file.
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..core import InvalidInputError, UnknownNameError, Workload
+from ..core.atomic_files import atomic_path
 from .csv_file import read_csv, write_csv
 from .trace_columns import ReadReport, workload_from
 
@@ -52,7 +51,7 @@ def save_workload(workload: Workload, path: AnyPath) -> None:
     target = Path(path)
     suffix = _suffix(target)
     try:
-        with _replacing(target) as temporary:
+        with atomic_path(target, make_folders=False) as temporary:
             if suffix == ".csv":
                 with temporary.open("x", encoding="utf-8", newline="") as file:
                     write_csv(workload, file)
@@ -76,6 +75,11 @@ def load_workload(path: AnyPath) -> Workload:
     ----------
     path
         File to read.
+
+    Returns
+    -------
+    Workload
+        The tasks of the file.
 
     Raises
     ------
@@ -168,14 +172,3 @@ def _suffix(path: Path, allowed: Sequence[str] = SUFFIXES) -> str:
 
 def _other_format_hint(path: Path) -> str | None:
     return f"hybrid-scheduler import {path.name} reads other formats" if path.is_file() else None
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """Yield a temporary path that replaces the target on success and is removed on failure."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ import { classNames } from "../../components/ui/classNames";
 import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { count, memory } from "../../lib/format";
 import { Field, INPUT, Problem } from "./fields";
-import { type ColumnSource, type Mapping, VALUES, type ValueName } from "./traceMapping";
+import { type Mapping, VALUES, type ValueName, type ValueSource } from "./traceMapping";
 
 export interface Draft {
   file: File;
@@ -158,7 +158,7 @@ function MappingTable({
   mapping: Mapping;
   onChange: (mapping: Mapping) => void;
 }) {
-  const set = (name: ValueName, source: ColumnSource | null) => {
+  const set = (name: ValueName, source: ValueSource | null) => {
     const others: Mapping = { ...mapping };
     delete others[name];
     // A table gives the size or the run time.

@@ -1,6 +1,6 @@
 /** Mapping of a table's columns to the values of a task, and guesses from the names of columns. */
 
-export interface ColumnSource {
+export interface ValueSource {
   column?: string;
   minus?: string;
   value?: number;
@@ -8,7 +8,7 @@ export interface ColumnSource {
 }
 
 /** Sources by value; `seconds` is the run time, from which the size follows. */
-export type Mapping = Partial<Record<ValueName, ColumnSource>>;
+export type Mapping = Partial<Record<ValueName, ValueSource>>;
 export type ValueName = "size" | "seconds" | "compute_intensity" | "memory_required" | "arrival_time";
 
 export const VALUES: readonly { name: ValueName; label: string; unit: string; fixed?: number }[] = [

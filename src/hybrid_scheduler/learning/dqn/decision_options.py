@@ -31,7 +31,7 @@ FEATURES = {"queue": 21, "task": 3}
 ACTION_SETS = ("split", "placement")
 #: Options known to cost more than this many times the best one are not considered: large tasks must not be
 #: sacrificed for the mean.
-WORST_KNOWN = 1.4
+MAX_COST_RATIO = 1.4
 
 # params: what is fixed for a run.
 _TASK_STATE, _PLACEMENT, _LATENCY, _ENERGY, _COST, _FIRST_ACCELERATOR, _NODES, _WORST = range(8)
@@ -129,8 +129,8 @@ def _update_task_means(now, times, devices, rates, params, task_means):  # type:
         row = _PAYOFF + 3 * goal
         task_means[row] += blend * (time - task_means[row])
         for measure in range(2):
-            bill = rates[measure, host] * cpu_busy + rates[measure, max(accelerator, 0)] * busy
-            task_means[row + 1 + measure] += blend * (bill - task_means[row + 1 + measure])
+            charge = rates[measure, host] * cpu_busy + rates[measure, max(accelerator, 0)] * busy
+            task_means[row + 1 + measure] += blend * (charge - task_means[row + 1 + measure])
 
 
 @inner
@@ -170,14 +170,14 @@ def _describe_options(  # type: ignore[no-untyped-def]
     task_means,
     features,
     cost,
-    known,
+    masked_cost,
     device,
     fraction,
 ):
     """Fill in the five options with their costs, and the features.
 
-    `cost` is the predicted cost of an option in typical task times: infinity if it does not fit. `known` is the
-    part of it that the agent's value starts from: infinity also for options far worse than the best.
+    `cost` is the predicted cost of an option in typical task times: infinity if it does not fit. `masked_cost` is
+    the part of it that the agent's value starts from: infinity also for options far worse than the best.
     """
     typical = max(task_means[_TYPICAL], 1e-12)
     best = _best_accelerator(now, memory, divisible, times, free_at, devices)
@@ -216,9 +216,9 @@ def _describe_options(  # type: ignore[no-untyped-def]
             least = min(least, cost[a])
     for a in range(ACTIONS):
         if params[_TASK_STATE] == 1.0:
-            known[a] = 0.0 if cost[a] < np.inf else np.inf
+            masked_cost[a] = 0.0 if cost[a] < np.inf else np.inf
         else:
-            known[a] = cost[a] if cost[a] <= params[_WORST] * least else np.inf
+            masked_cost[a] = cost[a] if cost[a] <= params[_WORST] * least else np.inf
 
     if params[_TASK_STATE] == 1.0:
         features[0], features[1], features[2] = math.log(size / 1000.0), intensity, math.log1p(memory / 100.0)
@@ -273,39 +273,39 @@ _describe_signature = types.void(
 @inner
 def _observe_task(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
-    features, cost, known, device, fraction,
+    features, cost, masked_cost, device, fraction,
 ):  # fmt: skip
     """Add an arriving task to the running means and describe its options."""
     _update_task_means(now, times, devices, rates, params, task_means)
     _describe_options(now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
-           features, cost, known, device, fraction)  # fmt: skip
+           features, cost, masked_cost, device, fraction)  # fmt: skip
 
 
 @inner
 def _counterfactuals(  # type: ignore[no-untyped-def]
-    device, fraction, known, memory, now, times, free_at, devices,
+    device, fraction, masked_cost, memory, now, times, free_at, devices,
     next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params, next_task_means,
-    paid, next_features, next_known,
+    realised_cost, next_features, next_masked_cost,
 ):  # fmt: skip
     """Compute the cost of every option in seconds, and the state that the next task would have seen after it.
 
     `times` are the task's realised seconds, `next_*` the next task as it arrived. Options that are not considered
-    (known = infinity) are skipped.
+    (masked_cost = infinity) are skipped.
     """
     queues, busy, price = np.empty(len(devices)), np.zeros(len(devices)), np.empty(len(devices))
     _device_prices(rates, params, next_task_means, price)
     cost, next_device, next_fraction = np.empty(ACTIONS), np.empty(ACTIONS, np.int64), np.empty(ACTIONS)
     for a in range(ACTIONS):
-        if known[a] == np.inf:
-            paid[a] = 0.0
+        if masked_cost[a] == np.inf:
+            realised_cost[a] = 0.0
             next_features[a, :] = 0.0
-            next_known[a, :] = 0.0
+            next_masked_cost[a, :] = 0.0
             continue
-        paid[a] = _cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
+        realised_cost[a] = _cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
         queues[:] = free_at
         place(device[a], fraction[a], 0, memory, now, times, devices, queues, busy, 0.0, 0, CLIP)
         _describe_options(next_now, next_size, next_intensity, next_memory, next_divisible, next_times, queues,
-               devices, rates, params, next_task_means, next_features[a], cost, next_known[a],
+               devices, rates, params, next_task_means, next_features[a], cost, next_masked_cost[a],
                next_device, next_fraction)  # fmt: skip
 
 
@@ -324,27 +324,33 @@ def device_prices(rates, params, task_means, price):  # type: ignore[no-untyped-
 @entry
 def describe_one(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
-    features, cost, known, device, fraction,
+    features, cost, masked_cost, device, fraction,
 ):  # fmt: skip
     """Call `_observe_task` from Python; with a copy: code for arrays that are read only would be compiled apart."""
     _observe_task(now, size, intensity, memory, divisible, times, free_at.copy(), devices, rates, params,
-         task_means, features, cost, known, device, fraction)  # fmt: skip
+         task_means, features, cost, masked_cost, device, fraction)  # fmt: skip
 
 
 @entry
 def counterfactuals_one(  # type: ignore[no-untyped-def]
-    device, fraction, known, memory, now, times, free_at, devices,
+    device, fraction, masked_cost, memory, now, times, free_at, devices,
     next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params, next_task_means,
-    paid, next_features, next_known,
+    realised_cost, next_features, next_masked_cost,
 ):  # fmt: skip
     """Call `_counterfactuals` from Python."""
-    _counterfactuals(device, fraction, known, memory, now, times, free_at, devices,
+    _counterfactuals(device, fraction, masked_cost, memory, now, times, free_at, devices,
             next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params,
-            next_task_means, paid, next_features, next_known)  # fmt: skip
+            next_task_means, realised_cost, next_features, next_masked_cost)  # fmt: skip
 
 
 _tasks = (_row, _row, _row, _row, types.float64[:, :, :, ::1])  # arrival, size, intensity, memory, times
-_options = (types.float32[:, ::1], _row, _row, types.int64[:, ::1], _row)  # features, cost, known, device, fraction
+_options = (
+    types.float32[:, ::1],
+    _row,
+    _row,
+    types.int64[:, ::1],
+    _row,
+)  # features, cost, masked_cost, device, fraction
 _describe_all_signature = types.void(
     types.boolean[::1], _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options
 )
@@ -357,21 +363,21 @@ _counterfactuals_all_signature = types.void(
 @entry
 def describe_all(  # type: ignore[no-untyped-def]
     which, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
-    features, cost, known, device, fraction,
+    features, cost, masked_cost, device, fraction,
 ):  # fmt: skip
     """Describe the options of the current task in every marked cluster."""
     for e in range(len(position)):
         if which[e]:
             i = position[e]
             _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], True, times[e, i], free_at[e],
-                 devices, rates, params, task_means[e], features[e], cost[e], known[e],
+                 devices, rates, params, task_means[e], features[e], cost[e], masked_cost[e],
                  device[e], fraction[e])  # fmt: skip
 
 
 @entry
 def step_all(  # type: ignore[no-untyped-def]
     actions, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
-    features, cost, known, device, fraction,
+    features, cost, masked_cost, device, fraction,
 ):  # fmt: skip
     """Place every cluster's task as its action says and describe the next one; a negative action waits."""
     busy = np.zeros(len(devices))
@@ -384,28 +390,28 @@ def step_all(  # type: ignore[no-untyped-def]
         i += 1
         position[e] = i
         _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], True, times[e, i], free_at[e],
-             devices, rates, params, task_means[e], features[e], cost[e], known[e], device[e],
+             devices, rates, params, task_means[e], features[e], cost[e], masked_cost[e], device[e],
              fraction[e])  # fmt: skip
 
 
 @entry
 def counterfactuals_all(  # type: ignore[no-untyped-def]
     position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
-    features, cost, known, device, fraction, next_features, next_known,
+    features, cost, masked_cost, device, fraction, next_features, next_masked_cost,
 ):  # fmt: skip
     """Compute, before a step, the state that every cluster would see after each of its options."""
-    next_task_means, paid = np.empty(task_means.shape[1]), np.empty(ACTIONS)
+    next_task_means, realised_cost = np.empty(task_means.shape[1]), np.empty(ACTIONS)
     for e in range(len(position)):
         i = position[e]
         next_task_means[:] = task_means[e]
         _update_task_means(arrival[e, i + 1], times[e, i + 1], devices, rates, params, next_task_means)
-        _counterfactuals(device[e], fraction[e], known[e], memory[e, i], arrival[e, i], times[e, i], free_at[e],
-                devices,
+        _counterfactuals(device[e], fraction[e], masked_cost[e], memory[e, i], arrival[e, i], times[e, i],
+                free_at[e], devices,
                 arrival[e, i + 1], size[e, i + 1], intensity[e, i + 1], memory[e, i + 1], True, times[e, i + 1],
-                rates, params, next_task_means, paid, next_features[e], next_known[e])  # fmt: skip
+                rates, params, next_task_means, realised_cost, next_features[e], next_masked_cost[e])  # fmt: skip
 
 
-def kernel(function: Any) -> Any:
+def compiled_entry(function: Any) -> Any:
     """Return one of the entries above, compiled."""
     return compiled(function, _SIGNATURES[function])
 
@@ -425,7 +431,7 @@ def option_params(
     state: str = "queue",
     actions: str = "split",
     objective: Objective | None = None,
-    worst_known: float = WORST_KNOWN,
+    max_cost_ratio: float = MAX_COST_RATIO,
 ) -> Floats:
     """Return the parameters that stay fixed in a run.
 
@@ -440,7 +446,7 @@ def option_params(
     objective
         Weights of latency, energy and cost. They are divided by that of latency, so that costs are seconds of
         latency under every objective; without latency they sum to 1. Default: latency alone.
-    worst_known
+    max_cost_ratio
         Options that cost more than this many times the best one are not considered.
 
     Raises
@@ -458,7 +464,7 @@ def option_params(
     nodes = float(platform.is_cpu.sum())
     weights = (goal.latency / total, goal.energy / total, goal.cost / total)
     kinds = (state == "task", actions == "placement")
-    return np.array([*kinds, *weights, first, nodes, worst_known], dtype=np.float64)
+    return np.array([*kinds, *weights, first, nodes, max_cost_ratio], dtype=np.float64)
 
 
 def new_task_means(*clusters: int) -> NDArray[np.float64]:

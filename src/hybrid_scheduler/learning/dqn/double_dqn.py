@@ -157,7 +157,7 @@ class DQN:
         self.target, self.gradient = aligned_copy(self.weights), aligned_copy(np.zeros_like(self.weights))
         # On the same memory as the weights, so every update takes effect at once.
         self.network = QNetwork(self.shape, self.weights)
-        self.descend = compiled(_descend, _DESCEND)
+        self.batch_gradient = compiled(_batch_gradient_entry, _BATCH_GRADIENT)
         self._adam = Adam(self.weights)
         self.replay = ReplayBuffer(self.settings.replay, features, actions, width)
         self.updates = 0
@@ -168,22 +168,24 @@ class DQN:
 
     # ---------------------------------------------------------------- acting
 
-    def act(self, features: Floats32, known: Floats, epsilon: float = 0.0) -> Ints:
+    def act(self, features: Floats32, masked_cost: Floats, epsilon: float = 0.0) -> Ints:
         """Return an action for every row; with probability `epsilon` a random one among those considered."""
         if len(features) == 1:
-            return np.array([self.act_row(features[0], known[0], epsilon)])
-        best: Ints = (self.network.values(features) - (1.0 - self.settings.gamma) * known).argmax(axis=1)
+            return np.array([self.act_row(features[0], masked_cost[0], epsilon)])
+        best: Ints = (self.network.values(features) - (1.0 - self.settings.gamma) * masked_cost).argmax(axis=1)
         if epsilon > 0.0:
             explore = self.rng.random(len(best)) < epsilon
-            lottery = np.where(np.isfinite(known), self.rng.random(known.shape), -1.0)
+            lottery = np.where(np.isfinite(masked_cost), self.rng.random(masked_cost.shape), -1.0)
             best = np.where(explore, lottery.argmax(axis=1), best)
         return best
 
-    def act_row(self, features: Floats32, known: Floats, epsilon: float = 0.0, network_weight: float = 1.0) -> int:
+    def act_row(
+        self, features: Floats32, masked_cost: Floats, epsilon: float = 0.0, network_weight: float = 1.0
+    ) -> int:
         """Return the action for a single row, in microseconds."""
         if epsilon > 0.0 and self.rng.random() < epsilon:
-            return int(self.rng.choice(np.flatnonzero(np.isfinite(known))))
-        return self.network.best(features, known, 1.0 - self.settings.gamma, network_weight)
+            return int(self.rng.choice(np.flatnonzero(np.isfinite(masked_cost))))
+        return self.network.best(features, masked_cost, 1.0 - self.settings.gamma, network_weight)
 
     # ---------------------------------------------------------------- learning
 
@@ -191,7 +193,7 @@ class DQN:
         """Take one gradient step on a batch and return the loss; `progress` in [0, 1] lowers the learning rate."""
         settings = self.settings
         rows = self.replay.draw(settings.batch, self.rng)
-        loss, length = self.descend(
+        loss, length = self.batch_gradient(
             self.weights, self.target, self.gradient, self.replay.columns, rows,
             settings.gamma, settings.contrast, settings.hidden,
         )  # fmt: skip
@@ -227,14 +229,13 @@ def _add_next_values(weights, head, target, replay, rows, gamma, hidden, active,
     for n in range(0, states, 2):  # mostly two options of one task, which activate the same units
         last = min(n + 1, states - 1)
         a, b, r, s = action[n], action[last], rows[which[n]], rows[which[last]]
-        x, y, known_x, known_y = (
-            replay.next_features[r, a], replay.next_features[s, b], replay.next_known[r, a], replay.next_known[s, b]
-        )  # fmt: skip
-        first, second = choose_pair(weights, head, x, y, known_x, known_y, 1.0 - gamma, hidden, active, h1, h2, q)
+        x, y = replay.next_features[r, a], replay.next_features[s, b]
+        cost_x, cost_y = replay.next_masked_cost[r, a], replay.next_masked_cost[s, b]
+        first, second = choose_pair(weights, head, x, y, cost_x, cost_y, 1.0 - gamma, hidden, active, h1, h2, q)
         forward_pair(target, target_head, x, y, hidden, active, h1, h2, q, 0)
-        value[which[n], a] += gamma * (q[0, first] - (1.0 - gamma) * known_x[first])
+        value[which[n], a] += gamma * (q[0, first] - (1.0 - gamma) * cost_x[first])
         if last > n:
-            value[which[last], b] += gamma * (q[1, second] - (1.0 - gamma) * known_y[second])
+            value[which[last], b] += gamma * (q[1, second] - (1.0 - gamma) * cost_y[second])
 
 
 @fast
@@ -247,7 +248,7 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
     remains. Errors are relative to the cost of the best option: else the longest queues would dominate.
     """
     count, features = len(rows), replay.features.shape[1]
-    actions, width = replay.known.shape[1], replay.actions.shape[1]
+    actions, width = replay.masked_cost.shape[1], replay.actions.shape[1]
     active = np.empty(max(hidden, features) + 1, np.int64)
     # One row more than the batch: rows are computed in pairs.
     h1, h2 = matrix_of_rows(count + 1, hidden), matrix_of_rows(count + 1, hidden)
@@ -271,14 +272,14 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
         for w in range(width):
             if replay.valid[r, w]:
                 scored += 1
-                least = min(least, replay.known[r, replay.actions[r, w]])
+                least = min(least, replay.masked_cost[r, replay.actions[r, w]])
         if scored == 0:
             continue
         scale, mean = 1.0 / (1.0 + least), 0.0
         for w in range(width):
             if replay.valid[r, w]:
                 a = replay.actions[r, w]
-                error[k, w] = scale * (q[k, a] - (1.0 - gamma) * replay.known[r, a] - error[k, w])
+                error[k, w] = scale * (q[k, a] - (1.0 - gamma) * replay.masked_cost[r, a] - error[k, w])
                 mean += error[k, w] / scored
         loss += mean * mean / count
         for w in range(width):
@@ -294,13 +295,12 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
     return loss, math.sqrt(length)
 
 
-_WEIGHTS = types.float32[::1]
-_DESCEND = types.UniTuple(types.float64, 2)(
+_BATCH_GRADIENT = types.UniTuple(types.float64, 2)(
     _WEIGHTS, _WEIGHTS, _WEIGHTS, TRANSITIONS, types.int64[::1], types.float64, types.float64, types.int64
 )
 
 
 @entry
-def _descend(weights, target, gradient, replay, rows, gamma, contrast, hidden):  # type: ignore[no-untyped-def]
+def _batch_gradient_entry(weights, target, gradient, replay, rows, gamma, contrast, hidden):  # type: ignore[no-untyped-def]
     """Call `batch_gradient` from Python."""
     return batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hidden)

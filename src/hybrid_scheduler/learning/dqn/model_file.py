@@ -2,7 +2,7 @@
 
 A file is refused, with the reason, if it is missing, truncated or altered (a digest goes with the weights), not an
 agent's file, of another version, for another state or number of features, or holds a number that is not finite. It
-may also hold what the agent has learned about durations, and the guard's record. Saving writes beside the old file
+may also hold what the agent has learned about durations, and the guard's state. Saving writes beside the old file
 and then replaces it, so a full disk leaves the old one as it was. Files that earlier versions wrote in torch's
 format can be read where torch is installed.
 """
@@ -30,7 +30,7 @@ _MAX_BYTES = 64 * 2**20
 _WHAT = "an agent's file"
 #: First bytes of files that torch wrote: a zip archive, or a pickle.
 _TORCH_FILE = (b"PK\x03\x04", b"\x80")
-#: Beginnings of the names of arrays and texts: learned durations, and the guard's record.
+#: Beginnings of the names of arrays and texts: learned durations, and the guard's state.
 _DURATIONS, _GUARD = "durations.", "guard."
 
 
@@ -44,7 +44,7 @@ class AgentModel:
     weights: Floats32
     notes: dict[str, Any] = field(default_factory=dict)
     hidden: int = 256
-    #: What was learned about durations, with the guard's record; None and empty in a network's file.
+    #: Learned durations, and the guard's state; None and empty in a network's file.
     durations: DurationSnapshot | None = None
     guard: dict[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -122,9 +122,8 @@ def _read_torch(path: Path, content: bytes) -> tuple[dict[str, Any], dict[str, A
     try:
         import torch
     except ImportError as error:
-        refused = ModelFileError(path, "has the format of earlier versions, and torch, which reads it, is missing")
-        refused.hint = 'pip install "hybrid-scheduler[gpu]"'
-        raise refused from error
+        reason = "has the format of earlier versions, and torch, which reads it, is missing"
+        raise ModelFileError(path, reason, hint='pip install "hybrid-scheduler[gpu]"') from error
     try:
         metadata = torch.load(path, map_location="cpu", weights_only=True)
         tensors = metadata.pop("weights")
@@ -149,9 +148,10 @@ def _checked(path: Path, metadata: dict[str, Any], arrays: dict[str, Any]) -> Ag
     gamma, hidden = metadata.get("gamma"), metadata.get("hidden")
     if state not in FEATURES or actions not in ACTION_SETS:
         found = f"state {state[:20]!r} and actions {actions[:20]!r}"
-        raise ModelFileError(path, f"is for {found}, which do not exist here")
+        raise ModelFileError(path, f"is for {found}, which this program does not have")
     if not (isinstance(gamma, float) and 0.0 <= gamma < 1.0 and isinstance(hidden, int) and 0 < hidden <= 4096):
-        raise ModelFileError(path, f"has gamma {gamma!r} and {hidden!r} hidden units")
+        expected = "gamma in [0, 1) and 1 to 4096 hidden units"
+        raise ModelFileError(path, f"must have {expected}, got {gamma!r} and {hidden!r}")
     notes = metadata.get("notes")
     if set(arrays) != set(NAMES) or not isinstance(notes, dict):
         raise ModelFileError(path, "lacks weights")

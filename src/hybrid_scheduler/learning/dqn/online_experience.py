@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import Floats, Ints, Outcome, Task
-from .decision_options import ACTIONS, counterfactuals_one, device_prices, kernel, typical_time
+from .decision_options import ACTIONS, compiled_entry, counterfactuals_one, device_prices, typical_time
 from .q_network import Floats32
 
 if TYPE_CHECKING:
     from .double_dqn import DQN
 
 #: Decisions whose outcome never comes (a task that failed) are dropped when so many wait.
-_MOST_WAITING = 20_000
+_MAX_WAITING = 20_000
 #: Shares that differ by less count as the same option.
 _SAME_SHARE = 0.05
 
@@ -35,7 +35,7 @@ class Step:
     free_at: Floats
     task_means: Floats
     features: Floats32
-    known: Floats
+    masked_cost: Floats
     device: Ints
     fraction: Floats
     action: int
@@ -44,7 +44,7 @@ class Step:
 
     def same_options(self, device: int, fraction: float) -> NDArray[np.bool_]:
         """Return which of the considered options are this placement, or nearly."""
-        same: NDArray[np.bool_] = np.isfinite(self.known) & (np.abs(self.fraction - fraction) < _SAME_SHARE)
+        same: NDArray[np.bool_] = np.isfinite(self.masked_cost) & (np.abs(self.fraction - fraction) < _SAME_SHARE)
         return same & (self.device == device) if fraction > 0.0 else same
 
 
@@ -57,11 +57,11 @@ class OnlineExperience:
         self.waiting: dict[int, Step] = {}
         self._last: Step | None = None
         self._ready: list[Step] = []
-        self._counterfactuals = kernel(counterfactuals_one)
-        self._prices, self._price = kernel(device_prices), np.zeros(len(rates[0]))
-        self._paid = np.zeros(ACTIONS)
+        self._counterfactuals = compiled_entry(counterfactuals_one)
+        self._prices, self._price = compiled_entry(device_prices), np.zeros(len(rates[0]))
+        self._realised_cost = np.zeros(ACTIONS)
         self._next_features = np.zeros((ACTIONS, agent.shape.features), np.float32)
-        self._next_known = np.zeros((ACTIONS, ACTIONS))
+        self._next_masked_cost = np.zeros((ACTIONS, ACTIONS))
 
     def add_decision(self, step: Step) -> None:
         """Add a decision; it is also the successor of the previous one.
@@ -71,7 +71,7 @@ class OnlineExperience:
         self._add_successor(step)
         self._last = step
         self.waiting[step.task.task_id] = step
-        if len(self.waiting) > _MOST_WAITING:
+        if len(self.waiting) > _MAX_WAITING:
             del self.waiting[next(iter(self.waiting))]
 
     def add_other_decision(self, step: Step, device: int, fraction: float) -> None:
@@ -126,22 +126,23 @@ class OnlineExperience:
         scale = -(1.0 - self.agent.settings.gamma) / typical_time(step.task_means)
         if not self.counterfactual:
             self.agent.replay.add(
-                step.features[None], step.known[None],
+                step.features[None], step.masked_cost[None],
                 np.array([[step.action]]), np.array([[scale * self._cost(step, outcome)]]),
-                after.features[None, None], after.known[None, None], np.ones((1, 1), np.bool_),
+                after.features[None, None], after.masked_cost[None, None], np.ones((1, 1), np.bool_),
             )  # fmt: skip
         elif outcome.labels is not None:
             self._counterfactuals(
-                step.device, step.fraction, step.known, step.task.memory_required, step.now,
+                step.device, step.fraction, step.masked_cost, step.task.memory_required, step.now,
                 np.ascontiguousarray(outcome.labels), step.free_at, self._devices,
                 after.now, after.task.size, after.task.compute_intensity, after.task.memory_required,
-                after.task.divisible, after.times, self._rates, self._params, after.task_means, self._paid,
-                self._next_features, self._next_known,
+                after.task.divisible, after.times, self._rates, self._params, after.task_means, self._realised_cost,
+                self._next_features, self._next_masked_cost,
             )  # fmt: skip
-            considered = np.isfinite(step.known)
+            considered = np.isfinite(step.masked_cost)
             self.agent.replay.add(
-                step.features[None], np.where(considered, step.known, 0.0)[None], np.arange(ACTIONS)[None],
-                (scale * self._paid)[None], self._next_features[None], self._next_known[None], considered[None],
+                step.features[None], np.where(considered, step.masked_cost, 0.0)[None], np.arange(ACTIONS)[None],
+                (scale * self._realised_cost)[None], self._next_features[None], self._next_masked_cost[None],
+                considered[None],
             )  # fmt: skip
         step.successor = None  # or every step would keep all that came after it
 

@@ -179,25 +179,25 @@ def forward_pair(weights, head, x, y, hidden, active, h1, h2, q, row):  # type: 
 
 
 @fast
-def choose(q, known, known_weight, network_weight):  # type: ignore[no-untyped-def]
-    """Return the action with the largest ``network_weight * q - known_weight * known``; the first of equals."""
+def choose(q, masked_cost, cost_weight, network_weight):  # type: ignore[no-untyped-def]
+    """Return the action with the largest ``network_weight * q - cost_weight * masked_cost``, the first of ties."""
     best, best_value = 0, -np.inf
     for j in range(len(q)):
-        total = network_weight * q[j] - known_weight * known[j]
+        total = network_weight * q[j] - cost_weight * masked_cost[j]
         if total > best_value:
             best, best_value = j, total
     return best
 
 
 @fast
-def choose_pair(weights, head, x, y, known_x, known_y, known_weight, hidden, active, h1, h2, q):  # type: ignore[no-untyped-def]
+def choose_pair(weights, head, x, y, cost_x, cost_y, cost_weight, hidden, active, h1, h2, q):  # type: ignore[no-untyped-def]
     """Return the best actions of two observations, without the state's value, which all actions share."""
     half = hidden // 2
     _hidden_layers(weights, x, y, hidden, half, active, h1, h2, 0)
     for r in range(2):
         _advantages(weights, head, h2[r, half:hidden], q[r])
     scale = np.float32(_SCALE)
-    return choose(q[0], known_x, known_weight, scale), choose(q[1], known_y, known_weight, scale)
+    return choose(q[0], cost_x, cost_weight, scale), choose(q[1], cost_y, cost_weight, scale)
 
 
 @fast
@@ -330,14 +330,14 @@ _ROWS_SIGNATURE = types.void(_vector, types.float32[:, ::1], types.int64, types.
 
 
 @entry
-def _best_action(weights, x, known, known_weight, network_weight, hidden, q):  # type: ignore[no-untyped-def]
+def _best_action(weights, x, masked_cost, cost_weight, network_weight, hidden, q):  # type: ignore[no-untyped-def]
     """Write q of one observation and return the best action; see `choose`."""
     pair = np.empty((2, len(q)), np.float32)
     active = np.empty(max(hidden, len(x)) + 1, np.int64)
     head = advantage_weights(weights, len(x), hidden, len(q))
     forward_pair(weights, head, x, x, hidden, active, matrix_of_rows(2, hidden), matrix_of_rows(2, hidden), pair, 0)
     q[:] = pair[0]
-    return choose(q, known, known_weight, network_weight)
+    return choose(q, masked_cost, cost_weight, network_weight)
 
 
 @entry
@@ -371,9 +371,9 @@ class QNetwork:
         self._best = compiled(_best_action, _ROW_SIGNATURE)
         self._rows = compiled(_forward_rows, _ROWS_SIGNATURE)
 
-    def best(self, x: Floats32, known: Floats, known_weight: float, network_weight: float = 1.0) -> int:
-        """Return the action with the largest ``network_weight * q - known_weight * known``; the first of equals."""
-        return int(self._best(self.weights, x, known, known_weight, network_weight, self.shape.hidden, self.q))
+    def best(self, x: Floats32, masked_cost: Floats, cost_weight: float, network_weight: float = 1.0) -> int:
+        """Return the action with the largest ``network_weight * q - cost_weight * masked_cost``, first of ties."""
+        return int(self._best(self.weights, x, masked_cost, cost_weight, network_weight, self.shape.hidden, self.q))
 
     def values(self, x: Floats32) -> Floats32:
         """Return q of shape (rows, actions) for observations of shape (rows, features)."""

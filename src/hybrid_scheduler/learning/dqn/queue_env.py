@@ -6,7 +6,7 @@ the cluster, so an episode gives the numbers that `Cluster.run` would give. A st
 cluster; the state is arrays of shape (E, devices).
 
     env = QueueEnv(64, seed=1)
-    env.features, env.known            observation of the agent: (E, features), (E, actions)
+    env.features, env.masked_cost            observation of the agent: (E, features), (E, actions)
     reward, over = env.step(actions)   reward = -(cost in typical task times) * (1 - gamma)
     env.restart(over)                  new episodes where the old ones are over
 
@@ -27,10 +27,10 @@ from ...workload.scenarios import Scenario, generate, scenario_named
 from .decision_options import (
     ACTIONS,
     FEATURES,
-    WORST_KNOWN,
+    MAX_COST_RATIO,
+    compiled_entry,
     counterfactuals_all,
     describe_all,
-    kernel,
     new_task_means,
     option_params,
     step_all,
@@ -48,7 +48,7 @@ Bools = NDArray[np.bool_]
 
 
 class QueueEnv:
-    """E clusters in step; `features`, `known`, `cost`, `device`, `fraction` describe the tasks to be placed now.
+    """E clusters in step; `features`, `masked_cost`, `cost`, `device`, `fraction` describe the tasks to place now.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class QueueEnv:
         Weights of latency, energy and cost.
     gamma
         Discount of future costs.
-    worst_known
+    max_cost_ratio
         Options that cost more than this many times the best one are not considered; infinity allows all that fit.
     stagger
         Cut the first episodes short at random, so that a batch holds empty and full queues alike.
@@ -91,7 +91,7 @@ class QueueEnv:
         workload_seeds: range = _TRAINING_SEEDS,
         objective: Objective | None = None,
         gamma: float = _GAMMA,
-        worst_known: float = WORST_KNOWN,
+        max_cost_ratio: float = MAX_COST_RATIO,
         stagger: bool = False,
     ) -> None:
         if num_envs < 1:
@@ -106,11 +106,11 @@ class QueueEnv:
         self._devices = device_table(self.platform, self.physics.columns(self.platform))
         dollars = dollars_per_second(self.platform, Tariff())
         self._rates = np.stack([self.platform.column("watts"), dollars])
-        self._params = option_params(self.platform, state, actions, objective, worst_known)
+        self._params = option_params(self.platform, state, actions, objective, max_cost_ratio)
         self._step, self._describe, self._counterfactuals = (
-            kernel(step_all),
-            kernel(describe_all),
-            kernel(counterfactuals_all),
+            compiled_entry(step_all),
+            compiled_entry(describe_all),
+            compiled_entry(counterfactuals_all),
         )
 
         n, columns = episode_tasks, int(self._devices["column"].max()) + 1
@@ -121,11 +121,11 @@ class QueueEnv:
         self.task_means = new_task_means(num_envs)
         self.features = np.zeros((num_envs, FEATURES[state]), np.float32)
         self.cost: Floats = np.zeros((num_envs, ACTIONS))
-        self.known: Floats = np.zeros((num_envs, ACTIONS))
+        self.masked_cost: Floats = np.zeros((num_envs, ACTIONS))
         self.device: Ints = np.zeros((num_envs, ACTIONS), np.int64)
         self.fraction: Floats = np.zeros((num_envs, ACTIONS))
         self.next_features = np.zeros((num_envs, ACTIONS, FEATURES[state]), np.float32)
-        self.next_known: Floats = np.zeros((num_envs, ACTIONS, ACTIONS))
+        self.next_masked_cost: Floats = np.zeros((num_envs, ACTIONS, ACTIONS))
         self.reset(seed)
 
     def reset(self, seed: int) -> None:
@@ -169,17 +169,19 @@ class QueueEnv:
             If an action's option does not fit into memory.
         """
         chosen = np.array(actions, np.int64)
-        paid = self.cost[np.arange(self.num_envs), chosen]
+        realised_cost = self.cost[np.arange(self.num_envs), chosen]
         if still is not None:
-            chosen[still], paid[still] = -1, 0.0
-        if not np.isfinite(paid).all():
-            raise InvalidInputError("action", "one that the mask allows", chosen[~np.isfinite(paid)][0])
+            chosen[still], realised_cost[still] = -1, 0.0
+        if not np.isfinite(realised_cost).all():
+            raise InvalidInputError("action", "one that the mask allows", chosen[~np.isfinite(realised_cost)][0])
         self._step(chosen, self.position, *self._state, *self._options)
-        return -(1.0 - self.gamma) * paid, self.position == self.episode_tasks - 1
+        return -(1.0 - self.gamma) * realised_cost, self.position == self.episode_tasks - 1
 
     def counterfactuals(self) -> None:
-        """Fill `next_features` and `next_known`, before a step, with the state that each action would lead to."""
-        self._counterfactuals(self.position, *self._state, *self._options, self.next_features, self.next_known)
+        """Fill `next_features` and `next_masked_cost`, before a step, with the state after each action."""
+        self._counterfactuals(
+            self.position, *self._state, *self._options, self.next_features, self.next_masked_cost
+        )
 
     @property
     def rewards_of_all(self) -> Floats:
@@ -195,7 +197,7 @@ class QueueEnv:
 
     @property
     def _options(self) -> tuple[object, ...]:
-        return self.features, self.cost, self.known, self.device, self.fraction
+        return self.features, self.cost, self.masked_cost, self.device, self.fraction
 
     def _fill(self, e: int) -> None:
         scenario = self.scenarios[self._rng.integers(len(self.scenarios))]

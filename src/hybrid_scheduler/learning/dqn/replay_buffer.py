@@ -21,11 +21,11 @@ class Transitions(NamedTuple):
     """Columns of the buffer; R rows, W actions per row, A actions in all."""
 
     features: Floats32  # (R, features)
-    known: Floats32  # (R, A)
+    masked_cost: Floats32  # (R, A)
     actions: Ints  # (R, W)
     rewards: Floats32  # (R, W)
     next_features: Floats32  # (R, W, features)
-    next_known: Floats32  # (R, W, A)
+    next_masked_cost: Floats32  # (R, W, A)
     #: False for actions of the row that were not scored.
     valid: NDArray[np.bool_]  # (R, W)
 
@@ -64,18 +64,18 @@ class ReplayBuffer:
     def add(
         self,
         features: Floats32,
-        known: Floats,
+        masked_cost: Floats,
         actions: Ints,
         rewards: Floats,
         next_features: Floats32,
-        next_known: Floats,
+        next_masked_cost: Floats,
         valid: NDArray[np.bool_],
     ) -> None:
         """Append rows; all arguments have the rows as first dimension."""
         count = len(features)
         # One row is written several times faster than a list of one.
         rows = self._next if count == 1 else np.arange(self._next, self._next + count) % self.capacity
-        new = (features, known, actions, rewards, next_features, next_known, valid)
+        new = (features, masked_cost, actions, rewards, next_features, next_masked_cost, valid)
         columns: tuple[NDArray[Any], ...] = self.columns
         for column, values in zip(columns, new, strict=True):
             column[rows] = values

@@ -29,7 +29,7 @@ DEFAULT_UPDATES = 14_000
 #: For a few thousand steps in one cluster. Future costs propagate one step per copy of the target network, so the
 #: copies are frequent. A nearer horizon and a larger batch avoid overfitting to little experience. All options are
 #: scored, so little exploration is needed; more would fill the queues beyond what a good policy sees. Use it with
-#: `QueueEnv(worst_known=inf)` where only the mean counts: the mask protects large tasks at the cost of the mean.
+#: `QueueEnv(max_cost_ratio=inf)` where only the mean counts: the mask protects large tasks at the cost of the mean.
 FEW_STEPS = DQNSettings(gamma=0.95, target_every=10, batch=128)
 FEW_STEPS_EPSILON = (0.3, 0.02)
 
@@ -90,21 +90,22 @@ def pretrain(
 
 def collect(agent: DQN, env: QueueEnv, epsilon: float) -> float:
     """Take one step in every cluster, add it to the replay buffer, and return the mean reward."""
-    actions = agent.act(env.features, env.known, epsilon)
+    actions = agent.act(env.features, env.masked_cost, epsilon)
     if agent.replay.width == 1:
-        features, known = env.features.copy(), env.known.copy()
+        features, masked_cost = env.features.copy(), env.masked_cost.copy()
         rewards, over = env.step(actions)
         agent.replay.add(
-            features, known, actions[:, None], rewards[:, None], env.features[:, None], env.known[:, None],
+            features, masked_cost, actions[:, None], rewards[:, None], env.features[:, None],
+            env.masked_cost[:, None],
             np.ones((env.num_envs, 1), np.bool_),
         )  # fmt: skip
     else:
         env.counterfactuals()
-        considered = np.isfinite(env.known)
+        considered = np.isfinite(env.masked_cost)
         all_rewards = np.where(considered, env.rewards_of_all, 0.0)
         agent.replay.add(
-            env.features, np.where(considered, env.known, 0.0), np.arange(ACTIONS), all_rewards,
-            env.next_features, env.next_known, considered,
+            env.features, np.where(considered, env.masked_cost, 0.0), np.arange(ACTIONS), all_rewards,
+            env.next_features, env.next_masked_cost, considered,
         )  # fmt: skip
         rewards, over = env.step(actions)
     env.restart(over)

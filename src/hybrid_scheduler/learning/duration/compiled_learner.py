@@ -16,7 +16,7 @@ from ...cluster.arrival_loop import CLUSTER_ARRAYS, OUTCOME_COLUMNS, place_row
 from ...compiled import compiled, entry, inner
 from ...compiled.row_heap import ROW_HEAP, pop_row, push_row
 from ...core.outcome import FAILED
-from ..fallback_guard import ACTIVE, RECORD
+from ..fallback_guard import ACTIVE, SHADOW
 from .hierarchical_regression import (
     add_kind,
     learn_part,
@@ -52,15 +52,15 @@ from .learner_state import (
 
 _READ_ONLY = types.Array(types.float64, 1, "C", readonly=True)
 _READ_ONLY_INTS = types.Array(types.int64, 1, "C", readonly=True)
-#: Events in the log that the loop writes: the guard lets the other rule act, a change of the machine, enough
+#: Events in the log that the loop writes: the guard lets the other rule decide, drift, enough
 #: outcomes for a version. Columns of the log are event and task; and for a version its samples, R² and error.
-GUARD, CHANGE, VERSION = range(3)
+GUARD, DRIFT, VERSION = range(3)
 LOG_COLUMNS = 5
 #: Fewest predictions for an R².
-_LEAST_FOR_R2 = 10
-#: Number of a task kind that has not been seen.
+_MIN_FOR_R2 = 10
+#: Index of a task kind that has not been seen.
 NEW_KIND = -2
-#: Tasks of a learner's loop: id, size, intensity, memory, arrival, kind, numbers of the kinds, whether divisible.
+#: Tasks of a learner's loop: id, size, intensity, memory, arrival, kind, indices of the kinds, whether divisible.
 LEARNER_TASKS = (
     _READ_ONLY_INTS, *(_READ_ONLY,) * 4, _READ_ONLY_INTS, types.int64[::1],
     types.Array(types.boolean, 1, "C", readonly=True),
@@ -97,7 +97,7 @@ def learn_one(  # type: ignore[no-untyped-def]
 
 
 @entry
-def number_kind(state):  # type: ignore[no-untyped-def]
+def add_kind_entry(state):  # type: ignore[no-untyped-def]
     """Call `add_kind` from Python."""
     return add_kind(state)
 
@@ -110,7 +110,7 @@ def take_scores(state):  # type: ignore[no-untyped-def]
     r2, error = np.nan, np.nan
     if count > 0.0:
         spread = scores[LOG_SQUARES] - scores[LOGS] ** 2 / count
-        if count >= _LEAST_FOR_R2 and spread > 0.0:
+        if count >= _MIN_FOR_R2 and spread > 0.0:
             r2 = 1.0 - scores[SQUARED] / spread
         error = scores[ABSOLUTE] / count
     scores[:] = 0.0
@@ -152,7 +152,7 @@ def predict_table(state, size, intensity, memory, kind, out):  # type: ignore[no
 @inner
 def learn_finished(  # type: ignore[no-untyped-def]
     state, placement, devices, log, events, refresh, running, until,
-    task_id, size, intensity, memory, kind, kind_number,
+    task_id, size, intensity, memory, kind, kind_index,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
     """Learn from the parts that end at `until` or earlier; return the number of events in the log."""
@@ -169,18 +169,18 @@ def learn_finished(  # type: ignore[no-untyped-def]
             cpu_end, acc_end = out_cpu_start[row] + out_cpu_time[row], out_acc_start[row] + out_acc_time[row]
             if cpu_end != acc_end:
                 sides = CPU_SIDE if (cpu_end > acc_end) == ends else ACCELERATOR_SIDE
-        number, device = kind_number[kind[row]], np.int64(out_device[row])
+        number, device = kind_index[kind[row]], np.int64(out_device[row])
         end_parts(
             placement, number, device, out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices
         )
-        changed = learn_outcome(
+        drifted = learn_outcome(
             state, size[row], intensity[row], memory[row], number,
             device, out_fraction[row], out_cpu_time[row], out_acc_time[row], sides, devices,
         )  # fmt: skip
-        if changed:
-            log[events, 0], log[events, 1] = CHANGE, task_id[row]
+        if drifted:
+            log[events, 0], log[events, 1] = DRIFT, task_id[row]
             events += 1
-        if changed or state.scores[SCORED] >= refresh:
+        if drifted or state.scores[SCORED] >= refresh:
             log[events, 0], log[events, 1], log[events, 2] = VERSION, task_id[row], state.outcomes[0]
             log[events, 3], log[events, 4] = take_scores(state)
             events += 1
@@ -210,11 +210,11 @@ def push_running(  # type: ignore[no-untyped-def]
 @entry
 def learner_loop(  # type: ignore[no-untyped-def]
     state, placement, guard, rule_devices, log, refresh, running, begin, end,
-    task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
+    task_id, size, intensity, memory, arrival, kind, kind_index, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
-    """Run rows begin..end; `kind_number` maps the workload's kinds to the model's. Returns the number of events."""
+    """Run rows begin..end; `kind_index` maps the workload's kinds to the model's. Returns the number of events."""
     events = np.int64(0)
     for i in range(begin, end + 1):
         last = i == len(task_id)
@@ -224,19 +224,19 @@ def learner_loop(  # type: ignore[no-untyped-def]
         if last or i == 0 or arrival[i] > arrival[i - 1]:
             events = learn_finished(
                 state, placement, rule_devices, log, events, refresh, running, np.inf if last else arrival[i],
-                task_id, size, intensity, memory, kind, kind_number,
+                task_id, size, intensity, memory, kind, kind_index,
                 out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
             )  # fmt: skip
         if last:
             break
-        if kind_number[kind[i]] == NEW_KIND:
-            kind_number[kind[i]] = add_kind(state)
-        active = guard.numbers[ACTIVE]
+        if kind_index[kind[i]] == NEW_KIND:
+            kind_index[kind[i]] = add_kind(state)
+        active = guard.counters[ACTIVE]
         device, fraction = choose(
-            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_number[kind[i]],
+            state, placement, guard, arrival[i], size[i], intensity[i], memory[i], kind_index[kind[i]],
             divisible[i], free_at, free_at, rule_devices,
         )  # fmt: skip
-        if guard.numbers[ACTIVE] != active:
+        if guard.counters[ACTIVE] != active:
             log[events, 0], log[events, 1] = GUARD, task_id[i]
             events += 1
         place_row(
@@ -253,20 +253,20 @@ def learner_loop(  # type: ignore[no-untyped-def]
 
 _SIGNATURES = {
     decide_one: types.Tuple((types.int64, types.float64))(
-        STATE, PLACEMENT, RECORD, *(types.float64,) * 4, types.int64, types.boolean, *(_READ_ONLY,) * 2, DEVICES,
+        STATE, PLACEMENT, SHADOW, *(types.float64,) * 4, types.int64, types.boolean, *(_READ_ONLY,) * 2, DEVICES,
     ),
     end_one: types.void(PLACEMENT, types.int64, types.int64, *(types.float64,) * 3, types.int64, DEVICES),
     learn_one: types.boolean(
         STATE, *(types.float64,) * 3, types.int64, types.int64, *(types.float64,) * 3, types.int64, DEVICES
     ),
-    number_kind: types.int64(STATE),
+    add_kind_entry: types.int64(STATE),
     take_scores_one: types.UniTuple(types.float64, 2)(STATE),
     relearn_recent: types.void(STATE, types.float64[:, :, ::1], types.int64[::1]),
     predict_table: types.void(
         STATE, _READ_ONLY, _READ_ONLY, _READ_ONLY, types.int64[::1], types.float64[:, :, ::1]
     ),
     learner_loop: types.int64(
-        STATE, PLACEMENT, RECORD, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
+        STATE, PLACEMENT, SHADOW, DEVICES, types.float64[:, ::1], types.int64,  # the learner, its log, `refresh`
         ROW_HEAP, types.int64, types.int64,  # the running tasks, the rows
         *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
     ),

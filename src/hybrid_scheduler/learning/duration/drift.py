@@ -33,13 +33,17 @@ class Cusum:
     alarm; two in a row do, after a change that matters.
     """
 
-    def __init__(self, floor: float = 0.05, cap: float = 6.0, slack: float = 1.0, threshold: float = 8.0) -> None:
-        self.floor, self.cap, self.slack, self.threshold = floor, cap, slack, threshold
+    def __init__(
+        self, min_scale: float = 0.05, cap: float = 6.0, slack: float = 1.0, threshold: float = 8.0
+    ) -> None:
+        self.min_scale, self.cap, self.slack, self.threshold = min_scale, cap, slack, threshold
         self.calibrate(np.zeros(0))
 
     def calibrate(self, residuals: Floats) -> None:
         """Reset, with these residuals as the normal state."""
-        self.scale_ = max(float(np.sqrt(np.mean(residuals**2))), self.floor) if len(residuals) else self.floor
+        self.scale_ = (
+            max(float(np.sqrt(np.mean(residuals**2))), self.min_scale) if len(residuals) else self.min_scale
+        )
         self.mean_ = float(np.minimum(residuals / self.scale_, self.cap).mean()) if len(residuals) else 0.0
         self.sum_ = 0.0
 
@@ -52,12 +56,14 @@ class Cusum:
 class _River:
     """A detector of the river package, fed with residuals in units of their normal root mean square."""
 
-    def __init__(self, make: Callable[[], Any], floor: float = 0.05) -> None:
-        self._make, self.floor = make, floor
+    def __init__(self, make: Callable[[], Any], min_scale: float = 0.05) -> None:
+        self._make, self.min_scale = make, min_scale
         self.calibrate(np.zeros(0))
 
     def calibrate(self, residuals: Floats) -> None:
-        self.scale_ = max(float(np.sqrt(np.mean(residuals**2))), self.floor) if len(residuals) else self.floor
+        self.scale_ = (
+            max(float(np.sqrt(np.mean(residuals**2))), self.min_scale) if len(residuals) else self.min_scale
+        )
         self.detector_ = self._make()
         for residual in residuals.tolist():
             self.update(residual)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...core import Floats, Platform
 from ...core.atomic_files import write_atomically
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
-from .learner_state import FEATURES, MOST_KINDS, DurationPrior
+from .learner_state import FEATURES, MAX_KINDS, DurationPrior
 
 #: Snapshots: name and version of the format, and the largest size.
 FORMAT, FORMAT_VERSION, _MAX_BYTES = "hybrid-scheduler durations", "1", 256 * 2**20
@@ -85,8 +85,8 @@ def snapshot_from(path: Path, metadata: dict[str, Any], arrays: dict[str, NDArra
     for names in (kinds, device_kinds):
         if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise ModelFileError(path, f"is damaged, or not {_WHAT}")
-    if len(kinds) > MOST_KINDS or len(set(kinds)) < len(kinds):
-        raise ModelFileError(path, f"has {len(kinds)} task kinds, or one twice")
+    if len(kinds) > MAX_KINDS or len(set(kinds)) < len(kinds):
+        raise ModelFileError(path, f"must have up to {MAX_KINDS} different task kinds, got {len(kinds)}")
     return DurationSnapshot(arrays, kinds, device_kinds, last, informed)
 
 

@@ -16,12 +16,12 @@ from numba import types
 from ...compiled import compiled, entry, helper
 from ...core import Floats, TimeTable, Workload
 from .features import NUM_FEATURES, features_row
-from .fitting import GUARDED, FittedDurations
+from .fitting import RANGE_FEATURES, FittedDurations
 from .flat_forest import FOREST, FlatForest, descend, join_forests
 from .log_linear import NUM_TERMS, terms_row
 
 _KNEES = 9
-_LOW, _HIGH, _TRUST = _KNEES, _KNEES + GUARDED, _KNEES + 2 * GUARDED
+_LOW, _HIGH, _TRUST = _KNEES, _KNEES + RANGE_FEATURES, _KNEES + 2 * RANGE_FEATURES
 _LIMIT = 30.0  # of log seconds: predicted seconds stay finite and above zero
 
 
@@ -29,32 +29,32 @@ _LIMIT = 30.0  # of log seconds: predicted seconds stay finite and above zero
 class DurationModel:
     """One version of the model. It is immutable: a new version is another object, swapped in at once."""
 
-    numbers: Floats
+    constants: Floats
     coefficients: Floats
     forest: FlatForest
     reference: int
-    #: What the compiled functions take, in their order.
+    #: Arguments of the compiled functions, in their order.
     arrays: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        arrays = (self.numbers, self.coefficients, self.reference, *self.forest.arrays)
+        arrays = (self.constants, self.coefficients, self.reference, *self.forest.arrays)
         object.__setattr__(self, "arrays", arrays)
 
     @classmethod
     def of(cls, fits: Sequence[FittedDurations], trust: Floats) -> DurationModel:
-        """Average fits of one frame, each weighted by its number of trees; the newest comes last."""
+        """Average fits of one scaling, each weighted by its number of trees; the newest comes last."""
         if len(fits) == 1:  # while a model is young, after every few outcomes: nothing to average
             only = fits[0]
-            numbers = np.concatenate([only.frame.knees, only.low, only.high, trust, only.fixed])
-            return cls(numbers, np.ascontiguousarray(only.coefficients), only.trees, only.reference)
+            constants = np.concatenate([only.scaling.knees, only.low, only.high, trust, only.fixed])
+            return cls(constants, np.ascontiguousarray(only.coefficients), only.trees, only.reference)
         weights = np.array([max(len(fitted.trees), 1) for fitted in fits], dtype=np.float64)
         coefficients = np.einsum("g,gtk->tk", weights / weights.sum(), np.stack([g.coefficients for g in fits]))
-        youngest = fits[-1]
+        newest = fits[-1]
         low = np.min([fitted.low for fitted in fits], axis=0)
         high = np.max([fitted.high for fitted in fits], axis=0)
-        numbers = np.concatenate([youngest.frame.knees, low, high, trust, youngest.fixed])
+        constants = np.concatenate([newest.scaling.knees, low, high, trust, newest.fixed])
         forest = join_forests([fitted.trees for fitted in fits])
-        return cls(numbers, np.ascontiguousarray(coefficients), forest, youngest.reference)
+        return cls(constants, np.ascontiguousarray(coefficients), forest, newest.reference)
 
     @property
     def classes(self) -> int:
@@ -71,14 +71,14 @@ class DurationModel:
 
 @helper
 def predict_task(  # type: ignore[no-untyped-def]
-    size, intensity, memory, numbers, coefficients, reference,
+    size, intensity, memory, constants, coefficients, reference,
     feature, threshold, child, values, roots, depth, prediction,
 ):  # fmt: skip
     """Fill `prediction` with the prediction for one task, see `compiled_prediction`."""
     row, narrow = np.empty(NUM_FEATURES), np.empty(NUM_FEATURES, np.float32)
     columns = np.empty(NUM_TERMS)
     features_row(size, intensity, memory, row)
-    terms_row(row, numbers, columns)
+    terms_row(row, constants, columns)
     classes, trees = coefficients.shape[1], len(roots)
     for k in range(classes):
         fit = 0.0
@@ -86,8 +86,8 @@ def predict_task(  # type: ignore[no-untyped-def]
             fit += columns[j] * coefficients[j, k]
         prediction[0, k], prediction[1, k], prediction[2, k], prediction[3, k] = 0.0, 0.0, fit, 0.0
     inside = 1.0
-    for j in range(GUARDED):
-        if row[j] < numbers[_LOW + j] or row[j] > numbers[_HIGH + j]:
+    for j in range(RANGE_FEATURES):
+        if row[j] < constants[_LOW + j] or row[j] > constants[_HIGH + j]:
             inside = 0.0
     for j in range(NUM_FEATURES):
         narrow[j] = row[j]
@@ -104,7 +104,7 @@ def predict_task(  # type: ignore[no-untyped-def]
         mean = prediction[0, k] / count
         prediction[1, k] = np.sqrt(max(prediction[1, k] / count - mean * mean, 0.0))
         prediction[3, k] *= inside / count
-        prediction[0, k] = prediction[2, k] + numbers[_TRUST + k] * prediction[3, k]
+        prediction[0, k] = prediction[2, k] + constants[_TRUST + k] * prediction[3, k]
         if k == reference:
             own = prediction[0, k]
     for k in range(classes):
@@ -113,16 +113,16 @@ def predict_task(  # type: ignore[no-untyped-def]
 
 
 @helper
-def to_times(numbers, prediction, times):  # type: ignore[no-untyped-def]
-    """Convert the log seconds of an prediction to the (whole, fixed) seconds of a table's row."""
+def to_times(constants, prediction, times):  # type: ignore[no-untyped-def]
+    """Convert the log seconds of a prediction to the (whole, fixed) seconds of a table's row."""
     classes = prediction.shape[1]
     for k in range(classes):
         times[k, 0] = np.exp(prediction[0, k])
-        times[k, 1] = numbers[_TRUST + classes + k]
+        times[k, 1] = constants[_TRUST + classes + k]
 
 
 _MATRIX = types.float64[:, ::1]
-#: numbers, coefficients, reference and the forest: `DurationModel.arrays`
+#: constants, coefficients, reference and the forest: `DurationModel.arrays`
 MODEL = (types.float64[::1], _MATRIX, types.int64, *FOREST)
 _NUMBERS = (types.float64, types.float64, types.float64)
 _COLUMN = types.Array(types.float64, 1, "C", readonly=True)
@@ -141,25 +141,25 @@ def compiled_prediction() -> Any:
 
 @entry
 def _predict_row(  # type: ignore[no-untyped-def]
-    size, intensity, memory, numbers, coefficients, reference,
+    size, intensity, memory, constants, coefficients, reference,
     feature, threshold, child, values, roots, depth, out, times,
 ):  # fmt: skip
     predict_task(
-        size, intensity, memory, numbers, coefficients, reference,
+        size, intensity, memory, constants, coefficients, reference,
         feature, threshold, child, values, roots, depth, out,
     )  # fmt: skip
-    to_times(numbers, out, times)
+    to_times(constants, out, times)
 
 
 @entry
 def _table(  # type: ignore[no-untyped-def]
-    size, intensity, memory, numbers, coefficients, reference,
+    size, intensity, memory, constants, coefficients, reference,
     feature, threshold, child, values, roots, depth, out,
 ):  # fmt: skip
     prediction = np.empty((4, coefficients.shape[1]))
     for i in range(len(size)):
         predict_task(
-            size[i], intensity[i], memory[i], numbers, coefficients, reference,
+            size[i], intensity[i], memory[i], constants, coefficients, reference,
             feature, threshold, child, values, roots, depth, prediction,
         )  # fmt: skip
-        to_times(numbers, prediction, out[i])
+        to_times(constants, prediction, out[i])

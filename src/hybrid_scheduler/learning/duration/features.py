@@ -15,7 +15,7 @@ FEATURE_NAMES = ("size", "intensity", "memory", "memory_per_size", "compute_to_m
 NUM_FEATURES = len(FEATURE_NAMES)
 
 #: Keeps the logarithm of "intensity x size" finite for tasks of intensity 0.
-_LEAST_INTENSITY = 0.1
+_MIN_INTENSITY = 0.1
 
 
 def features(workload: Workload) -> Floats:
@@ -43,7 +43,7 @@ def features_of(size: Floats, intensity: Floats, memory: Floats) -> Floats:
             np.log1p(intensity),
             np.log(megabytes),
             np.log(megabytes / size),
-            np.log(size * (_LEAST_INTENSITY + intensity) / megabytes),
+            np.log(size * (_MIN_INTENSITY + intensity) / megabytes),
         ],
         axis=1,
     )
@@ -57,4 +57,4 @@ def features_row(size, intensity, memory, out):  # type: ignore[no-untyped-def]
     out[1] = np.log1p(intensity)
     out[2] = np.log(megabytes)
     out[3] = np.log(megabytes / size)
-    out[4] = np.log(size * (_LEAST_INTENSITY + intensity) / megabytes)
+    out[4] = np.log(size * (_MIN_INTENSITY + intensity) / megabytes)

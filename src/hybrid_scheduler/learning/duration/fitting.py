@@ -15,35 +15,35 @@ from ...core import Floats, Ints, InvalidInputError, Outcome, Platform, Task, Wo
 from . import log_linear
 from .features import NUM_FEATURES, features_of
 from .flat_forest import FlatForest
-from .log_linear import Frame
+from .log_linear import TermScaling
 
 #: Fewest samples for a forest; the fit alone is usable much earlier.
-LEAST_SAMPLES = 60
+MIN_SAMPLES = 60
 #: Fewest samples for a fit without an earlier one.
-_LEAST_FOR_A_FIT = 3
+_MIN_FOR_A_FIT = 3
 _DEPTH, _LEAF = 15, 5
 #: Size, intensity and memory; the other features follow from them.
-GUARDED = 3
+RANGE_FEATURES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
     """Finished tasks: features, log seconds per class of device (NaN where unknown), seconds to start a part."""
 
-    rows: Floats
-    logs: Floats
+    features: Floats
+    log_seconds: Floats
     fixed: Floats
     reference: int
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.features)
 
 
 @dataclass(frozen=True, slots=True)
 class FittedDurations:
-    """Result of `fit_durations`: coefficients and trees that belong together, in one frame."""
+    """Result of `fit_durations`: coefficients and trees that belong together, in one scaling."""
 
-    frame: Frame
+    scaling: TermScaling
     coefficients: Floats
     trees: FlatForest
     low: Floats
@@ -131,46 +131,50 @@ def fit_durations(
     seed
         Seed of the trees.
     trees
-        Number of trees; none are fitted from fewer than `LEAST_SAMPLES` samples.
+        Number of trees; none are fitted from fewer than `MIN_SAMPLES` samples.
     keep
-        An earlier fit whose frame is kept, and towards whose slopes those are pulled that the samples leave open.
+        An earlier fit whose scaling is kept, and towards whose slopes those are pulled that the samples leave open.
 
     Raises
     ------
     InvalidInputError
         If there are too few samples, or none with finite CPU seconds.
     """
-    least = 1 if keep else _LEAST_FOR_A_FIT
+    least = 1 if keep else _MIN_FOR_A_FIT
     if len(samples) < least:
         raise InvalidInputError("samples", f"at least {least} finished tasks", len(samples))
-    work = samples.logs[:, samples.reference]
-    if np.isnan(work).all() or not np.isfinite(samples.rows).all() or np.isinf(samples.logs).any():
-        raise InvalidInputError("samples", "finite, with CPU seconds among them", "samples without")
-    frame = keep.frame if keep else Frame.of(samples.rows, work)
-    columns = log_linear.terms(samples.rows, frame.knees)
-    coefficients = keep.coefficients.copy() if keep else np.zeros((log_linear.NUM_TERMS, samples.logs.shape[1]))
-    reference, logs = samples.reference, samples.logs.copy()
-    log_linear.fit(columns, logs, frame, coefficients, [reference])
+    work = samples.log_seconds[:, samples.reference]
+    if np.isnan(work).all():
+        raise InvalidInputError("samples", "at least one with CPU seconds", f"none in {len(samples)}")
+    if not np.isfinite(samples.features).all() or np.isinf(samples.log_seconds).any():
+        raise InvalidInputError("samples", "finite", "infinite numbers, or features that are not numbers")
+    scaling = keep.scaling if keep else TermScaling.of(samples.features, work)
+    columns = log_linear.terms(samples.features, scaling.knees)
+    coefficients = (
+        keep.coefficients.copy() if keep else np.zeros((log_linear.NUM_TERMS, samples.log_seconds.shape[1]))
+    )
+    reference, logs = samples.reference, samples.log_seconds.copy()
+    log_linear.fit(columns, logs, scaling, coefficients, [reference])
     # Where a task never ran on the CPU, the fit's own prediction is used, so that its accelerator time counts.
     logs[:, reference] = np.where(np.isnan(work), columns @ coefficients[:, reference], work)
     targets = _targets_of(logs, reference)
     others = (column for column in range(targets.shape[1]) if column != reference)
-    log_linear.fit(columns, targets, frame, coefficients, others)
+    log_linear.fit(columns, targets, scaling, coefficients, others)
     targets[:, reference] = work
     # Unknown values are taken to lie on the fit: the trees get a residual of zero.
     residuals = np.nan_to_num(targets - columns @ coefficients, nan=0.0)
-    if trees and len(samples) >= LEAST_SAMPLES:
-        forest = _forest(samples.rows, residuals, trees, seed)
+    if trees and len(samples) >= MIN_SAMPLES:
+        forest = _forest(samples.features, residuals, trees, seed)
     else:
         forest = FlatForest.empty(NUM_FEATURES, targets.shape[1])
-    guarded = samples.rows[:, :GUARDED]
+    ranged = samples.features[:, :RANGE_FEATURES]
     fixed = _means(samples.fixed)
     return FittedDurations(
-        frame,
+        scaling,
         coefficients,
         forest,
-        guarded.min(axis=0),
-        guarded.max(axis=0),
+        ranged.min(axis=0),
+        ranged.max(axis=0),
         fixed,
         len(samples),
         samples.reference,

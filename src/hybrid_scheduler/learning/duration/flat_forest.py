@@ -98,7 +98,7 @@ class FlatForest:
             compiled(_predict, _PREDICT)(inputs, *self.arrays, mean, spread)
         return mean, spread
 
-    def flaw(self) -> str | None:
+    def structure_error(self) -> str | None:
         """Return why these arrays are not a valid forest, or None.
 
         Compiled code relies on every index being right.
@@ -107,17 +107,17 @@ class FlatForest:
         own = np.arange(count)[:, None]
         columns = (self.feature, self.threshold, self.roots, self.child, self.values)
         if [column.ndim for column in columns] != [1, 1, 1, 2, 2] or self.child.shape[1] != 2:
-            return "columns of another shape"
+            return "an array has the wrong number of dimensions"
         if not (len(self.threshold) == len(self.child) == len(self.values) == count):
-            return "columns of different length"
+            return "the arrays of the nodes differ in length"
         if not (np.isfinite(self.values).all() and np.isfinite(self.threshold).all()):
-            return "numbers that are not finite"
+            return "a value or threshold is not finite"
         if (self.feature >= self.num_features).any():
-            return "features that do not exist"
+            return "feature index out of range"
         # A leaf is its own child; everywhere else children come after their parent.
         leaf = (self.child == own).all(axis=1)
         if ((self.child >= count) | ((self.child <= own) & ~leaf[:, None])).any() or (self.roots >= count).any():
-            return "branches that lead nowhere"
+            return "child index out of range"
         return None
 
 

@@ -1,6 +1,6 @@
 """Placement of Hybrid ML with a forest: the compiled decision, and the forest of shares of the published target.
 
-The decision predicts a task's durations, places it and notes greedy's choice in one call, because entering and
+The decision predicts a task's durations, places it and writes greedy's choice in one call, because entering and
 leaving compiled code costs as much as the prediction itself.
 """
 
@@ -13,7 +13,6 @@ from numba import from_dtype, types
 
 from ...compiled import (
     DEVICE,
-    PRICE_COEFFICIENTS,
     best_placement,
     compiled,
     earliest_free,
@@ -23,32 +22,31 @@ from ...compiled import (
     helper,
     priced_placement,
 )
+from ...compiled.device_prices import FIRST_COEFFICIENT, LATENCY_WEIGHT, SPLIT_FEE
+from ...compiled.split_placement import FORBIDDEN_SPLIT_FEE
 from ...core import Floats, Platform, Task
 from ...physics import optimal_fraction
 from .duration_model import MODEL, predict_task, to_times
 from .features import NUM_FEATURES, features_row
-from .fitting import LEAST_SAMPLES
+from .fitting import MIN_SAMPLES
 from .flat_forest import FlatForest, join_forests
 from .online_duration_model import OnlineDurationModel
 
 EARLIEST, PRICED, FRACTION = 0, 1, 2
-# params: [mode, number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
-_COEFFICIENTS = 3
-WEIGHT = _COEFFICIENTS + len(PRICE_COEFFICIENTS)
-#: Index of the fee of a split among the coefficients, and a fee that no task pays.
-_SPLIT_FEE, _NEVER = 5, 1e300
-#: A note is (device, fraction, the device's wait, its CPU's wait), of the learned placement and of greedy's.
-NOTE, GREEDY = 8, 4
+# params: the mode, then the parameters of a rule with prices, see `compiled/device_prices.py`
+_COEFFICIENTS, WEIGHT = 1 + FIRST_COEFFICIENT, 1 + LATENCY_WEIGHT
+#: Candidates are (device, fraction, the device's wait, its CPU's wait) of the learned placement, then of greedy's.
+CANDIDATES_SIZE, GREEDY = 8, 4
 
 
 @helper
-def _note_greedy(now, intensity, memory, free_at, devices, note):  # type: ignore[no-untyped-def]
-    """Note greedy's choice: fraction = intensity, on the accelerator that is free earliest."""
+def _fill_greedy(now, intensity, memory, free_at, devices, candidates):  # type: ignore[no-untyped-def]
+    """Write greedy's choice: fraction = intensity, on the accelerator that is free earliest."""
     best = max(earliest_free_accelerator(free_at, devices), 0)
     share = 0.0 if devices[best].is_cpu == 1 else min(intensity, fitting_share(memory, devices[best].memory))
-    note[GREEDY], note[GREEDY + 1] = best, share
-    note[GREEDY + 2] = max(0.0, free_at[best] - now)
-    note[GREEDY + 3] = max(0.0, free_at[devices[best].cpu] - now)
+    candidates[GREEDY], candidates[GREEDY + 1] = best, share
+    candidates[GREEDY + 2] = max(0.0, free_at[best] - now)
+    candidates[GREEDY + 3] = max(0.0, free_at[devices[best].cpu] - now)
 
 
 @helper
@@ -97,38 +95,51 @@ def compiled_greedy_choice() -> Any:
 @entry
 def _choose(  # type: ignore[no-untyped-def]
     now, size, intensity, memory, divisible,
-    numbers, coefficients, reference, feature, threshold, child, values, roots, depth,
-    free_at, starts, devices, params, state, fractions, prediction, times, note,
+    constants, coefficients, reference, feature, threshold, child, values, roots, depth,
+    free_at, earliest_start, devices, params, state, fractions, prediction, times, candidates,
 ):  # fmt: skip
-    """Place a task that can start at `starts`; prices follow the queues in `free_at`."""
+    """Place a task that can start at `earliest_start`; prices follow the queues in `free_at`."""
     predict_task(
-        size, intensity, memory, numbers, coefficients, reference,
+        size, intensity, memory, constants, coefficients, reference,
         feature, threshold, child, values, roots, depth, prediction,
     )  # fmt: skip
-    to_times(numbers, prediction, times)
+    to_times(constants, prediction, times)
     weight, prices = params[WEIGHT], params[WEIGHT + 1 :]
     if params[0] == PRICED:
-        theta = params[_COEFFICIENTS:WEIGHT]
+        price_coefficients = params[_COEFFICIENTS:WEIGHT]
         if not divisible:
-            theta = theta.copy()
-            theta[_SPLIT_FEE] = _NEVER
+            price_coefficients = price_coefficients.copy()
+            price_coefficients[SPLIT_FEE] = FORBIDDEN_SPLIT_FEE
         device, fraction = priced_placement(
-            now, memory, times, free_at, starts, devices, params[1], params[2], theta, weight, prices, state
+            now,
+            memory,
+            times,
+            free_at,
+            earliest_start,
+            devices,
+            params[1],
+            params[2],
+            price_coefficients,
+            weight,
+            prices,
+            state,
         )
     elif params[0] == EARLIEST or not divisible:
-        fee = 0.0 if divisible else _NEVER
-        device, fraction = best_placement(now, memory, times, starts, devices, 0, len(devices), weight, prices, fee)
+        split_fee = 0.0 if divisible else FORBIDDEN_SPLIT_FEE
+        device, fraction = best_placement(
+            now, memory, times, earliest_start, devices, 0, len(devices), weight, prices, split_fee
+        )
     else:
-        device, fraction = _best_for_share(now, memory, times, starts, devices, weight, prices, fractions)
-    note[0], note[1] = device, fraction
-    note[2] = max(0.0, starts[device] - now)
-    note[3] = max(0.0, starts[devices[device].cpu] - now)
-    _note_greedy(now, intensity, memory, starts, devices, note)
+        device, fraction = _best_for_share(now, memory, times, earliest_start, devices, weight, prices, fractions)
+    candidates[0], candidates[1] = device, fraction
+    candidates[2] = max(0.0, earliest_start[device] - now)
+    candidates[3] = max(0.0, earliest_start[devices[device].cpu] - now)
+    _fill_greedy(now, intensity, memory, earliest_start, devices, candidates)
 
 
 @entry
-def _choose_greedily(now, intensity, memory, free_at, devices, note):  # type: ignore[no-untyped-def]
-    _note_greedy(now, intensity, memory, free_at, devices, note)
+def _choose_greedily(now, intensity, memory, free_at, devices, candidates):  # type: ignore[no-untyped-def]
+    _fill_greedy(now, intensity, memory, free_at, devices, candidates)
 
 
 class FractionForest:
@@ -156,14 +167,16 @@ class FractionForest:
     def refit(self, times: OnlineDurationModel) -> None:
         """Replace a tenth of the trees, or all of them after a change; predictions fill in unknown durations."""
         samples = times.samples()
-        if len(samples) < LEAST_SAMPLES:
+        if len(samples) < MIN_SAMPLES:
             return
-        logs = np.where(np.isnan(samples.logs), np.log(times.predicted_window()[:, :, 0]), samples.logs)
+        logs = np.where(
+            np.isnan(samples.log_seconds), np.log(times.predicted_window()[:, :, 0]), samples.log_seconds
+        )
         labels = _shares(logs, samples.fixed, samples.reference)
         labels[:, self.platform.class_of[self.platform.is_cpu]] = 0.0
         young = len(samples) < times.window
         fresh = _grow(
-            samples.rows, labels, self.trees if young or not self.forest_ else self.trees // 10, times.seed
+            samples.features, labels, self.trees if young or not self.forest_ else self.trees // 10, times.seed
         )
         if self.forest_ is None or young:
             self.forest_ = fresh

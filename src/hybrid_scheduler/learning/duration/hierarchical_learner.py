@@ -4,7 +4,7 @@ Whole workloads run in one compiled loop (`compiled_learner.py`), with the same 
 and the prior are files of `duration_files.py`.
 
 The model changes with every outcome. A version is therefore a mark: every `refresh` finished parts and after every
-change of the machine, with the score of the predictions since the mark before.
+drift, with the score of the predictions since the mark before.
 """
 
 from __future__ import annotations
@@ -38,53 +38,54 @@ from ...core import (
     Workload,
 )
 from ...physics import objective_scales
-from ..fallback_guard import ACTIVE, ShadowRecord, new_record
+from ..fallback_guard import ACTIVE, ShadowState, new_shadow
 from ..model_files import ModelFileError
 from .compiled_learner import (
-    CHANGE,
+    DRIFT,
     GUARD,
     LOG_COLUMNS,
     NEW_KIND,
     VERSION,
+    add_kind_entry,
     compiled_entry,
     decide_one,
     end_one,
     learn_one,
     learner_loop,
-    number_kind,
     predict_table,
     relearn_recent,
     take_scores_one,
 )
 from .duration_files import DurationSnapshot, load_prior, load_snapshot
 from .duration_model import DurationModel
-from .fitting import LEAST_SAMPLES, Pretrained, evenly_spread, tasks_as_workload
+from .fitting import MIN_SAMPLES, Pretrained, evenly_spread, tasks_as_workload
 from .learned_placement import (
     ACCELERATOR_SIDE,
     BOTH_SIDES,
     CPU_SIDE,
-    SAFE,
+    FALLBACK,
+    LEARNED,
     restart_clock,
-    set_caution,
+    set_max_pessimism_variance,
     set_objective,
 )
 from .learner_state import (
-    MOST_KINDS,
+    MAX_KINDS,
     SCORED,
     DurationPrior,
-    Limits,
+    ExplorationLimits,
     LocalFit,
     ModelState,
     PlacementState,
-    doubt,
-    flaw_in,
-    flaw_of,
     kind_capacity,
+    model_state_error,
     new_placement,
     new_state,
+    placement_state_error,
     recent_window,
-    with_kinds,
-    with_more_kinds,
+    resize_model,
+    resize_placement,
+    widen_after_pretraining,
     with_new_columns,
 )
 from .online_duration_model import LearningEvent, ModelVersion, append_bounded, newest_number
@@ -97,9 +98,11 @@ _MAX_PENDING = 100_000
 _PRIOR_TASKS = 256
 #: Longer names of task kinds are replaced by their digest.
 _MAX_NAME = 200
-#: Number of a task kind that came after all places were taken.
+#: Index of a task kind that came after all places were taken.
 _NO_KIND = -1
-#: Name of the rule without prices, which limits risk and tries devices, unlike the safe one, `earliest_finish`.
+#: Hint for a file of another machine.
+_OTHER_MACHINE = "use a model of a machine with the same classes of device"
+#: Name of the rule without prices, which limits risk and tries devices, unlike the fallback `earliest_finish`.
 _LEARNED_RULE = "earliest_finish, learned"
 
 
@@ -111,9 +114,9 @@ class HierarchicalLearner(Online):
     prices
         Whether device time has prices, as in `price_index`.
     limits
-        How boldly unknown devices are tried.
+        Limits on trials of unknown devices.
     guard
-        Whether a safe rule acts while it leads on simulated queues.
+        Whether the fallback rule decides while its mean cost on simulated queues is lower.
     prior
         Weights learned on other machines.
     refresh
@@ -127,7 +130,7 @@ class HierarchicalLearner(Online):
     def __init__(
         self,
         prices: bool = True,
-        limits: Limits | None = None,
+        limits: ExplorationLimits | None = None,
         *,
         guard: bool = False,
         prior: DurationPrior | None = None,
@@ -135,26 +138,27 @@ class HierarchicalLearner(Online):
         learn: bool = True,
         local: LocalFit | None = None,
     ) -> None:
-        self.prices, self.limits, self.guard, self.prior = prices, limits or Limits(), guard, prior
+        self.prices, self.limits, self.guard, self.prior = prices, limits or ExplorationLimits(), guard, prior
         self.refresh, self.learn, self.local = refresh, learn, local
         if not learn:
             self.limits = self.limits._replace(trials=0.0)  # nothing is learned from them
 
-    def limit_caution(self, variance: float) -> None:
+    def limit_pessimism(self, variance: float) -> None:
         """Let no larger variance of log seconds make an uncertain duration longer, from now on."""
-        self.limits = self.limits._replace(caution=min(self.limits.caution, variance))
-        set_caution(self.placement, self.limits.caution)
+        limit = min(self.limits.max_pessimism_variance, variance)
+        self.limits = self.limits._replace(max_pessimism_variance=limit)
+        set_max_pessimism_variance(self.placement, limit)
 
     def start(self, setting: Setting) -> None:
         """Forget everything; see `Scheduler.start`."""
         super().start(setting)
         platform = setting.platform
         self.devices = device_table(platform, platform.class_of)
-        #: Number of each task kind in the model; kinds that come after all places were taken have none.
+        #: Index of each task kind in the model; kinds that come after all places were taken have none.
         self.kinds: dict[str, int] = {}
         self.model: ModelState = new_state(platform, prior=self.prior, local=self.local)
         self.placement: PlacementState = new_placement(platform, prices=self.prices, limits=self.limits)
-        self.record: ShadowRecord = new_record(2 if self.guard else 0, platform.class_of, platform.cpu_of)
+        self.shadow: ShadowState = new_shadow(2 if self.guard else 0, platform.class_of, platform.cpu_of)
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         self.versions: list[ModelVersion] = []
@@ -172,7 +176,7 @@ class HierarchicalLearner(Online):
         """Learn from the predictions of a model that was trained beforehand, as if they were outcomes.
 
         They count as uncertain by a few per cent, so that the first outcomes can correct them. Classes of device
-        that the model does not know start from another one of their kind, and are tried before they are believed.
+        that the model does not know start from another one of their kind, and are tried before they are trusted.
 
         Parameters
         ----------
@@ -185,17 +189,17 @@ class HierarchicalLearner(Online):
         table = DurationModel.of([fitted], np.ones(len(model.device_classes))).table(tasks_as_workload(tasks))
         columns = model.columns_by_kind(platform)
         devices = [int(np.argmax(platform.class_of == c)) for c in range(len(columns))]
-        number = self.number("generic")
+        kind = self.kind_index("generic")
         fresh = self.model.stats.copy()
         for row, (size, intensity, memory) in enumerate(tasks.tolist()):
             for device, (column, _) in zip(devices, columns, strict=True):
                 if column >= 0:
                     seconds, on_cpu = float(table[row, column].sum()), bool(platform.is_cpu[device])
                     compiled_entry(learn_one)(
-                        self.model, size, intensity, memory, number, device, float(not on_cpu),
+                        self.model, size, intensity, memory, kind, device, float(not on_cpu),
                         seconds if on_cpu else 0.0, 0.0 if on_cpu else seconds, BOTH_SIDES, self.devices,
                     )  # fmt: skip
-        doubt(self.model, fresh, np.array([own for _, own in columns]))
+        widen_after_pretraining(self.model, fresh, np.array([own for _, own in columns]))
         self.versions = [ModelVersion(1, fitted.samples, None, "pretrained", 0)]
 
     @property
@@ -210,8 +214,8 @@ class HierarchicalLearner(Online):
 
     @property
     def fallen_back(self) -> bool:
-        """Whether the safe rule acts."""
-        return int(self.record.numbers[ACTIVE]) == SAFE
+        """Whether the fallback rule decides."""
+        return int(self.shadow.counters[ACTIVE]) == FALLBACK
 
     @property
     def compiled_loop(self) -> HierarchicalLearner | None:
@@ -257,37 +261,37 @@ class HierarchicalLearner(Online):
         """Return the placement of a task; see `Online.decide`."""
         if self._restored:
             self._restart_clock(view.now)
-        kind = self.number(task.kind)  # may replace the arrays
+        kind = self.kind_index(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
             self.update_objective(task, kind)
         before, tried = self.fallen_back, self.placement.trials
         device, share = compiled_entry(decide_one)(
-            self.model, self.placement, self.record, view.now, task.size, task.compute_intensity,
+            self.model, self.placement, self.shadow, view.now, task.size, task.compute_intensity,
             task.memory_required, kind, task.divisible, view.free_at, view.placement_times, self.devices,
         )  # fmt: skip
         if self.fallen_back != before:
-            self.note_guard(task.task_id, fallen_back=not before)
+            self.add_guard_event(task.task_id, fallen_back=not before)
         self._tried = self.placement.trials > tried
         decision = Decision(int(device), float(share))
         self.remember(task, decision)
         return decision
 
     def explanation(self) -> Explanation | None:
-        """Return predicted durations, the rule that decided, and the guard's record."""
+        """Return predicted durations, the rule that decided, and the mean costs of both rules."""
         known = self.prediction()
         if known is None:
             return None
         rules = ("price_index" if self.prices else _LEARNED_RULE, "earliest_finish")
-        means = self.record.means
-        records = tuple(zip(rules, map(float, means), strict=True)) if means.any() else ()
+        means = self.shadow.means
+        policy_costs = tuple(zip(rules, map(float, means), strict=True)) if means.any() else ()
         policy = "trial" if self._tried else rules[1] if self.fallen_back else rules[0]
-        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy, records)
+        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy, policy_costs)
 
     def _restart_clock(self, now: float) -> None:
         """Let a stored model start with empty queues in another run; a continued run keeps them."""
         self._restored = False
         if restart_clock(self.placement, now):
-            self.record.free_at[:] = now
+            self.shadow.free_at[:] = now
 
     def remember(self, task: Task, decision: Decision) -> None:
         """Keep a decision until its outcome is observed."""
@@ -309,7 +313,7 @@ class HierarchicalLearner(Online):
         self.learn_decided(outcome)
 
     def learn_decided(self, outcome: Outcome) -> bool:
-        """Learn from a task that this scheduler decided; True if it revealed a change of the machine."""
+        """Learn from a task that this scheduler decided; True if that detected drift."""
         decided = self.decided.pop(outcome.task_id, None)
         if decided is None:
             return False
@@ -317,7 +321,7 @@ class HierarchicalLearner(Online):
         return self._learn_outcome(task, decision, outcome, sides)
 
     def learn_from(self, task: Task, outcome: Outcome) -> bool:
-        """Learn from a task that another process decided; True if it revealed a change of the machine.
+        """Learn from a task that another process decided; True if that detected drift.
 
         Outcomes and parts that a loaded model had already learned from are left out.
         """
@@ -334,7 +338,7 @@ class HierarchicalLearner(Online):
         Recent are the last 512 outcomes of each class of device; what was learned from older ones is dropped.
         """
         old = self.model
-        if np.minimum(old.recent_count, old.recent.shape[1]).sum() < LEAST_SAMPLES:
+        if np.minimum(old.recent_count, old.recent.shape[1]).sum() < MIN_SAMPLES:
             return False
         self.model = new_state(self.setting.platform, kind_capacity(old), self.prior, self.local)
         self.model.layout[:] = old.layout
@@ -351,45 +355,48 @@ class HierarchicalLearner(Online):
         number = newest_number(self.versions) + 1
         known = [None if math.isnan(value) else float(value) for value in (r2, error)]
         append_bounded(self.versions, ModelVersion(number, samples, known[0], trigger, task_id, known[1]))
-        self._note("retrained", task_id, f"version {number} from {samples} outcomes")
+        self._add_event("retrained", task_id, f"version {number} from {samples} outcomes")
 
-    def _note(self, kind: str, task_id: int, message: str) -> None:
+    def _add_event(self, kind: str, task_id: int, message: str) -> None:
         append_bounded(self.events_, LearningEvent(kind, task_id, message, newest_number(self.versions)))
 
-    def note_guard(self, task_id: int, *, fallen_back: bool) -> None:
-        """Note that the guard has handed over to the safe rule, or back."""
+    def add_guard_event(self, task_id: int, *, fallen_back: bool) -> None:
+        """Add the event that the guard lets the fallback rule decide, or the learned one again."""
         if fallen_back:
-            kind, message = "fallback", "the safe rule acts until the learned one no longer trails it"
+            kind, message = (
+                "fallback",
+                "the fallback rule decides until the learned rule's cost is no longer higher",
+            )
         else:
-            kind, message = "recovered", "the learned rule acts again"
-        self._note(kind, task_id, message)
+            kind, message = "recovered", "the learned rule decides again"
+        self._add_event(kind, task_id, message)
 
-    def _note_change(self, task_id: int) -> None:
-        self._note("drift", task_id, "a device's durations changed; what was learned about it counts less")
+    def _add_drift_event(self, task_id: int) -> None:
+        self._add_event("drift", task_id, "a device's durations changed; what was learned about it counts less")
 
     def _learn_outcome(self, task: Task, decision: Decision | None, outcome: Outcome, sides: int) -> bool:
-        kind = self.number(task.kind)
+        kind = self.kind_index(task.kind)
         if decision is not None:
             self._end_decision(kind, decision, outcome.cpu_time, outcome.accelerator_time, sides)
         if not self.learn:
             return False
-        changed = compiled_entry(learn_one)(
+        drifted = compiled_entry(learn_one)(
             self.model, task.size, task.compute_intensity, task.memory_required, kind,
             outcome.device, outcome.fraction, outcome.cpu_time, outcome.accelerator_time, sides, self.devices,
         )  # fmt: skip
         self._last = outcome.finish, outcome.task_id
-        if changed:
-            self._note_change(task.task_id)
-        if changed or self.model.scores[SCORED] >= self.refresh:
-            self._take_version(task.task_id, "drift" if changed else "schedule")
-        return bool(changed)
+        if drifted:
+            self._add_drift_event(task.task_id)
+        if drifted or self.model.scores[SCORED] >= self.refresh:
+            self._take_version(task.task_id, "drift" if drifted else "schedule")
+        return bool(drifted)
 
     def forget(self, task_id: int) -> None:
         """Drop a task that will not be observed."""
         decided = self.decided.pop(task_id, None)
         if decided is not None:
             task, decision, sides = decided
-            self._end_decision(self.number(task.kind), decision, 0.0, 0.0, sides)
+            self._end_decision(self.kind_index(task.kind), decision, 0.0, 0.0, sides)
 
     def _end_decision(
         self, kind: int, decision: Decision, cpu_time: float, accelerator_time: float, sides: int
@@ -401,8 +408,8 @@ class HierarchicalLearner(Online):
 
     def predict(self, workload: Workload) -> Floats:
         """Return mean and standard deviation of the log seconds of every task on every class of device."""
-        numbers = np.array([self.kinds.get(_short(name), _NO_KIND) for name in workload.kinds], np.int64)
-        kind = numbers[workload.kind]
+        kind_indices = np.array([self.kinds.get(_short(name), _NO_KIND) for name in workload.kinds], np.int64)
+        kind = kind_indices[workload.kind]
         return self._predict(workload.size, workload.compute_intensity, workload.memory_required, kind)
 
     def recent_tasks(self, most: int) -> list[Floats] | None:
@@ -430,60 +437,60 @@ class HierarchicalLearner(Online):
             self._running = empty_heap(2 * len(workload))
             if self._restored and len(workload):
                 self._restart_clock(float(workload.arrival_time[0]))
-        numbers, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
+        kind_indices, log = self.prepare_rows(workload, begin, end, int(self._running.length[0]))
         events = compiled_entry(learner_loop)(
-            self.model, self.placement, self.record, self.devices, log, self.refresh,
+            self.model, self.placement, self.shadow, self.devices, log, self.refresh,
             self._running, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
-            workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
+            workload.arrival_time, workload.kind, kind_indices, workload.divisible, table, *arrays,
             *outcome_columns(outcomes),
         )  # fmt: skip
-        self.finish_rows(workload, numbers, log[:events])
+        self.finish_rows(workload, kind_indices, log[:events])
 
     def prepare_rows(self, workload: Workload, begin: int, end: int, under_way: int) -> tuple[Ints, Floats]:
-        """Return the numbers of the workload's kinds, and a log for the events of a compiled loop over the rows."""
+        """Return the indices of the workload's kinds, and a log for the events of a compiled loop over the rows."""
         names = [_short(name) for name in workload.kinds]
-        self._reserve(min(len(self.kinds.keys() | set(names)), MOST_KINDS))
-        numbers = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
-        # A row is decided once, and learned from twice at most; each time may reveal a change and give a version.
-        return numbers, np.empty((5 * (end - begin) + 4 * under_way, LOG_COLUMNS))
+        self._reserve(min(len(self.kinds.keys() | set(names)), MAX_KINDS))
+        kind_indices = np.array([self.kinds.get(name, NEW_KIND) for name in names], np.int64)
+        # A row is decided once, and learned from twice at most; each time may detect drift and give a version.
+        return kind_indices, np.empty((5 * (end - begin) + 4 * under_way, LOG_COLUMNS))
 
-    def finish_rows(self, workload: Workload, numbers: Ints, log: Floats) -> None:
+    def finish_rows(self, workload: Workload, kind_indices: Ints, log: Floats) -> None:
         """Note the kinds and the events of a compiled loop."""
         names = [_short(name) for name in workload.kinds]
-        self.kinds |= {name: int(n) for name, n in zip(names, numbers, strict=True) if n >= 0}
+        self.kinds |= {name: int(n) for name, n in zip(names, kind_indices, strict=True) if n >= 0}
         handovers = int((log[:, 0] == GUARD).sum())
-        changed, fallen_back = False, self.fallen_back != (handovers % 2 == 1)  # before the loop
+        drifted, fallen_back = False, self.fallen_back != (handovers % 2 == 1)  # before the loop
         for event, task_id, samples, r2, error in log.tolist():
             if event == VERSION:
-                self._add_version(int(task_id), int(samples), r2, error, "drift" if changed else "schedule")
-            elif event == CHANGE:
-                self._note_change(int(task_id))
+                self._add_version(int(task_id), int(samples), r2, error, "drift" if drifted else "schedule")
+            elif event == DRIFT:
+                self._add_drift_event(int(task_id))
             else:
                 fallen_back = not fallen_back
-                self.note_guard(int(task_id), fallen_back=fallen_back)
-            changed = event == CHANGE
+                self.add_guard_event(int(task_id), fallen_back=fallen_back)
+            drifted = event == DRIFT
 
     # ---------------------------------------------------------------- task kinds and objective
 
-    def number(self, name: str) -> int:
-        """Return the number of a task kind in the model; a new one gets a number, if there is space."""
+    def kind_index(self, name: str) -> int:
+        """Return the index of a task kind in the model; a new one gets an index, if there is space."""
         name = _short(name)
         number = self.kinds.get(name)
         if number is None:
             used = len(self.kinds)
-            if used >= MOST_KINDS:
+            if used >= MAX_KINDS:
                 return _NO_KIND
             if used >= kind_capacity(self.model):
-                self._reserve(min(2 * used, MOST_KINDS))
-            number = self.kinds[name] = int(compiled_entry(number_kind)(self.model))
+                self._reserve(min(2 * used, MAX_KINDS))
+            number = self.kinds[name] = int(compiled_entry(add_kind_entry)(self.model))
         return number
 
     def _reserve(self, kinds: int) -> None:
         """Make space in the arrays for so many task kinds."""
         if kinds > kind_capacity(self.model):
-            self.model = with_kinds(self.model, self.setting.platform, kinds, self.prior)
-            self.placement = with_more_kinds(self.placement, kinds)
+            self.model = resize_model(self.model, self.setting.platform, kinds, self.prior)
+            self.placement = resize_placement(self.placement, kinds)
 
     def update_objective(self, task: Task, kind: int) -> None:
         """Update the objective's units from the predicted durations of recent tasks."""
@@ -531,14 +538,16 @@ class HierarchicalLearner(Online):
         """
         if found.device_kinds != device_kinds_of(self.setting.platform):
             devices = ", ".join(found.device_kinds)
-            raise ModelFileError(path, f"was learned on a machine with other classes of device: {devices}")
+            raise ModelFileError(
+                path, f"was learned on a machine with other classes of device: {devices}", hint=_OTHER_MACHINE
+            )
         platform, capacity = self.setting.platform, max(len(found.kinds), 1)
         prior = load_prior() if found.informed else None
         model = new_state(platform, capacity, prior, self.local)
         placement = new_placement(platform, prices=self.prices, limits=self.limits)
-        placement = with_more_kinds(placement, capacity)
-        record = new_record(2 if self.guard else 0, platform.class_of, platform.cpu_of)
-        for part, state in _parts_of(model, placement, record).items():
+        placement = resize_placement(placement, capacity)
+        shadow = new_shadow(2 if self.guard else 0, platform.class_of, platform.cpu_of)
+        for part, state in _parts_of(model, placement, shadow).items():
             for name, target in state.items():
                 stored = found.arrays.get(f"{part}.{name}")
                 if stored is not None:
@@ -546,21 +555,24 @@ class HierarchicalLearner(Online):
                 if name == "calibration" and stored is None:
                     continue  # saved before uncertainty was calibrated
                 if part == "record" and (stored is None or stored.shape != target.shape):
-                    continue  # saved with another guard: its record starts anew
+                    continue  # saved with another guard: its costs start anew
                 if stored is None or stored.dtype != target.dtype or stored.shape != target.shape:
-                    raise ModelFileError(path, f"does not fit this machine: {part}.{name}")
+                    raise ModelFileError(path, f"does not fit this machine: {part}.{name}", hint=_OTHER_MACHINE)
                 target[...] = stored
-        flaw = flaw_of(model, len(found.kinds)) or flaw_in(placement, len(found.kinds))
-        if flaw or record.numbers[ACTIVE] not in (0, SAFE):
-            raise ModelFileError(path, f"has {flaw or 'a guard without such a rule'}")
-        self.model, self.placement, self.record, self.prior = model, placement, record, prior
+        error = model_state_error(model, len(found.kinds)) or placement_state_error(placement, len(found.kinds))
+        active = int(shadow.counters[ACTIVE])
+        if error is None and active not in (LEARNED, FALLBACK):
+            error = f"the guard's active rule must be {LEARNED} or {FALLBACK}, got {active}"
+        if error:
+            raise ModelFileError(path, error)
+        self.model, self.placement, self.shadow, self.prior = model, placement, shadow, prior
         self.kinds = {name: number for number, name in enumerate(found.kinds)}
         self._last = self._loaded_last = found.last
         self._restored = True
         self.versions = [ModelVersion(1, self.seen, None, "pretrained", 0)]
 
     def _parts(self) -> dict[str, dict[str, NDArray[Any]]]:
-        return _parts_of(self.model, self.placement, self.record)
+        return _parts_of(self.model, self.placement, self.shadow)
 
 
 def _sides_of(part: Outcome) -> tuple[int, int]:
@@ -580,15 +592,22 @@ def device_kinds_of(platform: Platform) -> list[str]:
 
 
 def _parts_of(
-    model: ModelState, placement: PlacementState, record: ShadowRecord
+    model: ModelState, placement: PlacementState, shadow: ShadowState
 ) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the arrays that are stored: what was learned, but neither the machine nor tasks under way."""
+    """Return the arrays that are stored: what was learned, but neither the machine nor tasks under way.
+
+    Fields whose name in files differs are written `field:name`.
+    """
     names = {
         "model": (model, ("layout outcomes weights covariance stats fixed recent recent_count observed "
                           "means errors scores calibration")),
-        "placement": (placement, "numbers window value wanted"),
-        "record": (record, "free_at means numbers"),
+        "placement": (placement, "scalars:numbers window relative_speed:value deferred_trials:wanted"),
+        "record": (shadow, "free_at means counters:numbers"),
     }  # fmt: skip
     return {
-        part: {name: getattr(state, name) for name in listed.split()} for part, (state, listed) in names.items()
+        part: {
+            stored or field: getattr(state, field)
+            for field, _, stored in (name.partition(":") for name in listed.split())
+        }
+        for part, (state, listed) in names.items()
     }

@@ -6,10 +6,10 @@ class. The weights of ``g`` are sums of blocks: one for all devices, one for the
 for its class, and the same three again for the task's kind. Every block has a Gaussian prior, tighter further down.
 A new task kind therefore starts from the average over kinds, and a new class from that over its kind of device.
 
-Where the durations of a class jump at a size, as with caches, the jump is learned (`fit_jump`), and the linear law
-learns durations without it. The mean residual of nearby tasks of the same kind then corrects the law, if that has
-reduced the error so far. On a real machine runs are also disturbed, which makes them longer. There the
-lower level of the residuals nearby corrects the law, and far from every measured size a duration is uncertain
+Where the durations of a class jump at a size, as with caches, the jump is learned (`fit_jump`), and the linear
+model learns durations without it. The mean residual of nearby tasks of the same kind then corrects the linear
+model, if that has reduced the error so far. On a real machine runs are also disturbed, which makes them longer.
+There the lower level of the residuals nearby corrects it, and far from every measured size a duration is uncertain
 (`LocalFit`).
 
 A share s of a task takes ``fixed + s * (whole - fixed)`` seconds; ``fixed`` is learned per class from split tasks.
@@ -44,10 +44,10 @@ from .learner_state import (
     KIND,
     KIND_FEATURES,
     KINDS,
-    LAW_ERROR,
-    LAW_SCORED,
-    LAW_WORTH,
     LEVEL,
+    LINEAR_ERROR,
+    LINEAR_PRIOR_COUNT,
+    LINEAR_SCORED,
     LOG_MEMORY,
     LOG_SECONDS,
     LOG_SIZE,
@@ -77,24 +77,24 @@ from .learner_state import (
 
 #: Logarithm of the size at which the features are centred.
 _CENTRE = 7.0
-#: Outcomes that are kept after a change, and how often residuals are renewed.
+#: Outcomes that are kept after drift, and how often residuals are renewed.
 _KEPT, _RENEW = 2, 32
 # Columns of `fixed`: cost of a part however small, as seconds and as a share of the whole; then the moments of
 # their least squares: unit of time, sums of w, w x, w x², w y, w x y.
 _FIXED_SECONDS, _FIXED_SHARE, _UNIT, _W, _WX, _WXX, _WY, _WXY = range(8)
 
-_NOISE_FLOOR, _NOISE_CEILING = 1e-4, 1.0
+_MIN_NOISE, _MAX_NOISE = 1e-4, 1.0
 #: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
-_PAYS, _LEAST_SCORED = 0.85, 10.0
+_PAYS, _MIN_SCORED = 0.85, 10.0
 #: Change detection: limit of one standardised error, slack, and alarm level.
 _CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
-#: The limit for measured kernels, where two disturbed runs in a row reveal no change: six outcomes do.
+#: The limit for measured kernels, where two disturbed runs in a row are no drift: six outcomes do.
 _CAP_MEASURED = 2.5
 #: Standard deviations to which the effect of one outcome is limited.
 _ROBUST = 4.0
 #: Calibration of uncertainty: variances of which errors count, outcomes that the prior is worth, most outcomes, and
 #: the largest squared error that counts.
-_UNCERTAIN, _CLUELESS, _CALIBRATED_AFTER, _CALIBRATION, _LARGEST_SQUARE = 0.0625, 9.0, 3.0, 40.0, 9.0
+_UNCERTAIN, _MAX_CALIBRATED_VARIANCE, _CALIBRATED_AFTER, _CALIBRATION, _MAX_SQUARE = 0.0625, 9.0, 3.0, 40.0, 9.0
 #: Fixed cost of a part, as a share of the whole, that is possible before it is known.
 _FIXED_PRIOR = 0.15
 #: Variance that each outcome adds to the weights of its class.
@@ -236,10 +236,10 @@ def _corrections(state, c, kind, log_size, intensity, log_memory):  # type: igno
 
 @inner
 def _local_correction(state, c, kind, log_size, intensity, variance):  # type: ignore[no-untyped-def]
-    """Return the level of the residuals of the kind nearby, shrunk towards 0, and the variance left of the law's.
+    """Return the level of the residuals of the kind nearby, shrunk towards 0, and the variance that is left.
 
     Disturbances make runs longer, never shorter. So the level starts at the smallest residual, and what lies far
-    above it counts little. Variance grows with the distance to the nearest outcome: there the law extrapolates.
+    above it counts little. Variance grows with the distance to the nearest outcome: there the model extrapolates.
     """
     local, recent = state.local, state.recent[c]
     level, nearest, total, weighted = np.inf, np.inf, 0.0, 0.0
@@ -263,18 +263,18 @@ def _local_correction(state, c, kind, log_size, intensity, variance):  # type: i
             break
         if sweep > 0:
             level = weighted / total
-    law = local[LAW_WORTH]
-    variance = (variance + local[MISFIT] ** 2) * law / (total + law)
+    prior_count = local[LINEAR_PRIOR_COUNT]
+    variance = (variance + local[MISFIT] ** 2) * prior_count / (total + prior_count)
     if nearest < np.inf:
         variance += (local[BEYOND] * nearest) ** 2
-    return weighted / (total + law), variance
+    return weighted / (total + prior_count), variance
 
 
 @inner
 def _error_column(state, c):  # type: ignore[no-untyped-def]
-    """Return the column of `stats` with the error of the law or of the correction that is used now."""
-    best, least = LAW_ERROR, _PAYS * state.stats[c, LAW_ERROR]
-    if state.stats[c, LAW_SCORED] >= _LEAST_SCORED:
+    """Return the column of `stats` with the error of the linear model or of the correction that is used now."""
+    best, least = LINEAR_ERROR, _PAYS * state.stats[c, LINEAR_ERROR]
+    if state.stats[c, LINEAR_SCORED] >= _MIN_SCORED:
         for column in (NARROW_ERROR, WIDE_ERROR):
             if state.stats[c, column] < least:
                 best, least = column, state.stats[c, column]
@@ -290,8 +290,8 @@ def _calibrated(state, variance):  # type: ignore[no-untyped-def]
 @inner
 def _calibrate(state, error, variance, noise):  # type: ignore[no-untyped-def]
     """Add the error of an uncertain prediction to the calibration."""
-    if _UNCERTAIN < variance < _CLUELESS:
-        state.calibration[0] += min(error * error / (variance + noise), _LARGEST_SQUARE)
+    if _UNCERTAIN < variance < _MAX_CALIBRATED_VARIANCE:
+        state.calibration[0] += min(error * error / (variance + noise), _MAX_SQUARE)
         state.calibration[1] += 1.0
         if state.calibration[1] > _CALIBRATION:
             state.calibration[:] *= _CALIBRATION / state.calibration[1]
@@ -315,7 +315,7 @@ def predict(state, features, c, kind, log_size, intensity, memory):  # type: ign
         jump, curve = _jump_at(state.stats[c], features[1])
         mean += jump + curve
     column = _error_column(state, c)
-    if column != LAW_ERROR:
+    if column != LINEAR_ERROR:
         narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
         mean += narrow if column == NARROW_ERROR else wide
     return mean, variance
@@ -432,7 +432,7 @@ def _renew_residuals(state, c, every):  # type: ignore[no-untyped-def]
     recent, stats, count = state.recent[c], state.stats[c], min(state.recent_count[c], RECENT)
     features, u, left = np.empty(FEATURES), np.empty(count), np.empty(count)
     known = stats[JUMP]
-    stats[JUMP] = 0.0  # residuals of the law alone
+    stats[JUMP] = 0.0  # residuals of the linear model alone
     for r in range(count):
         memory = recent[r, MEMORY]
         task_features(math.exp(recent[r, LOG_SIZE]), recent[r, INTENSITY], memory, features)
@@ -449,17 +449,17 @@ def _renew_residuals(state, c, every):  # type: ignore[no-untyped-def]
 
 @inner
 def _score(state, c, error, correction, narrow, wide, variance):  # type: ignore[no-untyped-def]
-    """Add the error of one prediction to the class's statistics; return whether they reveal a change."""
+    """Add the error of one prediction to the class's statistics; return whether they detect drift."""
     stats = state.stats[c]
     used = _error_column(state, c)
     corrected = error - correction
     total = variance + stats[NOISE]
-    largest = 9.0 * max(total, stats[LAW_ERROR])
-    blend = max(1.0 / (stats[LAW_SCORED] + 1.0), 0.02)
-    for column, left in ((LAW_ERROR, error), (NARROW_ERROR, error - narrow), (WIDE_ERROR, error - wide)):
+    largest = 9.0 * max(total, stats[LINEAR_ERROR])
+    blend = max(1.0 / (stats[LINEAR_SCORED] + 1.0), 0.02)
+    for column, left in ((LINEAR_ERROR, error), (NARROW_ERROR, error - narrow), (WIDE_ERROR, error - wide)):
         stats[column] += blend * (min(left * left, largest) - stats[column])
-    stats[LAW_SCORED] += 1.0
-    if stats[LAW_SCORED] <= _LEAST_SCORED:
+    stats[LINEAR_SCORED] += 1.0
+    if stats[LINEAR_SCORED] <= _MIN_SCORED:
         return False
     cap = _CAP_MEASURED if state.local[MISFIT] > 0.0 else _CAP
     x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -cap), cap)
@@ -492,7 +492,7 @@ def _score_prediction(state, c, kind, log_size, log_seconds, error):  # type: ig
 
 @inner
 def _forget_class(state, c):  # type: ignore[no-untyped-def]
-    """After a change, widen the posterior of a class and drop all but its newest outcomes.
+    """After drift, widen the posterior of a class and drop all but its newest outcomes.
 
     Transfers may have changed as well as work: with a link that is thought to be known, a slower device would be
     fitted wrongly for good.
@@ -509,7 +509,19 @@ def _forget_class(state, c):  # type: ignore[no-untyped-def]
         newest[r] = state.recent[c, (count - kept + r) % RECENT]
     state.recent[c, :kept] = newest
     state.recent_count[c] = kept
-    for column in (LAW_ERROR, NARROW_ERROR, WIDE_ERROR, LAW_SCORED, UP, DOWN, THRESHOLD, JUMP, LEVEL, SLOPE, CURVE):
+    for column in (
+        LINEAR_ERROR,
+        NARROW_ERROR,
+        WIDE_ERROR,
+        LINEAR_SCORED,
+        UP,
+        DOWN,
+        THRESHOLD,
+        JUMP,
+        LEVEL,
+        SLOPE,
+        CURVE,
+    ):
         state.stats[c, column] = 0.0
 
 
@@ -517,7 +529,7 @@ def _forget_class(state, c):  # type: ignore[no-untyped-def]
 def learn_part(  # type: ignore[no-untyped-def]
     state, features, c, kind, log_size, intensity, memory, share, seconds
 ):
-    """Learn that a share of a task took so many seconds; return whether that revealed a change of the class."""
+    """Learn that a share of a task took so many seconds; return whether that detected drift."""
     n, every = _expand(state, features, c, kind)
     g, transfer = _work_and_transfer(state, n, every, c, memory)
     predicted = math.exp(g) + transfer
@@ -556,12 +568,12 @@ def learn_part(  # type: ignore[no-untyped-def]
     log_seconds = math.log(whole) + jump
     _calibrate(state, error - correction, variance, noise + unsure + spread)
     _score_prediction(state, c, kind, log_size, log_seconds, error - correction)
-    changed = _score(state, c, error, correction, narrow, wide, variance)
+    drifted = _score(state, c, error, correction, narrow, wide, variance)
     row = state.recent[c, state.recent_count[c] % RECENT]
     row[LOG_SIZE], row[INTENSITY], row[MEMORY], row[LOG_MEMORY] = log_size, intensity, memory, features[3]
     row[KIND], row[LOG_SECONDS], row[SHARE] = kind, log_seconds, share
     state.recent_count[c] += 1
-    if changed:
+    if drifted:
         _forget_class(state, c)
         variance = _variance(state, every)
 
@@ -569,10 +581,10 @@ def learn_part(  # type: ignore[no-untyped-def]
     total = variance + noise + unsure
     bound = _ROBUST * math.sqrt(total)
     limited = min(max(innovation, -bound), bound)
-    if not changed:
+    if not drifted:
         weight = state.stats[c, NOISE_WEIGHT]
         renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
-        state.stats[c, NOISE] = min(max(renewed, _NOISE_FLOOR), _NOISE_CEILING)
+        state.stats[c, NOISE] = min(max(renewed, _MIN_NOISE), _MAX_NOISE)
         state.stats[c, NOISE_WEIGHT] = min(weight + 1.0, 60.0)
     condition(state, every, limited, noise + unsure)
     for j in range(FEATURES):
@@ -586,4 +598,4 @@ def learn_part(  # type: ignore[no-untyped-def]
     due = count % _RENEW == 0 or (count < 64 and count % 8 == 0) or (local and (count < 128 or count % 8 == 0))
     if due or (count < 64 and not local):
         _renew_residuals(state, c, due)
-    return changed
+    return drifted

@@ -11,7 +11,7 @@ from .learner_state import CURVE, JUMP, LEVEL, THRESHOLD
 
 #: A step: fewest outcomes on each side, smallest jump in log seconds, largest share of the squared residuals that
 #: it leaves, least evidence (log likelihood ratio, times 2), and the variance that residuals have in any case.
-_SIDE, _SMALLEST_JUMP, _LEFT, _EVIDENCE, _RESOLUTION = 3, 0.4, 0.5, 15.0, 1e-3
+_SIDE, _MIN_JUMP, _LEFT, _EVIDENCE, _RESOLUTION = 3, 0.4, 0.5, 15.0, 1e-3
 #: Its curve: terms, weights of their prior, the fixed cost of parts in their term, and all numbers that are fitted.
 _CURVE_TERMS, _CURVE_PRIOR, _PART_COST, _FITTED = 4, (0.1, 0.2, 0.5, 0.1), 0.3, 6
 
@@ -47,11 +47,11 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
         if min(higher, count - higher) < _SIDE:
             return
         stats[THRESHOLD : CURVE + 1] = 0.0
-    floor = count * _RESOLUTION
-    squares = floor
+    min_squares = count * _RESOLUTION
+    squares = min_squares
     for r in range(count):
         squares += residual[r] * residual[r]
-    if floor > _LEFT * squares:  # no step can leave less
+    if min_squares > _LEFT * squares:  # no step can leave less
         return
     rows, inverse = np.ones((count, _CURVE_TERMS)), np.zeros((_CURVE_TERMS, _CURVE_TERMS))
     sums, curve = np.zeros(_CURVE_TERMS), np.zeros(_CURVE_TERMS)
@@ -69,7 +69,7 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
         for k in range(_CURVE_TERMS):
             curve[j] += inverse[j, k] * sums[k]
         squares -= curve[j] * sums[j]
-    if floor > _LEFT * squares:
+    if min_squares > _LEFT * squares:
         return
     order = np.argsort(u)
     above, above_sum = np.zeros(_CURVE_TERMS), 0.0
@@ -94,7 +94,7 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
             best_shift[:] = shift
     left = max(squares - gain, 1e-12)
     evidence = (count - _FITTED) * math.log(squares / left)
-    if abs(jump) >= _SMALLEST_JUMP and left <= _LEFT * squares and evidence >= _EVIDENCE:
+    if abs(jump) >= _MIN_JUMP and left <= _LEFT * squares and evidence >= _EVIDENCE:
         stats[THRESHOLD], stats[JUMP] = threshold, jump
         for j in range(3):
             stats[LEVEL + j] = curve[j] - jump * best_shift[j]

@@ -6,9 +6,9 @@ each idle device gets one task, and the others wait. A class of device whose dur
 small part of a whole task first, or is tried, within the limits of `learned_placement.py`, even if the task must
 wait for it; other splits need known durations.
 
-The guard is that of the scheduler that decides at arrival: when a task arrives, the learned rule and the safe one
-place it on simulated queues, and the queues move by durations that are trusted. While the safe rule leads, tasks
-start in the order of their arrival, where they end first by trusted durations.
+The guard is that of the scheduler that decides at arrival: when a task arrives, the learned and the fallback rule
+place it on simulated queues, and the queues move by durations that are trusted. While the fallback rule has the
+lower cost, tasks start in the order of their arrival, where they end first by trusted durations.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from ...compiled.late_binding import (
     CLASS_WINDOW,
     COEFFICIENTS,
     DEFERRED,
-    LOOK_AHEAD,
-    QUEUE_RULE,
+    MAX_SKIPPED_PER_PASS,
+    QUEUE_ARRAYS,
     UNKNOWN_WORK,
     QueuePlanner,
     WaitingTask,
-    end_look,
+    end_pass,
     enqueue,
+    new_queue_arrays,
     next_waiting,
     plan_task,
-    queue_rule,
     reserve,
     set_class_seconds,
     starts_now,
@@ -61,7 +61,7 @@ from ...core import (
     TimeTable,
     Workload,
 )
-from ..fallback_guard import ACTIVE, RECORD
+from ..fallback_guard import ACTIVE, SHADOW
 from .compiled_learner import GUARD, LEARNER_TASKS, NEW_KIND, learn_finished, push_running
 from .hierarchical_learner import HierarchicalLearner
 from .hierarchical_regression import (
@@ -72,39 +72,39 @@ from .hierarchical_regression import (
     trusted_log_seconds,
 )
 from .learned_placement import (
-    SAFE,
+    FALLBACK,
+    add_latency,
+    add_task,
     await_parts,
     begin_parts,
     begin_trial,
+    critical_ratio_and_typical_time,
     estimate,
+    fallback_placement,
     may_split,
-    note_latency,
-    note_task,
-    record_rules,
     renew_prices,
     restart_clock,
-    safe_placement,
+    shadow_rules,
     try_device,
     with_probe,
-    worth_and_typical,
 )
 from .learner_state import DEVICES, FEATURES, PLACEMENT, STATE, TASKS, WINDOW
 
 #: Largest variance of log seconds that makes an uncertain duration longer. It is below that of tasks placed at
 #: arrival: a class that is avoided without reason fills the queue. Chosen on seeds 2000 to 2011.
-_CAUTION = 1.0
+_MAX_PESSIMISM_VARIANCE = 1.0
 _VECTOR = types.float64[::1]
 _TASK = (types.float64, types.float64, types.float64, types.int64)  # size, intensity, memory, kind
 _ADMIT = types.UniTuple(types.float64, 2)(
-    STATE, PLACEMENT, RECORD, QUEUE_RULE, types.float64, *_TASK, types.boolean, DEVICES
+    STATE, PLACEMENT, SHADOW, QUEUE_ARRAYS, types.float64, *_TASK, types.boolean, DEVICES
 )  # fmt: skip
 _PLANNED = types.Tuple((types.int64, types.float64, types.boolean, types.float64))
 _PLAN = _PLANNED(
-    STATE, PLACEMENT, RECORD, QUEUE_RULE, types.float64, *_TASK, types.boolean, types.float64, types.float64,
+    STATE, PLACEMENT, SHADOW, QUEUE_ARRAYS, types.float64, *_TASK, types.boolean, types.float64, types.float64,
     _VECTOR, types.float64, DEVICES,
 )  # fmt: skip
 _LOOP = types.int64(
-    STATE, PLACEMENT, RECORD, QUEUE_RULE, DEVICES,  # the learner
+    STATE, PLACEMENT, SHADOW, QUEUE_ARRAYS, DEVICES,  # the learner
     types.float64[:, ::1], types.int64,  # its log, `refresh`
     ROW_HEAP, WAITING_ROWS, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
     *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
@@ -112,42 +112,42 @@ _LOOP = types.int64(
 
 
 @inner
-def _renew_classes(state, placement, rule, devices):  # type: ignore[no-untyped-def]
+def _renew_classes(state, placement, arrays, devices):  # type: ignore[no-untyped-def]
     """Let the prices of several classes follow what is predicted now for the last tasks.
 
     What was predicted for them at their arrival was wrong for most of the first ones.
     """
-    if len(rule.classes) == 0:
+    if len(arrays.classes) == 0:
         return
-    seen = int(rule.classes[0])
+    seen = int(arrays.classes[0])
     features, times = np.empty(FEATURES), np.zeros(placement.times.shape)
-    newest = int(placement.numbers[TASKS]) - 2  # the last one has not been added yet
+    newest = int(placement.scalars[TASKS]) - 2  # the last one has not been added yet
     for age in range(min(seen, CLASS_WINDOW, newest + 1)):
         task = placement.window[(newest - age) % WINDOW]
         task_features(task[0], task[1], task[2], features)
         for c in range(len(times)):
             times[c, 0] = predicted_seconds(state, features, c, int(task[3]), task[2])
-        set_class_seconds(rule, seen - 1 - age, times, devices)
+        set_class_seconds(arrays, seen - 1 - age, times, devices)
 
 
 @inner
 def _admit(  # type: ignore[no-untyped-def]
-    state, placement, guard, rule, release, size, intensity, memory, kind, divisible, devices
+    state, placement, guard, arrays, release, size, intensity, memory, kind, divisible, devices
 ):
     """Note a task that was released; return the key by which it waits and its priced work."""
-    due = note_task(placement, size, intensity, memory, kind)
+    due = add_task(placement, size, intensity, memory, kind)
     if not estimate(state, placement, release, 0.0, size, intensity, memory, kind):
         return release, UNKNOWN_WORK
     if due:
         renew_prices(state, placement, devices)
-        worth, typical = worth_and_typical(placement)
-        set_window_prices(rule.prices, placement.value, worth, typical)
-        _renew_classes(state, placement, rule, devices)
-    update_class_prices(rule, placement.times, devices)
+        critical_ratio, typical_time = critical_ratio_and_typical_time(placement)
+        set_window_prices(arrays.prices, placement.relative_speed, critical_ratio, typical_time)
+        _renew_classes(state, placement, arrays, devices)
+    update_class_prices(arrays, placement.times, devices)
     if len(guard.means) > 0 and may_split(placement):
-        record_rules(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
-    key, work = enqueue(rule, release, placement.times, devices)
-    return release if guard.numbers[ACTIVE] == SAFE else key, work
+        shadow_rules(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
+    key, work = enqueue(arrays, release, placement.times, devices)
+    return release if guard.counters[ACTIVE] == FALLBACK else key, work
 
 
 @inner
@@ -177,15 +177,15 @@ def _latency(now, device, share, times, planned, devices):  # type: ignore[no-un
 
 
 @inner
-def _plan_safely(state, placement, now, size, memory, kind, divisible, planned, devices):  # type: ignore[no-untyped-def]
-    """Return what `plan_task` does, by the safe rule; the durations that it trusts replace the predicted ones."""
+def _plan_by_fallback(state, placement, now, size, memory, kind, divisible, planned, devices):  # type: ignore[no-untyped-def]
+    """Return what `plan_task` does, by the fallback rule; durations that it trusts replace the predicted ones."""
     for c in range(len(placement.times)):
         predicted = math.log(placement.times[c].sum())
         seconds = math.exp(trusted_log_seconds(state, c, kind, math.log(size), predicted))
         placement.times[c, 1] = fixed_seconds(state, c, seconds)
         placement.times[c, 0] = seconds - placement.times[c, 1]
     placement.trusted[:] = placement.times
-    device, share = safe_placement(placement, now, memory, divisible, planned, devices)
+    device, share = fallback_placement(placement, now, memory, divisible, planned, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
     return device, share, starts_now(now, device, share, placement.times, planned, devices)
@@ -193,7 +193,7 @@ def _plan_safely(state, placement, now, size, memory, kind, divisible, planned, 
 
 @inner
 def _plan(  # type: ignore[no-untyped-def]
-    state, placement, guard, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
+    state, placement, guard, arrays, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
     devices,
 ):  # fmt: skip
     """Return (device, share, whether it starts now, priced work) of a waiting task; one that does not is reserved.
@@ -209,16 +209,16 @@ def _plan(  # type: ignore[no-untyped-def]
         return device, share, True, work
     times = placement.times
     if work == UNKNOWN_WORK:
-        _, work = enqueue(rule, release, times, devices)
+        _, work = enqueue(arrays, release, times, devices)
     else:
         behind -= work
     split = divisible and may_split(placement)
-    if guard.numbers[ACTIVE] == SAFE:
-        device, share, starts = _plan_safely(
+    if guard.counters[ACTIVE] == FALLBACK:
+        device, share, starts = _plan_by_fallback(
             state, placement, now, size, memory, kind, split, planned, devices
         )  # fmt: skip
     else:
-        device, share, starts = plan_task(rule, now, memory, split, times, work, planned, behind, devices)
+        device, share, starts = plan_task(arrays, now, memory, split, times, work, planned, behind, devices)
     if not starts:
         reserve(now, device, share, times, planned, devices)
         return device, share, False, work
@@ -227,7 +227,7 @@ def _plan(  # type: ignore[no-untyped-def]
     if divisible and whole:
         device, share = with_probe(state, placement, now, memory, kind, device, share, planned, devices)
     if whole and 0.0 < share < 1.0:
-        note_latency(placement, latency)
+        add_latency(placement, latency)
     else:
         trial = try_device(state, placement, now, memory, kind, latency, planned, devices)
         if trial >= 0 and trial != device:
@@ -239,28 +239,28 @@ def _plan(  # type: ignore[no-untyped-def]
 
 @entry
 def _admit_one(  # type: ignore[no-untyped-def]
-    state, placement, guard, rule, release, size, intensity, memory, kind, divisible, devices
+    state, placement, guard, arrays, release, size, intensity, memory, kind, divisible, devices
 ):
     """Call `_admit` from Python."""
-    return _admit(state, placement, guard, rule, release, size, intensity, memory, kind, divisible, devices)
+    return _admit(state, placement, guard, arrays, release, size, intensity, memory, kind, divisible, devices)
 
 
 @entry
 def _plan_one(  # type: ignore[no-untyped-def]
-    state, placement, guard, rule, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
+    state, placement, guard, arrays, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
     devices,
 ):  # fmt: skip
     """Call `_plan` from Python."""
     return _plan(
-        state, placement, guard, rule, now, size, intensity, memory, kind, divisible, release, work, planned,
+        state, placement, guard, arrays, now, size, intensity, memory, kind, divisible, release, work, planned,
         behind, devices,
     )  # fmt: skip
 
 
 @entry
 def _late_loop(  # type: ignore[no-untyped-def]
-    state, placement, guard, rule, rule_devices, log, refresh, running, queue, work, clock, begin, end,
-    task_id, size, intensity, memory, arrival, kind, kind_number, divisible,
+    state, placement, guard, arrays, rule_devices, log, refresh, running, queue, work, clock, begin, end,
+    task_id, size, intensity, memory, arrival, kind, kind_index, divisible,
     table, devices, free_at, busy, sigma, seed, memory_policy,
     out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
 ):  # fmt: skip
@@ -275,31 +275,31 @@ def _late_loop(  # type: ignore[no-untyped-def]
         now = next_event(now, arrival[row] if row < end else np.inf, waiting_rows(queue), free_at)
         events = learn_finished(
             state, placement, rule_devices, log, events, refresh, running, now,
-            task_id, size, intensity, memory, kind, kind_number,
+            task_id, size, intensity, memory, kind, kind_index,
             out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
         while row < end and arrival[row] <= now:
-            if kind_number[kind[row]] == NEW_KIND:
-                kind_number[kind[row]] = add_kind(state)
-            active = guard.numbers[ACTIVE]
+            if kind_index[kind[row]] == NEW_KIND:
+                kind_index[kind[row]] = add_kind(state)
+            active = guard.counters[ACTIVE]
             key, work[row] = _admit(
-                state, placement, guard, rule, arrival[row], size[row], intensity[row], memory[row],
-                kind_number[kind[row]], divisible[row], rule_devices,
+                state, placement, guard, arrays, arrival[row], size[row], intensity[row], memory[row],
+                kind_index[kind[row]], divisible[row], rule_devices,
             )  # fmt: skip
-            if guard.numbers[ACTIVE] != active:
+            if guard.counters[ACTIVE] != active:
                 log[events, 0], log[events, 1] = GUARD, task_id[row]
                 events += 1
             push_row(queue.heap, key, row)
             row += 1
         planned[:] = free_at
-        behind = rule.waiting[0]
+        behind = arrays.totals[0]
         while True:
-            key, i = next_waiting(rule, now, queue, arrival, work, planned)
+            key, i = next_waiting(arrays, now, queue, arrival, work, planned)
             if i < 0:
                 break
             known = work[i] != UNKNOWN_WORK
             device, share, starts, work[i] = _plan(
-                state, placement, guard, rule, now, size[i], intensity[i], memory[i], kind_number[kind[i]],
+                state, placement, guard, arrays, now, size[i], intensity[i], memory[i], kind_index[kind[i]],
                 divisible[i], arrival[i], work[i], planned, behind, rule_devices,
             )  # fmt: skip
             if known:
@@ -308,7 +308,7 @@ def _late_loop(  # type: ignore[no-untyped-def]
                 skip_row(queue, key, i)
                 continue
             if work[i] != UNKNOWN_WORK:
-                rule.waiting[0] -= work[i]
+                arrays.totals[0] -= work[i]
             place_row(
                 i, device, share, task_id, memory, now, table, devices, free_at, busy, sigma, seed, memory_policy,
                 out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
@@ -319,12 +319,12 @@ def _late_loop(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             for d in range(len(planned)):
                 planned[d] = max(planned[d], free_at[d])
-        end_look(rule, queue)
+        end_pass(arrays, queue)
     clock[0] = now
     if last:
         events = learn_finished(
             state, placement, rule_devices, log, events, refresh, running, np.inf,
-            task_id, size, intensity, memory, kind, kind_number,
+            task_id, size, intensity, memory, kind, kind_index,
             out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
         )  # fmt: skip
     return events
@@ -350,11 +350,11 @@ class LateLearner(QueuePlanner):
         """Forget everything; see `Scheduler.start`."""
         super().start(setting)
         self.learner = self.started_learner(setting)
-        self.learner.limit_caution(_CAUTION)
+        self.learner.limit_pessimism(_MAX_PESSIMISM_VARIANCE)
         platform = setting.platform
         classes = len(platform.classes)
         objective = np.concatenate([[1.0], np.zeros(classes)])
-        self.rule = queue_rule(platform, COEFFICIENTS, self.boost, self.deferred, objective, classes)
+        self.queue_arrays = new_queue_arrays(platform, COEFFICIENTS, self.boost, self.deferred, objective, classes)
         self.clear_queue()
         self._tried = False
 
@@ -369,36 +369,36 @@ class LateLearner(QueuePlanner):
         """Return the key by which a released task waits, and its priced work."""
         learner = self.learner
         self._restart_clock(now)
-        kind = learner.number(task.kind)  # may replace the arrays
+        kind = learner.kind_index(task.kind)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
             learner.update_objective(task, kind)
             weight, prices = learner.placement.objective_prices
-            self.rule.params[-1 - len(prices)] = weight
-            self.rule.params[-len(prices) :] = prices
+            self.queue_arrays.params[-1 - len(prices)] = weight
+            self.queue_arrays.params[-len(prices) :] = prices
         fallen_back = learner.fallen_back
         key, work = compiled(_admit_one, _ADMIT)(
-            learner.model, learner.placement, learner.record, self.rule, now, task.size, task.compute_intensity,
-            task.memory_required, kind, task.divisible, learner.devices,
+            learner.model, learner.placement, learner.shadow, self.queue_arrays, now, task.size,
+            task.compute_intensity, task.memory_required, kind, task.divisible, learner.devices,
         )  # fmt: skip
         if learner.fallen_back != fallen_back:
-            learner.note_guard(task.task_id, fallen_back=not fallen_back)
+            learner.add_guard_event(task.task_id, fallen_back=not fallen_back)
         return key, work
 
     def _restart_clock(self, now: float) -> None:
         """Let a loaded model, which may know later arrivals, start with empty queues."""
         if restart_clock(self.learner.placement, now):
-            self.learner.record.free_at[:] = now
+            self.learner.shadow.free_at[:] = now
 
     def plan(
-        self, waiting: WaitingTask, now: float, planned: Floats, behind: float
+        self, entry: WaitingTask, now: float, planned: Floats, behind: float
     ) -> tuple[int, float, bool, float]:
         """Return the placement of a waiting task; see `QueuePlanner.plan`."""
-        learner, task = self.learner, waiting.task
+        learner, task = self.learner, entry.task
         tried = learner.placement.trials
         device, share, begins, work = compiled(_plan_one, _PLAN)(
-            learner.model, learner.placement, learner.record, self.rule, now, task.size, task.compute_intensity,
-            task.memory_required, learner.number(task.kind), task.divisible, waiting.release, waiting.work,
-            planned, behind, learner.devices,
+            learner.model, learner.placement, learner.shadow, self.queue_arrays, now, task.size,
+            task.compute_intensity, task.memory_required, learner.kind_index(task.kind), task.divisible,
+            entry.release, entry.work, planned, behind, learner.devices,
         )  # fmt: skip
         if begins:
             self._tried = learner.placement.trials > tried
@@ -451,15 +451,15 @@ class LateLearner(QueuePlanner):
             count = len(workload)
             if count:
                 self._restart_clock(float(workload.arrival_time[0]))
-            self._running, self._queue = empty_heap(2 * count), empty_queue(count, LOOK_AHEAD)
+            self._running, self._queue = empty_heap(2 * count), empty_queue(count, MAX_SKIPPED_PER_PASS)
             self._work, self._clock = np.zeros(count), np.array([-math.inf])
         under_way = int(self._running.length[0] + self._queue.heap.length[0] + self._queue.front.length[0])
-        numbers, log = learner.prepare_rows(workload, begin, end, under_way)
+        kind_indices, log = learner.prepare_rows(workload, begin, end, under_way)
         events = compiled(_late_loop, _LOOP)(
-            learner.model, learner.placement, learner.record, self.rule, learner.devices, log, learner.refresh,
-            self._running, self._queue, self._work, self._clock, begin, end,
+            learner.model, learner.placement, learner.shadow, self.queue_arrays, learner.devices, log,
+            learner.refresh, self._running, self._queue, self._work, self._clock, begin, end,
             workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
-            workload.arrival_time, workload.kind, numbers, workload.divisible, table, *arrays,
+            workload.arrival_time, workload.kind, kind_indices, workload.divisible, table, *arrays,
             *outcome_columns(outcomes),
         )  # fmt: skip
-        learner.finish_rows(workload, numbers, log[:events])
+        learner.finish_rows(workload, kind_indices, log[:events])

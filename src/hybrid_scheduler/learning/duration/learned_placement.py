@@ -9,9 +9,9 @@ A task that takes longer than expected blocks its device, and the delay of later
 duration. Half the variance of the predicted seconds, times the arrival rate and a weight, is therefore added to the
 latency of a placement.
 
-Two rules place every task on simulated queues of their own: this one, and the safe one, which is the least
-objective without prices at durations that are trusted (`trusted_log_seconds`). Both queues move by the trusted
-durations. The rule with the lower record acts, except for trials and tasks of unknown duration
+Two rules place every task on simulated queues of their own: this one, and the fallback rule, which takes the
+least objective without prices at durations that are trusted (`trusted_log_seconds`). Both queues move by the
+trusted durations. The rule with the lower mean cost decides, except for trials and tasks of unknown duration
 (`learning/fallback_guard.py`).
 """
 
@@ -22,7 +22,15 @@ import math
 import numpy as np
 
 from ...compiled import beats, best_placement, earliest_free, fitting_share, inner
-from ...compiled.device_prices import pivot, set_prices
+from ...compiled.device_prices import (
+    ACCELERATORS,
+    CPUS,
+    FIRST_COEFFICIENT,
+    FIRST_PRICE,
+    LATENCY_WEIGHT,
+    find_critical_ratio,
+    set_prices,
+)
 from ...compiled.split_placement import cpu_side
 from ...core import Floats, Ints
 from ..fallback_guard import ACTIVE, shadow_end, shadow_place, shadow_restart, shadow_return
@@ -35,8 +43,7 @@ from .hierarchical_regression import (
     trusted_log_seconds,
 )
 from .learner_state import (
-    ACCELERATORS,
-    CPUS,
+    CRITICAL_RATIO,
     FEATURES,
     GAP,
     INFORMED,
@@ -45,63 +52,59 @@ from .learner_state import (
     LOG_TIME,
     LOST,
     NOISE,
-    PRICES,
     SPENT,
     TASKS,
-    THETA,
     TRIED,
-    TYPICAL,
-    WEIGHT,
+    TYPICAL_TIME,
     WINDOW,
-    WORTH,
     PlacementState,
 )
 
-#: Number of tasks at which the worth of accelerator seconds is believed by about half; ten times as many suffice.
+#: Number of tasks at which the worth of accelerator seconds counts half; with ten times as many it counts fully.
 _FEW_TASKS = 24.0
 #: How often the price of accelerator seconds is computed, in tasks; more often among the first ones.
 _REFRESH = 64
 #: Outcomes of a kind on a class below which it may be far faster than predicted.
 _FEW = 2.0
 #: Standard deviation of log seconds before anything is known.
-_CLUELESS = 9.0
-#: Largest variance of log seconds of which the risk is computed: beyond it the normal law exaggerates.
+_UNKNOWN_DEVIATION = 9.0
+#: Largest variance of log seconds of which the risk is computed: beyond it a normal distribution exaggerates.
 _RISKY = 1.5
-#: Policies of the guard: the learned rule, and the safe one.
-LEARNED, SAFE = 0, 1
-#: Lead that the safe rule needs to act. It has no prices, so near capacity a false change costs much.
+#: Policies of the guard: the learned rule, and the fallback rule.
+LEARNED, FALLBACK = 0, 1
+#: Share by which the fallback rule must be cheaper to decide. It has no prices, which is costly near capacity.
 _LEAD = 0.25
-#: Cost by which the learned rule may trail and act again: without a queue it trails by up to 1 %.
+#: Share by which the learned rule may be dearer and decide again: without a queue it is up to 1 % dearer.
 _SLACK = 0.01
 #: Sides of a task whose parts have ended.
 CPU_SIDE, ACCELERATOR_SIDE, BOTH_SIDES = range(3)
 #: Largest share of a task that is a probe.
-_LARGEST_PROBE = 0.2
+_MAX_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
-_NEVER = 1e30
+_UNUSABLE_S = 1e30
 (
-    _UNKNOWN, _TRIALS, _HARM, _CREDIT, _CAUTION, _GROWTH, _LONGEST, _LATENCY, _ROUGH, _RISK, _PROBE, _KIND_TASKS,
-    _OPTIMISM, _RETRIAL,
+    _UNKNOWN, _TRIALS, _MAX_LOSS_SHARE, _INITIAL_LOSS_BUDGET, _MAX_PESSIMISM_VARIANCE, _GROWTH, _MAX_TRIAL_TIME,
+    _MAX_DELAY, _MAX_SPLIT_DEVIATION, _RISK, _PROBE, _KIND_TASKS, _OPTIMISM, _RETRIAL_BONUS,
 ) = range(14)  # fmt: skip
 
 
 def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
     """Set the weight of latency and the objective's price of a busy second on each device."""
-    placement.params[WEIGHT] = weight
-    placement.params[PRICES + class_of] = per_device
-    placement.limits[_LATENCY] = np.inf  # energy or cost may justify any delay
+    placement.params[LATENCY_WEIGHT] = weight
+    placement.params[FIRST_PRICE + class_of] = per_device
+    placement.limits[_MAX_DELAY] = np.inf  # energy or cost may justify any delay
 
 
-def set_caution(placement: PlacementState, variance: float) -> None:
+def set_max_pessimism_variance(placement: PlacementState, variance: float) -> None:
     """Set the largest variance of log seconds that makes an uncertain duration longer."""
-    placement.limits[_CAUTION] = variance
+    placement.limits[_MAX_PESSIMISM_VARIANCE] = variance
 
 
 def restart_clock(placement: PlacementState, now: float) -> bool:
     """Count arrivals from `now` on if the last one lies after it, as in a stored rule; return whether it does."""
-    later = bool(placement.numbers[LAST] > now)
+    later = bool(placement.scalars[LAST] > now)
     if later:
-        placement.numbers[LAST] = now
+        placement.scalars[LAST] = now
     return later
 
 
@@ -109,11 +112,11 @@ def restart_clock(placement: PlacementState, now: float) -> bool:
 def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
     """Compute the worth of accelerator seconds and the typical seconds of the last tasks, as predicted now."""
     cpus, accelerators = placement.params[CPUS], placement.params[ACCELERATORS]
-    filled = min(int(placement.numbers[TASKS]), WINDOW)
+    filled = min(int(placement.scalars[TASKS]), WINDOW)
     features = np.empty(FEATURES)
     cpu, accelerator = np.empty(filled), np.empty(filled)
-    seconds = np.empty(len(placement.value))
-    placement.value[:] = 0.0
+    seconds = np.empty(len(placement.relative_speed))
+    placement.relative_speed[:] = 0.0
     for r in range(filled):
         memory = placement.window[r, 2]
         task_features(placement.window[r, 0], placement.window[r, 1], memory, features)
@@ -127,26 +130,29 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
                 rate += 1.0 / seconds[devices[d].column]
         cpu[r], accelerator[r] = cpu_sum / cpus, accelerators / rate
         for c in range(len(seconds)):
-            placement.value[c] += accelerator[r] / seconds[c] / filled
-    # A few tasks of roughly known durations say little about it: at first a second is worth the same on every side.
-    believed = min(1.1 * placement.numbers[TASKS] / (placement.numbers[TASKS] + _FEW_TASKS), 1.0)
-    placement.numbers[WORTH] = pivot(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** believed
-    placement.numbers[TYPICAL] = (cpu * accelerator / (cpu + accelerator)).mean()
+            placement.relative_speed[c] += accelerator[r] / seconds[c] / filled
+    # A few tasks of uncertain durations say little about it: at first a second is worth the same on every side.
+    evidence = min(1.1 * placement.scalars[TASKS] / (placement.scalars[TASKS] + _FEW_TASKS), 1.0)
+    placement.scalars[CRITICAL_RATIO] = (
+        find_critical_ratio(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** evidence
+    )
+    placement.scalars[TYPICAL_TIME] = (cpu * accelerator / (cpu + accelerator)).mean()
 
 
 @inner
 def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-untyped-def]
-    """Write the price of a second on each class and return the fee of a split, as `price_index` has them."""
-    params, numbers = placement.params, placement.numbers
+    """Write the price of a second on each class and return the split_fee of a split, as `price_index` has them."""
+    params, scalars = placement.params, placement.scalars
     return set_prices(
-        prices, now, free_at, devices, params[CPUS], params[ACCELERATORS], params[THETA:WEIGHT],
-        params[WEIGHT], params[PRICES:], placement.value, numbers[WORTH], numbers[TYPICAL], 0.0,
+        prices, now, free_at, devices, params[CPUS], params[ACCELERATORS], params[FIRST_COEFFICIENT:LATENCY_WEIGHT],
+        params[LATENCY_WEIGHT], params[FIRST_PRICE:], placement.relative_speed, scalars[CRITICAL_RATIO],
+        scalars[TYPICAL_TIME], 0.0,
     )  # fmt: skip
 
 
 @inner
 def _best_known_placement(  # type: ignore[no-untyped-def]
-    placement, now, memory, divisible, free_at, devices, prices, split_price
+    placement, now, memory, divisible, free_at, devices, prices, split_fee
 ):
     """Return device, share and latency of the least ``weight * finish + prices * busy seconds``.
 
@@ -157,9 +163,10 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
     task time, and no further: no task waits for a stuck device.
     """
     times, deviation, risk = placement.times, placement.deviation, placement.risk
-    weight, unknown, rough = placement.params[WEIGHT], placement.limits[_UNKNOWN], placement.limits[_ROUGH]
-    stretch = placement.limits[_LATENCY]
-    slack = stretch * placement.numbers[TYPICAL]
+    weight, unknown = placement.params[LATENCY_WEIGHT], placement.limits[_UNKNOWN]
+    max_split_deviation = placement.limits[_MAX_SPLIT_DEVIATION]
+    stretch = placement.limits[_MAX_DELAY]
+    slack = stretch * placement.scalars[TYPICAL_TIME]
     best, best_share, best_latency, least, limit = 0, 0.0, np.inf, np.inf, np.inf
     for sweep in range(2):
         best_value, best_free = np.inf, np.inf
@@ -174,12 +181,12 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
             if devices[d].is_cpu == 1:
                 part = cpu_fixed + cpu_whole
                 latency = cpu_wait + part
-                feared = latency + risk[cpu_column]
-                value = feared if sweep == 0 else weight * feared + cpu_price * part
-                if feared <= limit and beats(value, np.inf, best_value, best_free):
+                pessimistic = latency + risk[cpu_column]
+                value = pessimistic if sweep == 0 else weight * pessimistic + cpu_price * part
+                if pessimistic <= limit and beats(value, np.inf, best_value, best_free):
                     best, best_share, best_value, best_free, best_latency = d, 0.0, value, np.inf, latency
                     if sweep == 0:
-                        least = feared
+                        least = pessimistic
                 continue
             whole, fixed, price = times[column, 0], times[column, 1], prices[column]
             free = free_at[d]
@@ -188,7 +195,7 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
             # A split needs one side that is known. A side that is known roughly counts as slower than predicted, so
             # that its share is small.
             known = min(deviation[column], deviation[cpu_column]) < unknown
-            known = known and max(deviation[column], deviation[cpu_column]) < rough
+            known = known and max(deviation[column], deviation[cpu_column]) < max_split_deviation
             known = known and divisible
             if not divisible and cap < 1.0:
                 continue
@@ -205,21 +212,21 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
                     share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
                     share = min(max(share, 0.0), cap)
                 part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
-                feared = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
+                pessimistic = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
                 if share == 1.0:
                     latency = wait + part
-                    feared += latency
-                    value = weight * feared + price * part
+                    pessimistic += latency
+                    value = weight * pessimistic + price * part
                 else:
                     latency = max(wait + part, cpu_wait + rest)
-                    feared += latency
-                    value = weight * feared + price * part + cpu_price * rest + split_price
+                    pessimistic += latency
+                    value = weight * pessimistic + price * part + cpu_price * rest + split_fee
                 if sweep == 0:
-                    value = feared
-                if feared <= limit and beats(value, free, best_value, best_free):
+                    value = pessimistic
+                if pessimistic <= limit and beats(value, free, best_value, best_free):
                     best, best_share, best_value, best_free, best_latency = d, share, value, free, latency
                     if sweep == 0:
-                        least = feared
+                        least = pessimistic
     return best, best_share, best_latency
 
 
@@ -234,27 +241,29 @@ def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
 
 
 @inner
-def note_latency(placement, latency):  # type: ignore[no-untyped-def]
+def add_latency(placement, latency):  # type: ignore[no-untyped-def]
     """Add a task's predicted latency and shortest duration to what limits trials."""
-    numbers = placement.numbers
-    numbers[SPENT] += latency
+    scalars = placement.scalars
+    scalars[SPENT] += latency
     shortest = placement.mean.min()
-    numbers[LOG_TIME] += (shortest - numbers[LOG_TIME]) / min(numbers[TASKS], 200.0)
+    scalars[LOG_TIME] += (shortest - scalars[LOG_TIME]) / min(scalars[TASKS], 200.0)
 
 
 @inner
 def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
-    note_latency(placement, latency)
+    add_latency(placement, latency)
     return _device_to_try(state, placement, now, memory, kind, latency, free_at, devices)
 
 
 @inner
 def _device_to_try(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
-    numbers, limits = placement.numbers, placement.limits
-    classes = len(placement.value)
-    allowed = limits[_HARM] * numbers[SPENT] + limits[_CREDIT] * numbers[TYPICAL] * classes
-    gain, trial, loss, harmless = 0.0, -1, 0.0, 0.0
+    scalars, limits = placement.scalars, placement.limits
+    classes = len(placement.relative_speed)
+    allowed = (
+        limits[_MAX_LOSS_SHARE] * scalars[SPENT] + limits[_INITIAL_LOSS_BUDGET] * scalars[TYPICAL_TIME] * classes
+    )
+    gain, trial, loss, loss_free_seconds = 0.0, -1, 0.0, 0.0
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
@@ -267,22 +276,22 @@ def _device_to_try(state, placement, now, memory, kind, latency, free_at, device
         if state.observed[c, kind] == 0.0:
             bonus *= limits[_OPTIMISM]
         elif state.observed[c, kind] < _FEW:
-            bonus += limits[_RETRIAL]
-        hoped = wait + math.exp(placement.mean[c] - bonus)
-        if latency - hoped <= gain:
+            bonus += limits[_RETRIAL_BONUS]
+        optimistic = wait + math.exp(placement.mean[c] - bonus)
+        if latency - optimistic <= gain:
             continue
-        feared = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
-        longest = placement.mean[c] + 2.0 * placement.deviation[c]
-        small = placement.mean[c] <= numbers[LOG_TIME] + limits[_GROWTH] * placement.wanted[c, kind]
-        short = longest <= math.log(limits[_LONGEST] * numbers[TYPICAL])
-        if numbers[LOST] + feared <= allowed and (small or short):
-            gain, trial, loss, harmless = latency - hoped, d, feared, latency - wait
+        possible_loss = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
+        slow = placement.mean[c] + 2.0 * placement.deviation[c]
+        small = placement.mean[c] <= scalars[LOG_TIME] + limits[_GROWTH] * placement.deferred_trials[c, kind]
+        short = slow <= math.log(limits[_MAX_TRIAL_TIME] * scalars[TYPICAL_TIME])
+        if scalars[LOST] + possible_loss <= allowed and (small or short):
+            gain, trial, loss, loss_free_seconds = latency - optimistic, d, possible_loss, latency - wait
         else:
-            placement.wanted[c, kind] += 1.0
+            placement.deferred_trials[c, kind] += 1.0
     if trial >= 0:
         c = devices[trial].column
-        placement.reserved[c, kind], placement.harmless[c, kind] = loss, harmless
-        numbers[LOST] += loss
+        placement.reserved_loss[c, kind], placement.loss_free_seconds[c, kind] = loss, loss_free_seconds
+        scalars[LOST] += loss
     return trial
 
 
@@ -314,7 +323,7 @@ def with_probe(state, placement, now, memory, kind, device, share, free_at, devi
     if not _may_be_tried(state, placement, c, kind):
         return device, share
     end += placement.times[known, 0] + placement.times[known, 1] - max(0.0, free_at[other] - now)
-    part = min(end / math.exp(placement.mean[c] + 2.0 * placement.deviation[c]), _LARGEST_PROBE)
+    part = min(end / math.exp(placement.mean[c] + 2.0 * placement.deviation[c]), _MAX_PROBE)
     if share < 1.0:
         part = min(part, fitting_share(memory, devices[other].memory))
     if part < limits[_PROBE]:
@@ -324,28 +333,28 @@ def with_probe(state, placement, now, memory, kind, device, share, free_at, devi
 
 @inner
 def _end_trial(placement, c, kind, seconds):  # type: ignore[no-untyped-def]
-    """Replace what a trial might have lost by what it lost."""
-    if placement.reserved[c, kind] > 0.0:
-        lost = max(0.0, seconds - placement.harmless[c, kind])
-        placement.numbers[LOST] += lost - placement.reserved[c, kind]
-        placement.reserved[c, kind] = 0.0
+    """Replace the loss that was reserved for a trial by its actual loss."""
+    if placement.reserved_loss[c, kind] > 0.0:
+        lost = max(0.0, seconds - placement.loss_free_seconds[c, kind])
+        placement.scalars[LOST] += lost - placement.reserved_loss[c, kind]
+        placement.reserved_loss[c, kind] = 0.0
 
 
 @inner
 def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
     """Return the tasks that arrive per second, at most as many as the devices can serve; note this arrival."""
-    numbers = placement.numbers
-    if numbers[TASKS] > 0.0:
-        numbers[GAP] += (now - numbers[LAST] - numbers[GAP]) / min(numbers[TASKS], 200.0)
-    numbers[LAST] = now
-    least = numbers[TYPICAL] / devices
-    return 1.0 / max(numbers[GAP], least) if least > 0.0 else 0.0
+    scalars = placement.scalars
+    if scalars[TASKS] > 0.0:
+        scalars[GAP] += (now - scalars[LAST] - scalars[GAP]) / min(scalars[TASKS], 200.0)
+    scalars[LAST] = now
+    least = scalars[TYPICAL_TIME] / devices
+    return 1.0 / max(scalars[GAP], least) if least > 0.0 else 0.0
 
 
 @inner
-def record_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
+def shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
     """Let both rules place the task on their simulated queues."""
-    weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
+    weight, objective = placement.params[LATENCY_WEIGHT], placement.params[FIRST_PRICE:]
     trusted = placement.trusted
     for c in range(len(trusted)):
         predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
@@ -357,15 +366,15 @@ def record_rules(state, placement, guard, now, log_size, memory, kind, divisible
             trusted[c, 1] = fixed_seconds(state, c, seconds)
             trusted[c, 0] = seconds - trusted[c, 1]
     prices = objective.copy()
-    fee = 0.0
+    split_fee = 0.0
     free_at = guard.free_at[LEARNED]
     if placement.params[ACCELERATORS] > 0.0:
-        fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, fee)
+        split_fee = _set_prices(placement, now, free_at, devices, prices)
+    device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, split_fee)
     shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
-    device, share = safe_placement(placement, now, memory, divisible, guard.free_at[SAFE], devices)
-    shadow_place(guard, SAFE, now, device, share, trusted, weight, objective)
-    acts = guard.numbers[ACTIVE] == LEARNED
+    device, share = fallback_placement(placement, now, memory, divisible, guard.free_at[FALLBACK], devices)
+    shadow_place(guard, FALLBACK, now, device, share, trusted, weight, objective)
+    acts = guard.counters[ACTIVE] == LEARNED
     shadow_end(guard, np.ones(2, np.bool_), _LEAD if acts else 1.0)
     if not acts:
         shadow_return(guard, LEARNED, _SLACK)
@@ -373,11 +382,13 @@ def record_rules(state, placement, guard, now, log_size, memory, kind, divisible
 
 
 @inner
-def safe_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
+def fallback_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
     """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
-    weight, objective = placement.params[WEIGHT], placement.params[PRICES:]
-    fee = 0.0 if divisible else np.inf
-    return best_placement(now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, fee)
+    weight, objective = placement.params[LATENCY_WEIGHT], placement.params[FIRST_PRICE:]
+    split_fee = 0.0 if divisible else np.inf
+    return best_placement(
+        now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, split_fee
+    )
 
 
 @inner
@@ -390,16 +401,16 @@ def estimate(state, placement, now, rate, size, intensity, memory, kind):  # typ
     """
     if state.outcomes[0] == 0 and state.layout[INFORMED] == 0:
         placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
-        placement.mean[:], placement.deviation[:] = 0.0, _CLUELESS
+        placement.mean[:], placement.deviation[:] = 0.0, _UNKNOWN_DEVIATION
         return False
     features = np.empty(FEATURES)
     task_features(size, intensity, memory, features)
     log_size, limits = math.log(size), placement.limits
-    for c in range(len(placement.value)):
+    for c in range(len(placement.relative_speed)):
         mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
         mean += _overrun(placement, now, c, kind) * variance / (variance + state.stats[c, NOISE])
         placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
-        variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_CAUTION])
+        variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_MAX_PESSIMISM_VARIANCE])
         seconds = math.exp(mean + 0.5 * variance)
         spread = seconds * seconds * (math.exp(min(variance, _RISKY)) - 1.0)
         placement.risk[c] = 0.5 * limits[_RISK] * rate * spread
@@ -409,28 +420,28 @@ def estimate(state, placement, now, rate, size, intensity, memory, kind):  # typ
 
 
 @inner
-def note_task(placement, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
+def add_task(placement, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
     """Add a task to the window; return whether the prices are due to be renewed."""
-    numbers = placement.numbers
-    seen = int(numbers[TASKS])
+    scalars = placement.scalars
+    seen = int(scalars[TASKS])
     row = placement.window[seen % WINDOW]
     row[0], row[1], row[2], row[3] = size, intensity, memory, kind
-    numbers[TASKS] += 1.0
+    scalars[TASKS] += 1.0
     refresh = 4 if seen < _REFRESH else 16 if seen < 3 * _REFRESH else _REFRESH
-    return numbers[WORTH] == 0.0 or seen % refresh == 0
+    return scalars[CRITICAL_RATIO] == 0.0 or seen % refresh == 0
 
 
 @inner
-def worth_and_typical(placement):  # type: ignore[no-untyped-def]
+def critical_ratio_and_typical_time(placement):  # type: ignore[no-untyped-def]
     """Return the worth of an accelerator second and the typical task time."""
-    return placement.numbers[WORTH], placement.numbers[TYPICAL]
+    return placement.scalars[CRITICAL_RATIO], placement.scalars[TYPICAL_TIME]
 
 
 @inner
 def may_split(placement):  # type: ignore[no-untyped-def]
     """Return whether durations are known well enough to split a task: all roughly, and one well."""
     deviation, limits = placement.deviation, placement.limits
-    return deviation.min() < limits[_UNKNOWN] and deviation.max() < limits[_ROUGH]
+    return deviation.min() < limits[_UNKNOWN] and deviation.max() < limits[_MAX_SPLIT_DEVIATION]
 
 
 @inner
@@ -469,57 +480,59 @@ def _overrun(placement, now, c, kind):  # type: ignore[no-untyped-def]
 @inner
 def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-def]
     """Note that a task is tried on a device; return its share."""
-    placement.wanted[devices[device].column, kind] = 0.0
-    placement.numbers[TRIED] += 1.0
+    placement.deferred_trials[devices[device].column, kind] = 0.0
+    placement.scalars[TRIED] += 1.0
     return 0.0 if devices[device].is_cpu == 1 else 1.0
 
 
 @inner
 def choose(  # type: ignore[no-untyped-def]
-    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, starts, devices
+    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, earliest_start, devices
 ):
     """Return (device, share) for one task, and note it in the rule's state.
 
-    It can start at `starts`, later than `free_at` where its data must be moved; prices follow the queues. Without
-    queues in `guard` there is no safe rule.
+    It can start at `earliest_start`, later than `free_at` where its data must be moved; prices follow the queues.
+    Without queues in `guard` there is no fallback rule.
     """
     log_size = math.log(size)
-    numbers, limits = placement.numbers, placement.limits
+    scalars, limits = placement.scalars, placement.limits
     rate = _arrival_rate(placement, now, len(devices))
     informed = estimate(state, placement, now, rate, size, intensity, memory, kind)
     if not informed:
         # Not even the unit of time is known: the device that is free first, and accelerators for tasks that are
         # larger than the average so far.
-        numbers[LOG_SIZES] += log_size
-        if placement.params[ACCELERATORS] > 0.0 and log_size * (numbers[TASKS] + 1.0) >= numbers[LOG_SIZES]:
+        scalars[LOG_SIZES] += log_size
+        if placement.params[ACCELERATORS] > 0.0 and log_size * (scalars[TASKS] + 1.0) >= scalars[LOG_SIZES]:
             for d in range(len(devices)):
                 if devices[d].is_cpu == 1:
-                    placement.times[devices[d].column, 0] = _NEVER
-    due = note_task(placement, size, intensity, memory, kind)
-    prices = placement.params[PRICES:].copy()
-    fee = 0.0
+                    placement.times[devices[d].column, 0] = _UNUSABLE_S
+    due = add_task(placement, size, intensity, memory, kind)
+    prices = placement.params[FIRST_PRICE:].copy()
+    split_fee = 0.0
     if placement.params[ACCELERATORS] > 0.0 and informed:
         if due:
             renew_prices(state, placement, devices)
-        fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, latency = _best_known_placement(placement, now, memory, divisible, starts, devices, prices, fee)
+        split_fee = _set_prices(placement, now, free_at, devices, prices)
+    device, share, latency = _best_known_placement(
+        placement, now, memory, divisible, earliest_start, devices, prices, split_fee
+    )
     if informed:
-        # While durations are unknown, caution and trials are right, and a record would say nothing.
+        # While durations are unknown, pessimism and trials are right, and costs on simulated queues say nothing.
         if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
-            record_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
-            if guard.numbers[ACTIVE] == SAFE:
-                device, share = safe_placement(placement, now, memory, divisible, starts, devices)
+            shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
+            if guard.counters[ACTIVE] == FALLBACK:
+                device, share = fallback_placement(placement, now, memory, divisible, earliest_start, devices)
         if divisible and (share == 1.0 or share == 0.0):
-            device, share = with_probe(state, placement, now, memory, kind, device, share, starts, devices)
-        note_latency(placement, latency)
+            device, share = with_probe(state, placement, now, memory, kind, device, share, earliest_start, devices)
+        add_latency(placement, latency)
         if not 0.0 < share < 1.0:
-            trial = _device_to_try(state, placement, now, memory, kind, latency, starts, devices)
+            trial = _device_to_try(state, placement, now, memory, kind, latency, earliest_start, devices)
             if trial >= 0 and trial != device:
                 device, share = trial, begin_trial(placement, kind, trial, devices)
     if devices[device].is_cpu == 1:
         share = 0.0
     if informed:
-        await_parts(placement, now, kind, device, share, starts, devices)
+        await_parts(placement, now, kind, device, share, earliest_start, devices)
     begin_parts(placement, kind, device, share, devices)
     return device, share
 
@@ -546,15 +559,15 @@ def end_parts(placement, kind, device, share, cpu_time, accelerator_time, sides,
 def learn_outcome(  # type: ignore[no-untyped-def]
     state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, sides, devices
 ):
-    """Learn from the parts of a task that have ended; return whether they revealed a change of the machine."""
+    """Learn from the parts of a task that have ended; return whether that detected drift."""
     features = np.empty(FEATURES)
     task_features(size, intensity, memory, features)
     log_size = math.log(size)
-    changed = False
+    drifted = False
     if 0.0 < cpu_time < np.inf and share < 1.0 and sides != ACCELERATOR_SIDE:
         c = devices[devices[device].cpu].column
-        changed |= learn_part(state, features, c, kind, log_size, intensity, memory, 1.0 - share, cpu_time)
+        drifted |= learn_part(state, features, c, kind, log_size, intensity, memory, 1.0 - share, cpu_time)
     if 0.0 < accelerator_time < np.inf and share > 0.0 and sides != CPU_SIDE:
         c = devices[device].column
-        changed |= learn_part(state, features, c, kind, log_size, intensity, memory, share, accelerator_time)
-    return changed
+        drifted |= learn_part(state, features, c, kind, log_size, intensity, memory, share, accelerator_time)
+    return drifted

@@ -13,6 +13,7 @@ from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ...compiled import DEVICE, PRICE_COEFFICIENTS
+from ...compiled.device_prices import FIRST_PRICE, LATENCY_WEIGHT
 from ...core import Floats, Ints, Platform
 
 #: Features of a task: 1, u, i, m, u², i², log(intensity + 0.5), where u is the log size, i the intensity and m the
@@ -21,17 +22,17 @@ FEATURES, KIND_FEATURES = 7, 5
 #: Outcomes per class that corrections look back on.
 RECENT = 512
 #: Most task kinds with blocks of their own; further ones share the blocks of all kinds.
-MOST_KINDS = 64
+MAX_KINDS = 64
 
 # Entries of `layout`: coordinates in use, task kinds in use, blocks, first coordinate of task kinds, their length.
 # Last, whether a prior says what a unit of work takes.
 SIZE, KINDS, BLOCKS, TOP, PER_KIND, INFORMED = range(6)
-# Columns of `stats`: mean squared error of the law, with the narrow and with the wide correction; outcomes in
-# these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of the
-# predictions and of the means by kind; the mean over all kinds. Then the jump of the durations at a size, zeros
+# Columns of `stats`: mean squared error of the linear model, with the narrow and with the wide correction; outcomes
+# in these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of
+# the predictions and of the means by kind; the mean over all kinds. Then the jump of the durations at a size, zeros
 # where there is none: the log size, centred; by how many log seconds they are longer above it; the coefficients of
-# 1, u and u² in the smooth curve that corrects the law beside it.
-LAW_ERROR, NARROW_ERROR, WIDE_ERROR, LAW_SCORED, NOISE, NOISE_WEIGHT, UP, DOWN = range(8)
+# 1, u and u² in the smooth curve that corrects the linear model beside it.
+LINEAR_ERROR, NARROW_ERROR, WIDE_ERROR, LINEAR_SCORED, NOISE, NOISE_WEIGHT, UP, DOWN = range(8)
 ERROR, MEAN_ERROR, CLASS_MEAN = range(8, 11)
 THRESHOLD, JUMP, LEVEL, SLOPE, CURVE = range(11, 16)
 _STATS = 16
@@ -42,7 +43,7 @@ SCORED, ABSOLUTE, SQUARED, LOGS, LOG_SQUARES = range(5)
 # residual, the share of the task that ran.
 LOG_SIZE, INTENSITY, MEMORY, LOG_MEMORY, KIND, LOG_SECONDS, RESIDUAL, SHARE = range(8)
 # Entries of `local`, the numbers of `LocalFit`.
-MISFIT, REACH, LAW_WORTH, OUTLIER, BEYOND = range(5)
+MISFIT, REACH, LINEAR_PRIOR_COUNT, OUTLIER, BEYOND = range(5)
 # Prior of the weights by level: means, and standard deviations around them.
 #                     1     u    i     m     u²    i²   log
 _MEAN = np.array([-2.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -115,14 +116,14 @@ class DurationPrior(NamedTuple):
 
 
 class LocalFit(NamedTuple):
-    """Correction of the law by outcomes of about the same size, which forgives disturbed runs."""
+    """Correction of the linear model by outcomes of about the same size, which is robust to outliers."""
 
-    #: Standard deviation of log seconds around the law where nothing near was measured; 0 for no such correction.
+    #: Standard deviation of log seconds around the linear model far from every measurement; 0 for no correction.
     misfit: float = 0.0
     #: Difference of log sizes from which two outcomes say nothing about each other.
     reach: float = 1.0
-    #: Number of outcomes that the law is worth.
-    law: float = 0.25
+    #: Number of outcomes that the linear model counts as.
+    prior_count: float = 0.25
     #: Log seconds above the level nearby at which an outcome counts half, because something may have disturbed it.
     outlier: float = 0.35
     #: Standard deviation of log seconds, per unit of log size between a task and the nearest outcome.
@@ -153,17 +154,69 @@ def new_state(
         Correction by outcomes of about the same size; none if left out.
     """
     classes = platform.classes
+    blocks = _block_layout(platform)
+    weights, deviation = _prior_weights(blocks, len(classes), kinds, prior)
+    stats = np.zeros((len(classes), _STATS))
+    stats[:, NOISE], stats[:, NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
+    max_features = 3 * (FEATURES + KIND_FEATURES) + 2
+    return ModelState(
+        layout=np.array(
+            [blocks.top, 0, blocks.num_blocks, blocks.top, blocks.per_kind, prior is not None], np.int64
+        ),
+        outcomes=np.zeros(1, np.int64),
+        weights=weights,
+        covariance=np.diag(deviation**2),
+        prior_variance=deviation**2,
+        device_kind=np.array([1 + kind for kind in blocks.kind_of], np.int64),
+        device_class=blocks.device_class,
+        link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
+        stats=stats,
+        fixed=np.zeros((len(classes), 8)),
+        recent=np.zeros((len(classes), RECENT, 8)),
+        recent_count=np.zeros(len(classes), np.int64),
+        observed=np.zeros((len(classes), kinds + 1)),
+        means=np.zeros((len(classes), kinds + 1)),
+        errors=np.zeros((len(classes), kinds + 1)),
+        scores=np.zeros(5),
+        calibration=np.zeros(2),
+        local=np.array(local or LocalFit(), np.float64),
+        coordinate=np.zeros(max_features, np.int64),
+        value=np.zeros(max_features),
+        gain=np.zeros(len(weights)),
+    )
+
+
+class _Blocks(NamedTuple):
+    """Blocks of weights: all devices, each kind of device, and each class that is not the only one of its kind."""
+
+    device_kinds: list[str]
+    kind_of: list[int]  # kind of each class
+    siblings: list[int]  # classes of each kind
+    device_class: Ints  # block of each class; -1 where it is the only one of its kind
+    num_blocks: int
+    top: int  # first coordinate of task kinds
+    per_kind: int  # coordinates of a task kind
+
+
+def _block_layout(platform: Platform) -> _Blocks:
+    classes = platform.classes
     names = list(dict.fromkeys(device.kind for device in classes))
     kind_of = [names.index(device.kind) for device in classes]
     siblings = [kind_of.count(kind) for kind in range(len(names))]
     device_class = np.full(len(classes), -1, np.int64)
-    blocks = 1 + len(names)
+    count = 1 + len(names)
     for c, kind in enumerate(kind_of):
         if siblings[kind] > 1:
-            device_class[c] = blocks
-            blocks += 1
-    top = blocks * FEATURES + len(classes)
-    per_kind = blocks * KIND_FEATURES + len(classes)
+            device_class[c] = count
+            count += 1
+    top, per_kind = count * FEATURES + len(classes), count * KIND_FEATURES + len(classes)
+    return _Blocks(names, kind_of, siblings, device_class, count, top, per_kind)
+
+
+def _prior_weights(layout: _Blocks, classes: int, kinds: int, prior: DurationPrior | None) -> tuple[Floats, Floats]:
+    """Return means and standard deviations of the weights before the first outcome."""
+    names, siblings, blocks = layout.device_kinds, layout.siblings, layout.num_blocks
+    top, per_kind = layout.top, layout.per_kind
     size = top + kinds * per_kind
     weights, deviation = np.zeros(size), np.zeros(size)
     weights[:FEATURES] = _MEAN if prior is None else prior.all_devices[0]
@@ -193,36 +246,13 @@ def new_state(
     weights[blocks * FEATURES : top] = 0.0 if prior is None else prior.transfer[0]
     for kind in range(kinds):
         at = top + kind * per_kind + blocks * KIND_FEATURES
-        deviation[at : at + len(classes)] = _TASK_KIND_TRANSFER
-    stats = np.zeros((len(classes), _STATS))
-    stats[:, NOISE], stats[:, NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
-    most_features = 3 * (FEATURES + KIND_FEATURES) + 2
-    return ModelState(
-        layout=np.array([top, 0, blocks, top, per_kind, prior is not None], np.int64),
-        outcomes=np.zeros(1, np.int64),
-        weights=weights,
-        covariance=np.diag(deviation**2),
-        prior_variance=deviation**2,
-        device_kind=np.array([1 + kind for kind in kind_of], np.int64),
-        device_class=device_class,
-        link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
-        stats=stats,
-        fixed=np.zeros((len(classes), 8)),
-        recent=np.zeros((len(classes), RECENT, 8)),
-        recent_count=np.zeros(len(classes), np.int64),
-        observed=np.zeros((len(classes), kinds + 1)),
-        means=np.zeros((len(classes), kinds + 1)),
-        errors=np.zeros((len(classes), kinds + 1)),
-        scores=np.zeros(5),
-        calibration=np.zeros(2),
-        local=np.array(local or LocalFit(), np.float64),
-        coordinate=np.zeros(most_features, np.int64),
-        value=np.zeros(most_features),
-        gain=np.zeros(size),
-    )
+        deviation[at : at + classes] = _TASK_KIND_TRANSFER
+    return weights, deviation
 
 
-def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: DurationPrior | None = None) -> ModelState:
+def resize_model(
+    state: ModelState, platform: Platform, kinds: int, prior: DurationPrior | None = None
+) -> ModelState:
     """Return the same model with space for more task kinds."""
     wider = new_state(platform, kinds, prior)
     size = len(state.weights)
@@ -237,7 +267,7 @@ def with_kinds(state: ModelState, platform: Platform, kinds: int, prior: Duratio
     return wider
 
 
-def doubt(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
+def widen_after_pretraining(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
     """Make a model that learned from predictions uncertain enough for outcomes to correct it.
 
     Parameters
@@ -275,34 +305,34 @@ def class_weights(state: ModelState) -> tuple[Floats, Floats]:
     return weights, transfer
 
 
-def _in_kinds(numbers: Floats, kinds: int) -> bool:
-    """Return whether all numbers are those of task kinds in use, or -1."""
-    return bool(((numbers >= -1.0) & (numbers < kinds) & (numbers == np.floor(numbers))).all())
+def _in_kinds(indices: Floats, kinds: int) -> bool:
+    """Return whether all indices are those of task kinds in use, or -1."""
+    return bool(((indices >= -1.0) & (indices < kinds) & (indices == np.floor(indices))).all())
 
 
-def flaw_of(state: ModelState, kinds: int) -> str | None:
+def model_state_error(state: ModelState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
     size, used, blocks, top, per_kind, informed = state.layout.tolist()
     expected = (len(state.prior_variance) - kind_capacity(state) * per_kind, kinds)
     fits = (top, used) == expected and size == top + kinds * per_kind and informed in (0, 1)
     if not fits or blocks * FEATURES + len(state.link) != top or (len(state.weights) - top) % per_kind:
-        return "another layout"
+        return "model.layout does not match the sizes of the arrays"
     stored = (state.weights, state.covariance, state.stats, state.fixed, state.recent, state.observed, state.means)
     arrays = (*stored, state.errors, state.scores, state.calibration)
     finite = all((np.abs(array) < _HUGE).all() for array in arrays)
     if not finite or not (np.abs(state.stats[:, THRESHOLD:]) < _HUGE_JUMP).all():
-        return "numbers that are not finite or out of range"
+        return "the model has numbers that are not finite or out of range"
     if (np.diag(state.covariance) < -1e-6).any() or (state.observed < 0.0).any() or state.outcomes[0] < 0:
-        return "negative variances or counts"
+        return "the model has negative variances or counts"
     if (state.calibration < 0.0).any():
-        return "negative variances or counts"
+        return "the model has negative variances or counts"
     if not (state.stats[:, NOISE] > 0.0).all() or (state.recent_count < 0).any():
-        return "a noise level or a count that is not positive"
+        return "a noise level must be positive and a count not negative"
     for c, count in enumerate(np.minimum(state.recent_count, RECENT).tolist()):
         rows = state.recent[c, :count]
         shares = rows[:, SHARE]
         if not (_in_kinds(rows[:, KIND], kinds) and (rows[:, MEMORY] >= 0.0).all() and (shares > 0.0).all()):
-            return "tasks that do not exist"
+            return "recent tasks have unknown task kinds, a negative memory or an empty part"
     return None
 
 
@@ -322,27 +352,27 @@ def kind_capacity(state: ModelState) -> int:
 # ------------------------------------------------------------------------------------------ the placement rule
 
 
-class Limits(NamedTuple):
-    """Boldness of the rule: one number for each field."""
+class ExplorationLimits(NamedTuple):
+    """Limits on exploration: trials of devices whose durations are unknown, and pessimism about such durations."""
 
     #: Standard deviation of log seconds from which a duration counts as unknown.
     unknown: float = 0.25
     #: Outcomes of a class and task kind after which it is no longer tried.
     trials: float = 3.0
     #: Share of all seconds spent that trials may lose.
-    harm: float = 0.04
-    #: Seconds that trials may lose at once, in typical task times for each class.
-    credit: float = 2.2
+    max_loss_share: float = 0.04
+    #: Seconds that trials may lose before any time is spent, in typical task times for each class.
+    initial_loss_budget: float = 2.2
     #: Largest variance of log seconds that makes an uncertain duration longer.
-    caution: float = 5.5
+    max_pessimism_variance: float = 5.5
     #: Log seconds by which the largest task to be tried grows with every trial that was put off.
     growth: float = 0.1
     #: Longest trial, at two standard deviations, in typical task times.
-    longest: float = 4.0
+    max_trial_time: float = 4.0
     #: Largest delay that prices may cause: a multiple of the least latency, and of the typical task time.
-    latency: float = 3.5
+    max_delay: float = 3.5
     #: Standard deviation up to which one side of a split may be uncertain.
-    rough: float = 1.0
+    max_split_deviation: float = 1.0
     #: Weight of the delay that a longer duration than expected causes to later tasks.
     risk: float = 0.02
     #: Smallest share of a task that is worth a probe on a device of unknown duration.
@@ -354,39 +384,38 @@ class Limits(NamedTuple):
     optimism: float = 1.0
     #: Log seconds by which a class that ran one task of a kind may be faster than predicted, in that estimate: a
     #: first run may have been disturbed.
-    retrial: float = 0.0
+    retrial_bonus: float = 0.0
 
 
-#: Bold trials, for kernels on a real machine: a trial delays only its caller, and what it tells is used for long.
+#: More exploration, for kernels on a real machine: a trial delays only its caller, and its result is used for long.
 #: They may double the time that is spent, and end after the first tasks of a kind. Whole tasks are tried: a small
 #: part pays for its start, which says little about the whole. A device whose first run was disturbed looks slow for
 #: every kind, so that estimates are optimistic for kinds that it has run once or not at all. Splits need durations
 #: that are known well.
-MEASURED_LIMITS = Limits(
-    unknown=0.12, trials=math.inf, harm=1.0, credit=100.0, caution=1.0, longest=math.inf, rough=0.4, probe=1.0,
-    kind_tasks=25.0, optimism=2.0, retrial=3.0,
+MEASURED_LIMITS = ExplorationLimits(
+    unknown=0.12, trials=math.inf, max_loss_share=1.0, initial_loss_budget=100.0, max_pessimism_variance=1.0,
+    max_trial_time=math.inf, max_split_deviation=0.4, probe=1.0, kind_tasks=25.0, optimism=2.0, retrial_bonus=3.0,
 )  # fmt: skip
 
 
-# params: [number of CPUs, number of accelerators, seven coefficients, latency weight, objective prices...]
-CPUS, ACCELERATORS, THETA, WEIGHT, PRICES = 0, 1, 2, 9, 10
-# numbers: [tasks seen, worth of an accelerator second, typical seconds, seconds spent, seconds lost by trials,
-# trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean gap]
-TASKS, WORTH, TYPICAL, SPENT, LOST, TRIED, LOG_TIME, LOG_SIZES, LAST, GAP = range(10)
+# scalars: [tasks seen, critical ratio of CPU to accelerator time, typical seconds, seconds spent, seconds lost by
+# trials, trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean
+# gap]
+TASKS, CRITICAL_RATIO, TYPICAL_TIME, SPENT, LOST, TRIED, LOG_TIME, LOG_SIZES, LAST, GAP = range(10)
 
 
 class PlacementState(NamedTuple):
     """Arrays of the placement rule; compiled functions change them in place."""
 
-    params: Floats
+    params: Floats  # see `compiled/device_prices.py`
     limits: Floats
-    numbers: Floats
+    scalars: Floats
     window: Floats  # size, intensity, memory and kind of the last tasks
-    value: Floats  # worth of a second by class, relative to the average accelerator
+    relative_speed: Floats  # by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
-    wanted: Floats  # trials put off, by class and task kind
-    reserved: Floats  # seconds that a running trial may lose, by class and task kind
-    harmless: Floats  # seconds within which it loses nothing
+    deferred_trials: Floats  # trials put off, by class and task kind
+    reserved_loss: Floats  # seconds that a running trial may lose, by class and task kind
+    loss_free_seconds: Floats  # seconds within which it loses nothing
     started: Floats  # start of the part that is awaited, by class and task kind; infinite if there is none
     expected: Floats  # its predicted log seconds
     times: Floats  # scratch: (whole, fixed) seconds by class
@@ -398,12 +427,12 @@ class PlacementState(NamedTuple):
     @property
     def trials(self) -> int:
         """Number of trials so far."""
-        return int(self.numbers[TRIED])
+        return int(self.scalars[TRIED])
 
     @property
     def objective_prices(self) -> tuple[float, Floats]:
         """Weight of a second of latency, and the objective's price of a busy second by class of device."""
-        return float(self.params[WEIGHT]), self.params[PRICES:]
+        return float(self.params[LATENCY_WEIGHT]), self.params[FIRST_PRICE:]
 
 
 _VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
@@ -414,7 +443,9 @@ PLACEMENT = types.NamedTuple(
 DEVICES = from_dtype(DEVICE)[::1]
 
 
-def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | None = None) -> PlacementState:
+def new_placement(
+    platform: Platform, *, prices: bool = True, limits: ExplorationLimits | None = None
+) -> PlacementState:
     """Return a rule that has seen no task, with space for one task kind.
 
     Parameters
@@ -424,21 +455,21 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
     prices
         Whether device time has prices.
     limits
-        Boldness of the rule.
+        Limits on exploration.
     """
     classes = len(platform.classes)
     counts = [platform.is_cpu.sum(), len(platform.accelerators)]
-    theta = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
+    coefficients = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
     return PlacementState(
-        params=np.concatenate([counts, theta, [1.0], np.zeros(classes)]).astype(np.float64),
-        limits=np.array(limits or Limits(), np.float64),
-        numbers=np.zeros(10),
+        params=np.concatenate([counts, coefficients, [1.0], np.zeros(classes)]).astype(np.float64),
+        limits=np.array(limits or ExplorationLimits(), np.float64),
+        scalars=np.zeros(10),
         window=np.zeros((WINDOW, 4)),
-        value=np.zeros(classes),
+        relative_speed=np.zeros(classes),
         pending=np.zeros((classes, 2), np.int64),
-        wanted=np.zeros((classes, 2)),
-        reserved=np.zeros((classes, 2)),
-        harmless=np.zeros((classes, 2)),
+        deferred_trials=np.zeros((classes, 2)),
+        reserved_loss=np.zeros((classes, 2)),
+        loss_free_seconds=np.zeros((classes, 2)),
         started=np.full((classes, 2), np.inf),
         expected=np.zeros((classes, 2)),
         times=np.zeros((classes, 2)),
@@ -449,10 +480,10 @@ def new_placement(platform: Platform, *, prices: bool = True, limits: Limits | N
     )
 
 
-def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
+def resize_placement(placement: PlacementState, kinds: int) -> PlacementState:
     """Return the same rule with space for more task kinds."""
     wider = {}
-    for name in ("pending", "wanted", "reserved", "harmless", "started", "expected"):
+    for name in ("pending", "deferred_trials", "reserved_loss", "loss_free_seconds", "started", "expected"):
         old = getattr(placement, name)
         wider[name] = np.full((len(old), kinds + 1), np.inf if name == "started" else 0, old.dtype)
         wider[name][:, : old.shape[1]] = old
@@ -461,16 +492,16 @@ def with_more_kinds(placement: PlacementState, kinds: int) -> PlacementState:
 
 def recent_window(placement: PlacementState) -> Floats:
     """Return size, intensity, memory and kind of the last tasks, the newest last."""
-    seen = int(placement.numbers[TASKS])
+    seen = int(placement.scalars[TASKS])
     return np.roll(placement.window, -(seen % WINDOW), axis=0)[max(0, WINDOW - seen) :]
 
 
-def flaw_in(placement: PlacementState, kinds: int) -> str | None:
+def placement_state_error(placement: PlacementState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    stored = (placement.numbers, placement.window, placement.value, placement.wanted)
-    if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.numbers[TASKS] < 0.0:
-        return "numbers that are out of range"
-    filled = placement.window[: int(min(placement.numbers[TASKS], WINDOW))]
+    stored = (placement.scalars, placement.window, placement.relative_speed, placement.deferred_trials)
+    if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.scalars[TASKS] < 0.0:
+        return "the placement rule has numbers that are out of range"
+    filled = placement.window[: int(min(placement.scalars[TASKS], WINDOW))]
     if not ((filled[:, :1] > 0.0).all() and (filled[:, 2] >= 0.0).all() and _in_kinds(filled[:, 3], kinds)):
-        return "tasks that do not exist"
+        return "tasks of the window have unknown task kinds, a size of 0 or a negative memory"
     return None

@@ -19,13 +19,15 @@ from .features import NUM_FEATURES
 
 _KNEES = 3
 NUM_TERMS = 1 + NUM_FEATURES + 1 + 2 * _KNEES
-_WORK = 1 + NUM_FEATURES  # length of the first part of `Frame.knees`: log work as a linear function of the features
+_WORK = (
+    1 + NUM_FEATURES
+)  # length of the first part of `TermScaling.knees`: log work as a linear function of the features
 _INTENSITY, _MEMORY = 1, 2
 _PENALTY = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TermScaling:
     """Scaling of the terms; fixed for a generation of trees, so that coefficients can be averaged.
 
     `knees` holds the coefficients of log work (constant first) and the positions of the knees.
@@ -36,8 +38,8 @@ class Frame:
     scale: Floats
 
     @classmethod
-    def of(cls, rows: Floats, log_work: Floats) -> Frame:
-        """Build the frame from features and log CPU seconds (NaN where unknown)."""
+    def of(cls, rows: Floats, log_work: Floats) -> TermScaling:
+        """Build the scaling from features and log CPU seconds (NaN where unknown)."""
         known = ~np.isnan(log_work)
         design = np.column_stack([np.ones(len(rows)), rows])
         work = _ridge(design[known], log_work[known, None], np.zeros((design.shape[1], 1)), 1e-6)[:, 0]
@@ -73,7 +75,7 @@ def terms_row(row, knees, out):  # type: ignore[no-untyped-def]
         out[_WORK + 1 + _KNEES + j] = row[1] * bend
 
 
-def fit(columns: Floats, targets: Floats, frame: Frame, coefficients: Floats, which: Iterable[int]) -> None:
+def fit(columns: Floats, targets: Floats, scaling: TermScaling, coefficients: Floats, which: Iterable[int]) -> None:
     """Refit some columns of `coefficients`, each from the rows where its target is known.
 
     Slopes that the data do not determine stay as they were. The penalty does not grow with the number of rows: it
@@ -85,20 +87,20 @@ def fit(columns: Floats, targets: Floats, frame: Frame, coefficients: Floats, wh
         The rows' `terms`.
     targets
         One column per class of device, NaN where unknown.
-    frame
+    scaling
         Scaling of the terms.
     coefficients
         Changed in place.
     which
         Columns to refit.
     """
-    design = (columns - frame.centre) / frame.scale
+    design = (columns - scaling.centre) / scaling.scale
     for column in which:
         known = ~np.isnan(targets[:, column])
         if known.any():
-            start = _to_standard(coefficients[:, column], frame)[:, None]
+            start = _to_standard(coefficients[:, column], scaling)[:, None]
             found = _ridge(design[known], targets[known, column, None], start, _PENALTY)
-            coefficients[:, column] = _to_raw(found[:, 0], frame)
+            coefficients[:, column] = _to_raw(found[:, 0], scaling)
 
 
 def quantiles(values: Floats, shares: Sequence[float]) -> Floats:
@@ -122,13 +124,13 @@ def _ridge(design: Floats, targets: Floats, prior: Floats, penalty: float) -> Fl
     return found
 
 
-def _to_raw(standard: Floats, frame: Frame) -> Floats:
-    raw = standard / frame.scale
-    raw[0] = standard[0] - float(raw[1:] @ frame.centre[1:])
+def _to_raw(standard: Floats, scaling: TermScaling) -> Floats:
+    raw = standard / scaling.scale
+    raw[0] = standard[0] - float(raw[1:] @ scaling.centre[1:])
     return raw
 
 
-def _to_standard(raw: Floats, frame: Frame) -> Floats:
-    standard = raw * frame.scale
-    standard[0] = raw[0] + float(raw[1:] @ frame.centre[1:])
+def _to_standard(raw: Floats, scaling: TermScaling) -> Floats:
+    standard = raw * scaling.scale
+    standard[0] = raw[0] + float(raw[1:] @ scaling.centre[1:])
     return standard

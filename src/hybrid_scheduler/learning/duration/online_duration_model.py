@@ -37,7 +37,7 @@ from ...core import (
 from .drift import DETECTORS, detector_named
 from .duration_model import DurationModel, compiled_prediction
 from .fitting import (
-    LEAST_SAMPLES,
+    MIN_SAMPLES,
     FittedDurations,
     Pretrained,
     Samples,
@@ -57,15 +57,15 @@ _CALIBRATION = 30
 #: Most samples kept after a change: the ones that raised the alarm.
 _KEPT = 3
 #: A pretrained model is left alone until the window holds this many samples.
-_HEAD_START = 300
+_MIN_SAMPLES_TO_REPLACE_PRETRAINED = 300
 #: Predictions and residuals kept for scoring.
 _LENGTH, _RESIDUALS = 500, 200
 #: Fewest scores for an estimate of trust, and of R².
-_LEAST_FOR_TRUST, _LEAST_FOR_R2 = 50, 30
+_MIN_FOR_TRUST, _MIN_FOR_R2 = 50, 30
 #: Errors below two per cent are never outliers.
 _NEGLIGIBLE = 0.02
 #: Newest versions and events that a learner keeps at least; a run without end would keep them all.
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 _T = TypeVar("_T")
 
 
@@ -89,7 +89,7 @@ class ModelVersion:
 class LearningEvent:
     """An event of a learner that users should see.
 
-    `kind` is retrained, drift, retrain_failed, model_refused, fallback (greedy takes over) or recovered.
+    `kind` is retrained, drift, retrain_failed, model_refused, fallback (a simpler rule decides) or recovered.
     """
 
     kind: str
@@ -101,8 +101,8 @@ class LearningEvent:
 def append_bounded(items: list[_T], *new: _T) -> None:
     """Append to a list of versions or events; of a long one only the newest are kept."""
     items.extend(new)
-    if len(items) > 2 * MOST_KEPT:
-        del items[:-MOST_KEPT]
+    if len(items) > 2 * MAX_KEPT:
+        del items[:-MAX_KEPT]
 
 
 def newest_number(versions: Sequence[ModelVersion]) -> int:
@@ -121,7 +121,7 @@ class TrainingRequest:
     whole: bool
     trigger: str
     #: Number of drifts before it was made.
-    era: int = 0
+    drift_count: int = 0
 
     def fit(self) -> FittedDurations:
         """Do the fit."""
@@ -166,7 +166,7 @@ class PredictionScores:
     def trust(self) -> Floats:
         """Return, per target, the slope of the fit's residual against the forest's correction, between 0 and 1."""
         trust = np.ones(self.classes)
-        if len(self._rows) < _LEAST_FOR_TRUST:
+        if len(self._rows) < _MIN_FOR_TRUST:
             return trust
         logs, predicted, _, fits, corrections = self._columns()
         own = logs[:, self.reference]
@@ -175,13 +175,13 @@ class PredictionScores:
             left = (own if k == self.reference else work - logs[:, k]) - fits[:, k]
             known = ~np.isnan(left) & (corrections[:, k] != 0)
             correction, left = corrections[known, k], left[known]
-            if len(correction) >= _LEAST_FOR_TRUST:
+            if len(correction) >= _MIN_FOR_TRUST:
                 trust[k] = min(max(float(correction @ left) / float(correction @ correction), 0.0), 1.0)
         return trust
 
     def r2(self) -> float | None:
         """Return R² of the predicted log seconds over all classes together; None if there are too few scores."""
-        if len(self._rows) < _LEAST_FOR_R2:
+        if len(self._rows) < _MIN_FOR_R2:
             return None
         logs, predicted, *_ = self._columns()
         spread = float(np.nansum((logs - np.nanmean(logs)) ** 2))
@@ -199,8 +199,7 @@ class OnlineDurationModel:
     ----------
     feedback
         "oracle" learns the seconds on every class of device from the simulation's labels, "bandit" only from the
-        parts
-        that ran.
+        parts that ran.
     window
         Number of samples kept.
     refresh
@@ -233,7 +232,7 @@ class OnlineDurationModel:
             raise UnknownNameError("feedback", feedback, _FEEDBACK)
         if drift not in DETECTORS:
             raise UnknownNameError("drift", drift, DETECTORS)
-        for name, value, least in (("window", window, LEAST_SAMPLES), ("refresh", refresh, 1), ("trees", trees, 1)):
+        for name, value, least in (("window", window, MIN_SAMPLES), ("refresh", refresh, 1), ("trees", trees, 1)):
             if value < least:
                 raise InvalidInputError(name, f"at least {least}", value)
         self.feedback, self.window, self.refresh, self.trees = feedback, window, refresh, trees
@@ -251,22 +250,26 @@ class OnlineDurationModel:
         self._predict = compiled_prediction()
         self._fits: list[FittedDurations] = []
         self._before: FittedDurations | None = None  # the fit before the last drift
-        self._era = 0
+        self._drift_count = 0
         self._scores = self._empty_scores()
         self._detector, self._armed = detector_named(self.drift), False
         # Samples at the next fit, and samples the last whole one saw; both count from the last change on.
-        self._next, self._whole_at, self._head_start = _FIRST_FIT, 0, False
+        self._next, self._whole_at, self._pretrained_kept = _FIRST_FIT, 0, False
         found = self._load()
         if found is not None:
-            self._fits, self._head_start, self._whole_at = [found], True, _HEAD_START // 2
+            self._fits, self._pretrained_kept, self._whole_at = (
+                [found],
+                True,
+                _MIN_SAMPLES_TO_REPLACE_PRETRAINED // 2,
+            )
             self._install(found.samples, "pretrained", 0)
 
     def _load(self) -> FittedDurations | None:
         found = self.pretrained
         if isinstance(found, str | Path):
-            from ..model_files import load_times
+            from ..model_files import load_forest_durations
 
-            found = load_times(found)
+            found = load_forest_durations(found)
         return None if found is None else found.for_platform(self.platform)
 
     # ---------------------------------------------------------------- predictions
@@ -322,7 +325,7 @@ class OnlineDurationModel:
 
     def _current(self) -> DurationModel:
         if self.model_ is None:
-            raise LookupError("the time model is not ready: it has not seen enough outcomes")
+            raise InvalidInputError("duration model", "ready: enough outcomes observed", "not ready")
         return self.model_
 
     # ---------------------------------------------------------------- learning
@@ -361,8 +364,8 @@ class OnlineDurationModel:
     def _after_alarm(self, at_task: int) -> list[LearningEvent]:
         self._window.keep(self._scores.trailing_outliers(_KEPT))
         self._scores, self._armed = self._empty_scores(), False
-        self._whole_at, self._before, self._head_start = 0, self._fits[-1], False
-        self._era, self.pending_request = self._era + 1, None
+        self._whole_at, self._before, self._pretrained_kept = 0, self._fits[-1], False
+        self._drift_count, self.pending_request = self._drift_count + 1, None
         message = "durations no longer follow the model: older outcomes are dropped"
         return [
             LearningEvent("drift", at_task, message, newest_number(self.versions)),
@@ -371,9 +374,9 @@ class OnlineDurationModel:
 
     def _refresh(self, at_task: int, trigger: str = "schedule") -> list[LearningEvent]:
         seen = self._window.seen
-        few = seen < LEAST_SAMPLES
+        few = seen < MIN_SAMPLES
         self._next = seen + min(2 if seen < _OFTEN else 8 if seen < _LESS_OFTEN else self.refresh, self.refresh)
-        if self._head_start and seen < _HEAD_START:
+        if self._pretrained_kept and seen < _MIN_SAMPLES_TO_REPLACE_PRETRAINED:
             if seen < _CALIBRATION or not self._misfits():
                 return []
             trigger, self._whole_at = "misfit", 0
@@ -381,7 +384,7 @@ class OnlineDurationModel:
         keep = self._before if seen < _OFTEN else None if whole else self._fits[-1]
         trees = 0 if few else self.trees if whole else max(1, self.trees // 10)
         seed = self.seed * 1_000_003 + newest_number(self.versions)
-        request = TrainingRequest(self._window.samples(), seed, trees, keep, whole, trigger, self._era)
+        request = TrainingRequest(self._window.samples(), seed, trees, keep, whole, trigger, self._drift_count)
         if trees and not self.synchronous:
             self.pending_request = request
             return []
@@ -394,22 +397,22 @@ class OnlineDurationModel:
 
     def request_training(self, trigger: str = "request") -> bool:
         """Request a whole forest from the current window; False if the window holds too few samples."""
-        if len(self._window) < LEAST_SAMPLES:
+        if len(self._window) < MIN_SAMPLES:
             return False
         seed = self.seed * 1_000_003 + newest_number(self.versions)
         self.pending_request = TrainingRequest(
-            self._window.samples(), seed, self.trees, None, True, trigger, self._era
+            self._window.samples(), seed, self.trees, None, True, trigger, self._drift_count
         )
         return True
 
     def apply(self, request: TrainingRequest, fitted: FittedDurations, at_task: int) -> list[LearningEvent]:
         """Install the result of a request that was fitted elsewhere; one from before a drift has no effect."""
-        if request.era != self._era:
+        if request.drift_count != self._drift_count:
             return []
         if request.keep is not None:
-            # Another process returns a copy of the frame. Trees are averaged only within one frame.
-            fitted = replace(fitted, frame=request.keep.frame)
-            if not (request.whole or (self._fits and self._fits[-1].frame is fitted.frame)):
+            # Another process returns a copy of the scaling. Trees are averaged only within one scaling.
+            fitted = replace(fitted, scaling=request.keep.scaling)
+            if not (request.whole or (self._fits and self._fits[-1].scaling is fitted.scaling)):
                 return []
         self.pending_request = None  # it was made without this result
         return self.swap(fitted, at_task, whole=request.whole, trigger=request.trigger)
@@ -420,8 +423,8 @@ class OnlineDurationModel:
         """Install a fit in place of everything (`whole`), or of as many of the oldest trees."""
         if whole or not self._fits:
             self._fits = [fitted]
-            self._head_start = False
-            self._whole_at = fitted.samples if fitted.samples >= LEAST_SAMPLES else 0
+            self._pretrained_kept = False
+            self._whole_at = fitted.samples if fitted.samples >= MIN_SAMPLES else 0
             if self._armed:
                 self._arm()
         else:
@@ -444,7 +447,7 @@ class OnlineDurationModel:
         """Whether a pretrained model errs much more than a fit of the few outcomes seen would."""
         samples = self._window.samples()
         fresh = DurationModel.of([fit_durations(samples, 0, trees=0)], np.ones(len(self.platform.classes)))
-        errors = samples.logs - np.log(fresh.table(self._window.tasks())[:, :, 0])
+        errors = samples.log_seconds - np.log(fresh.table(self._window.tasks())[:, :, 0])
         own = np.sqrt(np.mean(np.square(self._scores.residuals)))
         return bool(own > 2.0 * np.sqrt(np.nanmean(errors**2)) + 0.05)
 

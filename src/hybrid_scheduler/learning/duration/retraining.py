@@ -32,11 +32,11 @@ class LearnsDurations(Protocol):
     If it has a method `on_retrained`, that is called after each new forest.
     """
 
-    times_: OnlineDurationModel | HierarchicalLearner
+    duration_model_: OnlineDurationModel | HierarchicalLearner
 
 
 def _forest_of(scheduler: object) -> OnlineDurationModel | None:
-    times = getattr(scheduler, "times_", None)
+    times = getattr(scheduler, "duration_model_", None)
     return times if isinstance(times, OnlineDurationModel) else None
 
 
@@ -101,7 +101,7 @@ class ThreadTrainingWorker:
     """Training in one thread of this process.
 
     Meanwhile kernels are slower, because training competes with them for cores and for the interpreter. The worker
-    therefore rests after each training, so that it is busy for at most a share of the time.
+    therefore pauses after each training, so that it is busy for at most a share of the time.
 
     Parameters
     ----------
@@ -112,14 +112,14 @@ class ThreadTrainingWorker:
     """
 
     def __init__(self, max_share: float = 1.0, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._rest_factor, self._clock = 1.0 / max_share - 1.0, clock
+        self._cooldown_factor, self._clock = 1.0 / max_share - 1.0, clock
         self._thread: ThreadPoolExecutor | None = None
-        self._rests_until = -math.inf
+        self._cooldown_until = -math.inf
 
     @property
     def ready(self) -> bool:
-        """False while the worker rests."""
-        return self._clock() >= self._rests_until
+        """False while the worker pauses after a training."""
+        return self._clock() >= self._cooldown_until
 
     def prepare(self) -> None:
         """Start the thread and import scikit-learn, which takes a second or two."""
@@ -142,7 +142,7 @@ class ThreadTrainingWorker:
             return train(request)
         finally:
             now = self._clock()
-            self._rests_until = now + (now - began) * self._rest_factor
+            self._cooldown_until = now + (now - began) * self._cooldown_factor
 
     def close(self) -> None:
         """Drop what has not begun; a training that runs comes to its end."""

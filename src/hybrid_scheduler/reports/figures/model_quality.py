@@ -23,7 +23,7 @@ from ..figure_style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST_POINTS = 4000
+_MAX_POINTS = 4000
 
 
 def importance(data: FigureData) -> Figure:
@@ -72,7 +72,7 @@ def predicted_actual(data: FigureData) -> Figure:
             x, y = predicted[known], actual[known]
             error = float(np.median(np.abs(y / x - 1.0))) if len(x) else float("nan")
             heading(axes, letter, label_of(name), f"median error {100 * error:.2f} % of {len(x):,} tasks")
-            keep = np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int)
+            keep = np.linspace(0, len(x) - 1, min(len(x), _MAX_POINTS)).astype(int)
             axes.plot(
                 x[keep], y[keep], linestyle="none", marker=".", markersize=3, alpha=0.35, markeredgewidth=0,
                 color=look_of(name).light, rasterized=True,

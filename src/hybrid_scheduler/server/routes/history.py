@@ -43,7 +43,7 @@ sweeps_router = APIRouter(prefix="/api", tags=["sweeps"], route_class=StrictRout
 events_router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRoute)
 
 #: Tasks with results that one response holds in memory; more are streamed page by page.
-MOST_AT_ONCE = 1000
+MAX_AT_ONCE = 1000
 
 
 @router.get(
@@ -64,7 +64,7 @@ async def full_history(
     """Return tasks with the results of every scheduler."""
     if limit == "all":
         return await _stream_history(context, run_id, None)
-    if limit > MOST_AT_ONCE:
+    if limit > MAX_AT_ONCE:
         return await _stream_history(context, run_id, limit)
     return StrictJSONResponse(await context.repository.history(limit, run_id=run_id))
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from ...core import InvalidInputError
-from ...live.measured_run import MOST_TASKS
+from ...live.measured_run import MAX_TASKS
 from ..app_context import RequestContext
 from ..errors import not_found
 from ..json_response import StrictJSONResponse
@@ -23,7 +23,7 @@ from .strict_route import RUN_ID, StrictRoute
 router = APIRouter(prefix="/api", tags=["programs"], route_class=StrictRoute)
 
 #: Programs that are kept, the newest ones.
-_MOST_PROGRAMS = 8
+_MAX_PROGRAMS = 8
 
 
 @dataclass
@@ -32,7 +32,7 @@ class _Program:
 
     columns: tuple[str, ...]
     report: dict[str, Any] = field(default_factory=dict)
-    rows: deque[tuple[Any, ...]] = field(default_factory=lambda: deque(maxlen=MOST_TASKS))
+    rows: deque[tuple[Any, ...]] = field(default_factory=lambda: deque(maxlen=MAX_TASKS))
     finished: int = 0
 
     def add(self, report: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ async def report(context: RequestContext, program: ProgramReport) -> Response:
     known = programs.pop(program.run_id, None) or _Program(tuple(tasks))
     programs[program.run_id] = known  # the last one is the newest
     known.add(content)
-    while len(programs) > _MOST_PROGRAMS:
+    while len(programs) > _MAX_PROGRAMS:
         programs.pop(next(iter(programs)))
     return StrictJSONResponse({"run_id": program.run_id, "tasks": known.finished})
 
@@ -91,7 +91,7 @@ async def programs(
     context: RequestContext,
     run_id: Annotated[str | None, Query(pattern=RUN_ID, description="This program; the newest by default.")] = None,
     after: Annotated[int, Query(ge=0, le=2**53, description="Leave out so many of the first calls.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=MOST_TASKS, description="Largest number of calls.")] = 5_000,
+    limit: Annotated[int, Query(ge=1, le=MAX_TASKS, description="Largest number of calls.")] = 5_000,
 ) -> Response:
     """Return the programs that reported since the server started, and one of them with its ended calls.
 

@@ -530,8 +530,8 @@ async def _comparison(
     newest = await context.repository.comparative(WINDOW, run_id=run_id)
     recent = {row["name"]: row for row in newest["schedulers"]}
     tasks, total = state.get("floor", (0, 0.0))[:2]
-    floor = total / tasks if tasks else None
-    rows = [_checkpoint_row(name, lane, recent.get(name), floor) for name, lane in lanes.items()]
+    latency_bound = total / tasks if tasks else None
+    rows = [_checkpoint_row(name, lane, recent.get(name), latency_bound) for name, lane in lanes.items()]
     devices = run["config"].get("platform", {}).get("devices")
     verdict = stored_verdict(state, rows, devices).as_dict() if devices else None
     return [row.as_dict() for row in rows], verdict
@@ -548,14 +548,14 @@ async def _live_comparison(
 
 
 def _checkpoint_row(
-    name: str, lane: dict[str, Any], recent: dict[str, Any] | None, floor: float | None
+    name: str, lane: dict[str, Any], recent: dict[str, Any] | None, latency_bound: float | None
 ) -> SchedulerStatistics:
     saved = lane["statistics"]
     statistics = LaneStatistics(np.zeros(len(saved["busy"]), dtype=np.int64))
     statistics.restore(saved)
     version = lane.get("version")
     state = "off" if lane.get("failure") else "ready" if version is None else "learned"
-    row = statistics.row(name, state, version, floor, len(lane.get("queue", {}).get("tasks", ())))
+    row = statistics.row(name, state, version, latency_bound, len(lane.get("queue", {}).get("tasks", ())))
     if recent is None:
         return row
     quantiles = {quantile: recent[quantile] for quantile in _QUANTILES}

@@ -20,7 +20,7 @@ _MAX_DEPTH = 64
 _SMALL_BODY = 64 * 1024
 #: Lists and objects of a body. Millions of them fit into a few megabytes, and other requests wait while they are
 #: read.
-_MOST_CONTAINERS = 100_000
+_MAX_CONTAINERS = 100_000
 
 
 class _StrictRequest(Request):
@@ -55,8 +55,8 @@ class _StrictRequest(Request):
             With status 422 and the name of the field. Malformed JSON is left to the route.
         """
         body = await self.body()
-        if body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
-            raise _refusal("body", f"at most {_MOST_CONTAINERS:,} lists and objects", "more")
+        if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS:
+            raise _refusal("body", f"at most {_MAX_CONTAINERS:,} lists and objects", "more")
         try:
             content = await self.json()
         except json.JSONDecodeError:

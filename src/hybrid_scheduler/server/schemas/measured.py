@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from ...live.measured_run import MOST_SCHEDULERS, MOST_TASKS
+from ...live.measured_run import MAX_SCHEDULERS, MAX_TASKS
 from .base_models import (
     Kind,
     RequestModel,
@@ -22,7 +22,7 @@ from .base_models import (
 )
 from .tasks import ResultStatus
 
-_LONGEST_CONFIG = 65_536
+_MAX_CONFIG_LENGTH = 65_536
 
 
 def _check_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -31,15 +31,15 @@ def _check_config(config: dict[str, Any]) -> dict[str, Any]:
         size = len(text.encode())  # refuses unpaired surrogates
     except (ValueError, RecursionError):
         size = -1
-    if not 0 <= size <= _LONGEST_CONFIG or "\\u0000" in text:
+    if not 0 <= size <= _MAX_CONFIG_LENGTH or "\\u0000" in text:
         raise PydanticCustomError(
-            "config", f"must be JSON of at most {_LONGEST_CONFIG} bytes without NUL characters"
+            "config", f"must be JSON of at most {_MAX_CONFIG_LENGTH} bytes without NUL characters"
         )
     return config
 
 
-Column = Annotated[list[float], Field(min_length=1, max_length=MOST_TASKS)]
-MaybeColumn = Annotated[list[float | None], Field(min_length=1, max_length=MOST_TASKS)]
+Column = Annotated[list[float], Field(min_length=1, max_length=MAX_TASKS)]
+MaybeColumn = Annotated[list[float | None], Field(min_length=1, max_length=MAX_TASKS)]
 Name = Annotated[Text, Field(min_length=1, max_length=200)]
 #: Two thousand years from the epoch, in seconds.
 Moment = Annotated[float, Field(ge=0, le=6.3e10, description="Unix seconds.")]
@@ -67,7 +67,7 @@ class MeasuredTasks(RequestModel):
     compute_intensity: Column
     memory_required: Column
     arrival_time: Column
-    kind: Annotated[list[Kind], Field(min_length=1, max_length=MOST_TASKS)]
+    kind: Annotated[list[Kind], Field(min_length=1, max_length=MAX_TASKS)]
     optimal_fraction: MaybeColumn
     optimal_time: MaybeColumn
 
@@ -75,7 +75,7 @@ class MeasuredTasks(RequestModel):
 class MeasuredResults(RequestModel):
     """Results of one scheduler. Times count from its first submission; failed tasks have no times."""
 
-    device: Annotated[list[str], Field(min_length=1, max_length=MOST_TASKS)]
+    device: Annotated[list[str], Field(min_length=1, max_length=MAX_TASKS)]
     gpu_fraction: Column
     actual_time: MaybeColumn
     latency: MaybeColumn
@@ -88,7 +88,7 @@ class MeasuredResults(RequestModel):
     energy_consumption: MaybeColumn
     execution_cost: MaybeColumn
     predicted_time: MaybeColumn
-    status: Annotated[list[ResultStatus], Field(min_length=1, max_length=MOST_TASKS)]
+    status: Annotated[list[ResultStatus], Field(min_length=1, max_length=MAX_TASKS)]
 
 
 class MeasuredRunCreate(RequestModel):
@@ -141,7 +141,7 @@ class MeasuredRunCreate(RequestModel):
     platform: MeasuredPlatform
     config: Annotated[dict[str, Any], AfterValidator(_check_config)] = Field(default_factory=dict)
     tasks: MeasuredTasks
-    results: Annotated[dict[SchedulerKey, MeasuredResults], Field(min_length=1, max_length=MOST_SCHEDULERS)]
+    results: Annotated[dict[SchedulerKey, MeasuredResults], Field(min_length=1, max_length=MAX_SCHEDULERS)]
 
 
 class RunStored(ResponseModel):
@@ -157,9 +157,9 @@ class RunStored(ResponseModel):
 # ------------------------------------------------------------------------------------------ programs under way
 
 #: Most tasks in one report.
-_MOST_REPORTED = 5_000
+_MAX_REPORTED = 5_000
 _Seconds = Annotated[float, Field(ge=0, le=1e9, description="Seconds since the program's executor began.")]
-_Times = Annotated[list[_Seconds], Field(max_length=_MOST_REPORTED)]
+_Times = Annotated[list[_Seconds], Field(max_length=_MAX_REPORTED)]
 _Count = Annotated[int, Field(ge=0, le=2**53)]
 _Bytes = Annotated[float, Field(ge=0, le=1e18)]
 _DeviceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")]
@@ -168,18 +168,18 @@ _DeviceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$"
 class ProgramTasks(RequestModel):
     """Calls that have ended, as columns of equal length, oldest first."""
 
-    number: Annotated[list[_Count], Field(max_length=_MOST_REPORTED)]
-    function: Annotated[list[Kind], Field(max_length=_MOST_REPORTED)]
-    device: Annotated[list[_DeviceName], Field(max_length=_MOST_REPORTED)]
+    number: Annotated[list[_Count], Field(max_length=_MAX_REPORTED)]
+    function: Annotated[list[Kind], Field(max_length=_MAX_REPORTED)]
+    device: Annotated[list[_DeviceName], Field(max_length=_MAX_REPORTED)]
     submitted: _Times
     launched: Annotated[
         list[_Seconds],
-        Field(max_length=_MOST_REPORTED, description="When its copies were made and it was handed to the device."),
+        Field(max_length=_MAX_REPORTED, description="When its copies were made and it was handed to the device."),
     ]
     started: _Times
     finished: _Times
     seconds: _Times
-    predicted: Annotated[list[_Seconds | None], Field(max_length=_MOST_REPORTED)]
+    predicted: Annotated[list[_Seconds | None], Field(max_length=_MAX_REPORTED)]
     transfer: _Times
 
 

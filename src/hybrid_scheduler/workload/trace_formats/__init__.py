@@ -18,12 +18,20 @@ from ..argument_checks import positive_number
 from ..csv_file import open_binary, read_csv
 from ..trace_columns import REQUIRED, RULES, ColumnRule, ReadReport, Rows, delimiter_of, workload_from
 from . import alibaba, azure_llm, gavel, philly, swf, wfformat
-from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, calendar_seconds, number, table_of
+from .reader_tools import (
+    UNKNOWN_INTENSITY,
+    UNKNOWN_MEMORY,
+    TaskCollector,
+    WrongCells,
+    calendar_seconds,
+    number,
+    table_of,
+)
 
 __all__ = [
     "FORMATS",
-    "ColumnSource",
     "Format",
+    "ValueSource",
     "detect_format",
     "first_rows",
     "import_table",
@@ -135,7 +143,7 @@ _MAPPED_COLUMNS = ("size", "seconds", "compute_intensity", "memory_required", "a
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSource:
+class ValueSource:
     """Source of one value of a task: a column, the difference of two columns, or a fixed value.
 
     Parameters
@@ -194,13 +202,14 @@ def first_rows(path: Path, count: int = 3) -> dict[str, list[str]]:
     """
     columns: dict[str, list[str]] = {}
     for _, row in islice(_table_rows(path), count):
-        for name, cell in (row or {}).items():
-            columns.setdefault(name, []).append(cell)
+        if not isinstance(row, WrongCells):
+            for name, cell in row.items():
+                columns.setdefault(name, []).append(cell)
     return columns
 
 
-def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | None]]:
-    """Yield number and cells of each row, the cells as text; None for a row with another number of cells."""
+def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | WrongCells]]:
+    """Yield number and cells of each row, the cells as text."""
     if path.suffix.lower() != ".parquet":
         yield from table_of(path, ())
         return
@@ -210,7 +219,7 @@ def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | None]]:
 
 
 def import_table(
-    path: Path, mapping: Mapping[str, ColumnSource], *, scale: float = 1.0, skip_bad: bool = False
+    path: Path, mapping: Mapping[str, ValueSource], *, scale: float = 1.0, skip_bad: bool = False
 ) -> tuple[Workload, ReadReport]:
     """Return the workload of a table with columns of its own, and a report of its rows.
 
@@ -241,14 +250,14 @@ def import_table(
     if "arrival_time" not in mapping:
         raise InvalidInputError("mapping.arrival_time", "a column", "none")
     sources = {
-        "compute_intensity": ColumnSource(value=UNKNOWN_INTENSITY),
-        "memory_required": ColumnSource(value=UNKNOWN_MEMORY),
+        "compute_intensity": ValueSource(value=UNKNOWN_INTENSITY),
+        "memory_required": ValueSource(value=UNKNOWN_MEMORY),
         **mapping,
     }
     tasks, ignored = TaskCollector(scale), None
     for line, row in _table_rows(path):
-        if row is None:
-            tasks.reject(line, "row", "as many cells as the header", "another number")
+        if isinstance(row, WrongCells):
+            tasks.reject_cells(line, row)
             continue
         if ignored is None:
             ignored = _unused_columns(row, sources)
@@ -277,7 +286,7 @@ def _rule_of(name: str) -> ColumnRule:
     return RULES["memory_required" if name == "seconds" else name]
 
 
-def _unused_columns(row: dict[str, str], sources: Mapping[str, ColumnSource]) -> tuple[str, ...]:
+def _unused_columns(row: dict[str, str], sources: Mapping[str, ValueSource]) -> tuple[str, ...]:
     """Return the columns that no source uses; refuse a source that names no column."""
     used = set()
     for name, source in sources.items():
@@ -311,6 +320,11 @@ def import_trace(
         Factor on all times and amounts of data: 0.001 turns an hour into 3.6 seconds.
     skip_bad
         Whether to leave out bad rows instead of raising an error.
+
+    Returns
+    -------
+    Workload, ReadReport
+        Tasks by arrival, the first at time 0; and the numbers of rows that were read and rejected.
 
     Raises
     ------

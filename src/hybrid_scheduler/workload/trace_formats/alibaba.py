@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .reader_tools import TaskCollector, number, share, table_of
+from .reader_tools import TaskCollector, WrongCells, number, share, table_of
 
 COLUMNS = (
     "name",
@@ -39,11 +39,11 @@ def read_alibaba(path: Path, scale: float) -> Rows:
     """Return the rows of a file; `scale` multiplies all times and amounts of data."""
     tasks = TaskCollector(scale, (RUN_TIME, WORK, *_KINDS))
     for line, row in table_of(path, COLUMNS):
-        if row is None:
-            tasks.reject(line, "row", "as many cells as the header", "another number")
+        if isinstance(row, WrongCells):
+            tasks.reject_cells(line, row)
             continue
-        if not row["scheduled_time"] or not row["deletion_time"]:
-            tasks.reject(line, "scheduled_time", "a time: the pod was scheduled and ended", "nothing")
+        if empty := [name for name in ("scheduled_time", "deletion_time") if not row[name]]:
+            tasks.reject(line, empty[0], "a time: the pod was scheduled and ended", "an empty cell")
             continue
         values = {name: number(row[name]) for name in COLUMNS[1:]}
         seconds = values["deletion_time"] - values["scheduled_time"]

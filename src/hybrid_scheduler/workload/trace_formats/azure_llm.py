@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .reader_tools import TaskCollector, calendar_seconds, number, table_of
+from .reader_tools import TaskCollector, WrongCells, calendar_seconds, number, table_of
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MAPPING = {
@@ -22,8 +22,8 @@ def read_azure(path: Path, scale: float) -> Rows:
     """Return the rows of a file; `scale` multiplies all times and amounts of data."""
     tasks = TaskCollector(scale)
     for line, row in table_of(path, COLUMNS):
-        if row is None:
-            tasks.reject(line, "row", "as many cells as the header", "another number")
+        if isinstance(row, WrongCells):
+            tasks.reject_cells(line, row)
             continue
         arrival = calendar_seconds(row["TIMESTAMP"])
         context, generated = number(row["ContextTokens"]), number(row["GeneratedTokens"])

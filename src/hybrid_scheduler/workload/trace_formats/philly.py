@@ -16,6 +16,7 @@ from .reader_tools import (
     UNKNOWN_INTENSITY,
     UNKNOWN_MEMORY,
     TaskCollector,
+    WrongCells,
     calendar_seconds,
     json_document,
     number,
@@ -40,8 +41,8 @@ def read_philly(path: Path, scale: float) -> Rows:
     tasks = TaskCollector(scale, (RUN_TIME, WORK, PARALLEL))
     if ".csv" in path.suffixes:
         for line, row in table_of(path, COLUMNS):
-            if row is None:
-                tasks.reject(line, "row", "as many cells as the header", "another number")
+            if isinstance(row, WrongCells):
+                tasks.reject_cells(line, row)
             else:
                 _read_row(tasks, line, row)
         return tasks.rows(["user", "vc", "cpu_num", "node_num", "state"])

@@ -9,12 +9,12 @@ from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core import InvalidInputError
-from ...core.workload import LARGEST_VALUE
+from ...core.workload import MAX_VALUE
 from ...physics import AnalyticPhysics
 from ..csv_file import open_binary
 from ..trace_columns import Rejections, Rows, delimiter_of, require_columns
@@ -27,7 +27,7 @@ UNKNOWN_MEMORY = 100.0
 #: A task of intensity 1 runs four times as fast on a GPU of the analytic physics.
 GPU_SPEEDUP = 4.0
 #: Seconds of a task that a trace rounds to 0, because a size is above 0.
-_SHORTEST_S = 1e-6
+_MIN_S = 1e-6
 
 
 class TaskCollector:
@@ -54,6 +54,10 @@ class TaskCollector:
         for _ in self.rejections.count_in([line]):
             self.rejections.add(line, field, allowed, got)
 
+    def reject_cells(self, line: int, cells: WrongCells) -> None:
+        """Add a rejected row that has another number of cells than the header."""
+        self.reject(line, "row", f"{cells.expected} cells, as in the header", f"{cells.found} cells")
+
     def add(
         self,
         line: int,
@@ -73,8 +77,8 @@ class TaskCollector:
         """
         memory, arrival = memory * self.scale, arrival * self.scale
         for column, value in (("size", size), ("memory_required", memory), ("arrival_time", arrival)):
-            if not value <= LARGEST_VALUE:
-                self.reject(line, column, f"at most {LARGEST_VALUE:g}", value)
+            if not value <= MAX_VALUE:
+                self.reject(line, column, f"at most {MAX_VALUE:g}", value)
                 return
         self._line.append(line)
         self._values.extend((size, intensity, memory, arrival))
@@ -85,7 +89,7 @@ class TaskCollector:
 
     def size_of(self, seconds: float, intensity: float) -> float:
         """Return the size of a task that takes these seconds on the CPU of the analytic physics."""
-        work = max(seconds, _SHORTEST_S) * self.scale * (intensity + 0.5) / AnalyticPhysics().coefficient
+        work = max(seconds, _MIN_S) * self.scale * (intensity + 0.5) / AnalyticPhysics().coefficient
         return float(work ** (2.0 / 3.0))
 
     def scaled_size(self, size: float) -> float:
@@ -143,8 +147,15 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
             yield line, text.strip("\r\n")
 
 
-def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | None]]:
-    """Yield the rows of a CSV file by column name; None for a row with another number of cells."""
+class WrongCells(NamedTuple):
+    """A row whose number of cells is not that of the header."""
+
+    expected: int
+    found: int
+
+
+def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | WrongCells]]:
+    """Yield line and cells of the rows of a CSV file, by column name."""
     rows = lines_of(path)
     _, first = next(rows, (1, ""))
     delimiter = delimiter_of(first)
@@ -157,7 +168,10 @@ def table_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
             cells = next(csv.reader([text], delimiter=delimiter))
         except csv.Error:  # a bare carriage return within the line
             cells = []
-        yield line, dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
+        if len(cells) == len(header):
+            yield line, dict(zip(header, cells, strict=True))
+        else:
+            yield line, WrongCells(len(header), len(cells))
 
 
 def json_document(path: Path) -> Any:

@@ -21,7 +21,7 @@ MAPPING = {
     "dependency_data": "the files that a parent writes and its child reads",
     "kind": "the name of the program that ran, without folders",
 }
-_LONGEST_KIND = 64
+_MAX_KIND_LENGTH = 64
 #: Number at the end of a task's name, such as _ID0000012.
 _NUMBER = re.compile(r"[_-]*(?:ID)?\d+$")
 
@@ -110,4 +110,4 @@ def _kind(record: dict[str, Any], name: str) -> str:
     # Some traces hold a whole shell script in this place.
     text = program.strip() if isinstance(program, str) else ""
     short = text.rsplit("/", 1)[-1] if text and not any(mark.isspace() for mark in text) else ""
-    return short[:_LONGEST_KIND] or _NUMBER.sub("", name)[:_LONGEST_KIND] or name
+    return short[:_MAX_KIND_LENGTH] or _NUMBER.sub("", name)[:_MAX_KIND_LENGTH] or name
