@@ -179,7 +179,7 @@ def test_planned_children_of_failed_tasks_fail():
     assert Cluster(memory_policy="fail").run(tasks, Planned()).outcomes.status.tolist() == [3, 3]
 
 
-@pytest.mark.parametrize(("position", "message"), [(None, "None with 3 waiting"), (3, "0 to 2"), (-1, "0 to 2")])
+@pytest.mark.parametrize(("position", "message"), [(None, "none with 3 waiting"), (3, "0 to 2"), (-1, "0 to 2")])
 def test_central_scheduler_that_leaves_tasks_is_refused(position, message):
     class Idle(Central):
         def pick(self, queue, idle_device, view):

@@ -466,7 +466,7 @@ def test_learned_durations_are_the_same_after_a_restart(live, tmp_path):
     for name in ("weights", "covariance", "stats", "fixed", "recent", "observed", "means"):
         assert np.array_equal(getattr(after.model, name), getattr(before.model, name)), name
     assert np.array_equal(after.placement.window, before.placement.window)
-    assert np.array_equal(after.record.free_at, before.record.free_at)
+    assert np.array_equal(after.shadow.free_at, before.shadow.free_at)
     seen = after.seen
     second.run(1.0)
     assert lane.scheduler.hierarchical_.seen > seen
