@@ -12,7 +12,7 @@ Run = Callable[..., Result]
 
 
 def test_every_benchmark_has_a_file() -> None:
-    assert [name for name, file in bench._FILES.items() if not (bench._FOLDER / file).is_file()] == []
+    assert [name for name, file in bench._FILES.items() if not (bench.BENCHMARKS_FOLDER / file).is_file()] == []
 
 
 def test_unknown_name_and_missing_folder_are_errors(
