@@ -60,6 +60,12 @@ def test_baseline_evaluation_has_times_of_every_scheduler():
         assert row["makespan"] >= row["max_time"]
 
 
+def test_bill_is_the_former_name_of_energy_and_cost():
+    result = Cluster().run(small_workload(5), create("greedy"))
+    with pytest.warns(DeprecationWarning, match="use energy_and_cost"):
+        assert result.bill is result.energy_and_cost
+
+
 def test_single_tasks_equal_the_batch():
     workload = small_workload(100)
     batch = Cluster().run(workload, create("random"), seed=1).outcomes

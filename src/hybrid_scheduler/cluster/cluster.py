@@ -6,6 +6,7 @@ A run returns a `RunResult`: outcomes, busy seconds, energy and cost.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,6 +96,12 @@ class RunResult:
     def energy_and_cost(self) -> EnergyAndCost:
         """Energy and cost of each task."""
         return EnergyAndCost(self.outcomes, self.platform, self.tariff)
+
+    @property
+    def bill(self) -> EnergyAndCost:
+        """Former name of `energy_and_cost`."""
+        warnings.warn("RunResult.bill is deprecated: use energy_and_cost", DeprecationWarning, stacklevel=2)
+        return self.energy_and_cost
 
     def gantt(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Return every executed part as columns (row, device, start, end)."""
