@@ -111,7 +111,7 @@ def default_scenario(
     """Return the default scenario with these ranges of size, intensity and memory in MB."""
     return Scenario(
         "default",
-        "The ranges of the configuration, at a load below every scheduler's stability limit",
+        "The ranges of the configuration, at a load every scheduler survives",
         Uniform(*number_range("size_range", size_range, open_below=True)),
         number_range("intensity_range", intensity_range, most=1.0),
         number_range("memory_range", memory_range),
@@ -123,7 +123,7 @@ def shift_scenarios() -> tuple[Scenario, Scenario]:
     """Return the scenarios before and after the shift: large compute-bound tasks, then small data-bound ones."""
     train = Scenario(
         "shift-train",
-        "Before the shift: large, intense tasks with little data, faster on the GPU",
+        "Before the shift: large, intense tasks with little data, at home on the GPU",
         Uniform(1000.0, 5000.0),
         (0.6, 1.0),
         (10.0, 100.0),
@@ -131,7 +131,7 @@ def shift_scenarios() -> tuple[Scenario, Scenario]:
     )
     test = Scenario(
         "shift-test",
-        "After the shift: small tasks of low intensity with much data, faster on the CPU",
+        "After the shift: small tasks of low intensity with much data, at home on the CPU",
         Uniform(100.0, 360.0),
         (0.0, 0.1),
         (2000.0, 5000.0),
@@ -181,7 +181,7 @@ SCENARIOS: dict[str, Scenario] = {
             memory=(10.0, 16000.0),
         ),
         replace(_MIXED, name="bursty", description="Mixed tasks that arrive in bursts", arrivals="bursty"),
-        replace(_MIXED, name="diurnal", description="Mixed tasks with a daily cycle", arrivals="diurnal"),
+        replace(_MIXED, name="diurnal", description="Mixed tasks by day and by night", arrivals="diurnal"),
         replace(
             default_scenario(),
             name="rush-hour",
