@@ -152,9 +152,9 @@ def test_diff_of_different_tasks_is_refused():
         return WorkloadGenerator(seed).generate_workload(tasks, utilisation=0.5)
 
     run = compare(make(20), ["greedy"])
-    with pytest.raises(InvalidInputError, match="of the same tasks"):
+    with pytest.raises(InvalidInputError, match="of the same 20 tasks"):
         run.diff(compare(make(21), ["greedy"]))
-    with pytest.raises(InvalidInputError, match="of the same tasks"):
+    with pytest.raises(InvalidInputError, match="of the same 20 tasks"):
         run.diff(compare(make(20, seed=2), ["greedy"]))
     with pytest.raises(InvalidInputError, match="of a scheduler in"):
         run.diff(compare(make(20), ["oracle"]))

@@ -129,7 +129,7 @@ def test_calls_are_spread_over_all_accelerators(count: int) -> None:
         graph.wait_ready()
         graph.placement.bandwidth[:] = [1e10] * count
         sizes = add.sizes_of([MANY, 1.0], (), {})
-        for device_class, seconds in (("fake", 0.01), ("fake", 0.01), ("cpu", 10.0)):
+        for device_class, seconds in (("fake", 10.0), ("fake", 10.0), ("cpu", 10_000.0)):
             graph.durations.learn(add.key, device_class, sizes, seconds)
         for one in fakes:
             one.pause()  # nothing ends, so that queues grow

@@ -207,12 +207,15 @@ def _services(
     """
     since = executor.clock()
     gate = threading.Event()
+    waiting: list[Future[Any]] = []  # for the gate: one task at the head of each queue
     background_futures: set[Future[Any]] = set()
     try:
         with StreamSubmitter(executor) as stream:
             try:
-                for name in (device, *background):
+                waiting.extend(
                     executor.submit_variants(cpu=gate.wait, gpu=gate.wait, kind=_GATE, device=name)
+                    for name in (device, *background)
+                )
                 for name, some in background.items():
                     for call in some:
                         future = executor.submit_kernel(call, device=name)
@@ -226,7 +229,7 @@ def _services(
         rest = list(background_futures)
         for future in rest:
             future.cancel()
-        wait(rest)
+        wait([*waiting, *rest])
     recent = [record for record in executor.records if record.submitted >= since]
     own = [record for record in recent if record.device == device and record.kind != _GATE]
     own.sort(key=lambda record: record.task_id)
