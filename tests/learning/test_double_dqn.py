@@ -12,11 +12,7 @@ from hybrid_scheduler.learning.dqn.double_dqn import DQN, Adam, DQNSettings
 from hybrid_scheduler.learning.dqn.q_network import (
     NetworkShape,
     QNetwork,
-    advantage_weights,
-    backward,
-    forward_pair,
     initial_weights,
-    matrix_of_rows,
 )
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
 from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer
@@ -118,19 +114,26 @@ def test_values_and_best_action_agree_with_torch():
 def test_gradient_equals_that_of_torch():
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
-    shape = NetworkShape(7, 3, 16)
-    weights, gradient = rng.normal(size=len(shape)).astype(np.float32), np.zeros(len(shape), np.float32)
-    x, dq = (rng.normal(size=size).astype(np.float32) for size in ((9, 7), (9, 3)))
-    h1, h2, dh1, dh2 = (matrix_of_rows(10, 16) for _ in range(4))
-    q, active = np.empty((10, 3), np.float32), np.empty(17, np.int64)
-    head = advantage_weights(weights, 7, 16, 3)
-    for i in range(0, 9, 2):
-        forward_pair(weights, head, x[i], x[min(i + 1, 8)], 16, active, h1, h2, q, i)
-    backward(weights, head, gradient, x, h1, h2, dq, dh1, dh2, 16)
-    leaves = [torch.from_numpy(part).clone().requires_grad_() for part in shape.split(weights)]
-    (in_torch(torch, shape, leaves, torch.from_numpy(x)) * torch.from_numpy(dq)).sum().backward()
-    for ours, leaf in zip(shape.split(gradient), leaves, strict=True):
-        np.testing.assert_allclose(ours, leaf.grad.numpy(), rtol=1e-4, atol=1e-4)
+    agent = DQN(7, 3, seed=0, width=3, settings=DQNSettings(hidden=16, batch=9))
+    agent.weights[:] = rng.normal(size=len(agent.shape))
+    x, cost, reward = rng.normal(size=(9, 7)), rng.uniform(0.5, 2, (9, 3)), rng.normal(size=(9, 3))
+    agent.replay.add(
+        x, cost, np.arange(3), reward, np.zeros((9, 3, 7)), np.zeros((9, 3, 3)), np.ones((9, 3), np.bool_)
+    )
+    loss, length = agent.batch_gradient(  # gamma 0: no look ahead
+        agent.weights, agent.target, agent.gradient, agent.replay.columns, np.arange(9), 0.0, 2.0, 16
+    )
+    leaves = [torch.from_numpy(part).clone().requires_grad_() for part in agent.shape.split(agent.weights)]
+    q = in_torch(torch, agent.shape, leaves, torch.from_numpy(x.astype(np.float32)))
+    cost, reward = torch.from_numpy(cost), torch.from_numpy(reward)
+    error = (q - cost - reward) / (1.0 + cost.min(1, keepdim=True).values)
+    mean = error.mean(1, keepdim=True)
+    expected = (mean.square() + 2.0 * (error - mean).square().mean(1, keepdim=True)).mean()
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-4)
+    assert length == pytest.approx(np.linalg.norm(agent.gradient), rel=1e-4)
+    for ours, leaf in zip(agent.shape.split(agent.gradient), leaves, strict=True):
+        np.testing.assert_allclose(ours, leaf.grad.numpy(), rtol=1e-3, atol=1e-4)
 
 
 def test_batch_gradient_equals_the_slope_of_the_loss():

@@ -64,11 +64,11 @@ def cliff(size):
     return 1e-6 * size**1.5 * (5.0 if size > 2500 else 1.0)
 
 
-@njit
 def condition_on(state, index, value, innovation, noise):
+    """Condition on one observation, in plain Python: compiling it takes seconds."""
     state.coordinate[: len(index)] = index
     state.value[: len(value)] = value
-    condition(state, len(index), innovation, noise)
+    condition.py_func(state, len(index), innovation, noise)
 
 
 @pytest.fixture

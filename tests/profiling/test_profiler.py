@@ -126,7 +126,7 @@ def test_energy_is_measured_on_cpu_and_gpu(gpu: None, monkeypatch: pytest.Monkey
     meters = [Meter(), Meter()]
     monkeypatch.setattr(profiler, "cpu_meter", lambda: meters[0])
     monkeypatch.setattr(profiler, "meter_of", lambda _: meters[1])
-    monkeypatch.setattr(profiler, "WINDOW", 0.01)
+    monkeypatch.setattr(profiler, "WINDOW", 0.1)
     profile = HardwareProfiler(limits=QUICK, kernels=["sort"]).profile_range([16])
     (point,) = profile.points
     assert point.cpu_joules is not None
