@@ -52,9 +52,9 @@ class ReferenceCluster:
         self.sigma, self.seed, self.policy = sigma, seed, policy
         self.pairs, self.startup = pairs, startup
         self.free = [0.0] * len(platform.devices)
-        self.parts = [None] * len(workload)
+        self.parts: list[Part | None] = [None] * len(workload)
         self.copies = {}  # (parent, device): shares, MB and arrivals of copies that were made for children
-        self.edges = [[] for _ in range(len(workload))]
+        self.edges: list[list[tuple[int, float]]] = [[] for _ in range(len(workload))]
         for row in range(len(workload)):
             first, last = workload.parent_start[row], workload.parent_start[row + 1]
             for edge in range(int(first), int(last)):
@@ -180,7 +180,7 @@ class ReferenceCluster:
     def run_online(self, decide):
         """Release tasks at arrival or when the last parent ends; `decide(row, now, free)` places each at once."""
         missing = [len(edges) for edges in self.edges]
-        children = [[] for _ in self.edges]
+        children: list[list[int]] = [[] for _ in self.edges]
         for row, edges in enumerate(self.edges):
             for parent, _ in edges:
                 children[parent].append(row)

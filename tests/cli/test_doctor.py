@@ -1,6 +1,7 @@
 """`doctor`: what is necessary can fail, what is optional is only mentioned."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -84,7 +85,7 @@ def test_gpu_check_reports_nvidia_smi(answer: str, detail: str, run: Run, monkey
     program = Path("nvidia-smi").absolute()
     program.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
     program.chmod(0o755)
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: str(program) if name == "nvidia-smi" else None)
+    monkeypatch.setattr(shutil, "which", lambda name: str(program) if name == "nvidia-smi" else None)
     [line] = [line for line in run("doctor").stdout.splitlines() if "GPU " in line]
     assert line.strip().startswith("·")
     assert detail in line

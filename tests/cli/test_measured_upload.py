@@ -3,6 +3,7 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 from measured_examples import measured_run
@@ -13,11 +14,18 @@ from hybrid_scheduler.core import HybridSchedulerError
 from hybrid_scheduler.live import EngineBusy
 
 
-@pytest.fixture
-def server():
+class PreparedServer(HTTPServer):
     """Server that sends prepared responses in order, and keeps the requests."""
 
+    sent: list[dict[str, Any]]
+    answers: list[int]
+
+
+@pytest.fixture
+def server():
     class Handler(BaseHTTPRequestHandler):
+        server: PreparedServer
+
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             self.server.sent.append(body)
@@ -34,7 +42,7 @@ def server():
         def log_message(self, *_):
             pass
 
-    made = HTTPServer(("127.0.0.1", 0), Handler)
+    made = PreparedServer(("127.0.0.1", 0), Handler)
     made.sent, made.answers = [], []
     thread = threading.Thread(target=made.serve_forever)
     thread.start()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 
 import hybrid_scheduler as hs
-from hybrid_scheduler.runtime import duration_store
 from hybrid_scheduler.runtime.duration_store import DurationStore, duration_paths
 
 Run = Callable[..., Any]
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     newer += [_row("work.step:bbbbbbbbbbbb", "H200", n, gpu) for n, _, gpu in sizes]
     other = [["work.count:cccccccccccc", "cpu", '["int"]', [math.log1p(7)], 0, 0.5, 1_234]]
     for number, rows in enumerate((older, [*newer, *other])):
-        monkeypatch.setattr(duration_store.time, "time", lambda number=number: 1_700_000_000.0 + number)
+        monkeypatch.setattr(time, "time", lambda number=number: 1_700_000_000.0 + number)
         store.save(rows)
     return folder
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,14 +162,14 @@ def test_disk_error_leaves_no_files(comparison: Comparison, monkeypatch: pytest.
 def test_failed_replacement_keeps_the_old_folder(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("r").mkdir()
     Path("r/summary.json").write_text("old", encoding="utf-8")
-    rename = result_files.os.rename
+    rename = os.rename
 
     def no_new(source: Path, target: Path) -> None:
         if Path(target).name == "r" and not (Path(source) / "summary.json").read_text(encoding="utf-8") == "old":
             raise OSError(5, "Input/output error")
         rename(source, target)
 
-    monkeypatch.setattr(result_files.os, "rename", no_new)
+    monkeypatch.setattr(os, "rename", no_new)
     with (
         pytest.raises(HybridSchedulerError, match="cannot write r"),
         result_files.staged(Path("r"), comparison, document(comparison)) as commit,

@@ -225,6 +225,7 @@ def test_plan_with_tasks_of_zero_seconds_runs_as_planned(name):
         cluster = Cluster(workstation(2), TablePhysics(seconds))
         scheduler = create(name)
         out = cluster.run(tasks, scheduler).outcomes
+        assert isinstance(scheduler, Static)
         plan = scheduler.plan(tasks, cluster.platform)
         assert out.finish.tolist() == pytest.approx(plan.finish.tolist())
 

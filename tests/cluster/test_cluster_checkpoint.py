@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import Cluster, Noise, create, workstation
+from hybrid_scheduler.compiled.fast_rule import FastRule
 from hybrid_scheduler.testing import small_workload
 
 
@@ -21,6 +22,8 @@ def test_run_in_parts_with_a_checkpoint_equals_one_run(name):
     second = Cluster(noise=noise)
     second.restore(state)
     other = create(name)
+    assert isinstance(scheduler, FastRule)
+    assert isinstance(other, FastRule)
     second.start_scheduler(other, tasks, seed=1)
     other.state[:] = scheduler.state
     parts += [second.run_more(tasks.rows(137, 138), other), second.run_more(tasks.rows(138, 500), other)]

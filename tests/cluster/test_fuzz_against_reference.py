@@ -168,6 +168,7 @@ def run_case(seed):
     elif name in PLANNED:
         scheduler = Fixed(_any_plan(rng, workload, platform)) if name == "any plan" else create(name)
         result = cluster.run(workload, scheduler, seed=own)
+        assert isinstance(scheduler, Static)
         plan = scheduler.plan(workload, platform)
         finish = plan.start if plan.finish is None else plan.finish
         assert_same(result.outcomes, reference.run_planned(plan.device, plan.fraction, plan.start, finish))

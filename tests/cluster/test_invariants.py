@@ -10,6 +10,7 @@ from strategies import graphs, physics, platforms, workloads
 from hybrid_scheduler import Cluster, Decision, Noise, Online, create
 from hybrid_scheduler.cluster import isolated_optimum, makespan_bound
 from hybrid_scheduler.engine.comparison import compare
+from hybrid_scheduler.schedulers import Oracle
 
 
 class Whim(Online):
@@ -90,7 +91,7 @@ def test_no_decision_finishes_the_next_task_before_the_oracle(workload, platform
     queues = cluster.state()
     task = workload[0]
     probe = type(task)(10**9, task.size, task.compute_intensity, task.memory_required, last)
-    oracle = create("oracle")
+    oracle = Oracle()
     from hybrid_scheduler import Setting, View
     from hybrid_scheduler.cluster import PhysicsTimes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
@@ -42,11 +43,13 @@ from hybrid_scheduler.storage import (
     retention,
 )
 from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, payload_seq
+from hybrid_scheduler.storage.batch_transaction import COUNTED_TABLES, write_group
 from hybrid_scheduler.storage.device_load import LoadWindow
 from hybrid_scheduler.storage.event_bus import EventReader, LocalBus, RedisBus
 from hybrid_scheduler.storage.history_csv import HistoryCsv, read_history
 from hybrid_scheduler.storage.integrity_check import verify
 from hybrid_scheduler.storage.redis_cache import RedisAddress
+from hybrid_scheduler.storage.retention import delete_tasks
 from hybrid_scheduler.storage.schema_version import upgrade, with_connection
 from hybrid_scheduler.testing import FakeClock
 from hybrid_scheduler.workload import generate, scenario_named
@@ -552,6 +555,7 @@ async def test_reader_without_a_start_begins_with_new_events(address, repository
             await asyncio.sleep(0)
         stored(journal, engine.batch(1))
         first = await asyncio.wait_for(waiting, 30)
+        assert isinstance(stream, AsyncGenerator)
         await stream.aclose()
     assert payload_seq(first) == 3
 
@@ -601,13 +605,12 @@ async def test_two_runs_in_one_transaction(address, repository, monkeypatch):
     with opened(address) as journal:
         engine = Engine()
         stored(journal, engine.batch(1))
-        real = journal_writer.write_group
         groups = []
 
         async def slow(store, instance, group, *rest):
             gate.wait(30)
             groups.append(len(group))
-            await real(store, instance, group, *rest)
+            await write_group(store, instance, group, *rest)
 
         monkeypatch.setattr(journal_writer, "write_group", slow)
         first = engine.batch(2)
@@ -672,13 +675,13 @@ async def test_deleting_a_long_history_keeps_newer_rows_and_reports_progress(
 ):
     monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 1)
     gate = threading.Event()
-    real, chunks = journal_writer.delete_tasks, []
+    chunks: list[int] = []
 
     async def slow(*arguments):
         chunks.append(1)
         if len(chunks) > 2:
             gate.wait(30)
-        return await real(*arguments)
+        return await delete_tasks(*arguments)
 
     monkeypatch.setattr(journal_writer, "delete_tasks", slow)
     history = HistoryCsv(tmp_path / "history.csv")
@@ -705,13 +708,13 @@ async def test_deleting_a_long_history_keeps_newer_rows_and_reports_progress(
 
 async def test_the_next_engine_completes_an_accepted_deletion(address, repository, monkeypatch):
     monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 1)
-    real, chunks = journal_writer.delete_tasks, []
+    chunks: list[int] = []
 
     async def broken(*arguments):
         chunks.append(1)
         if len(chunks) > 2:
             raise ConnectionResetError("unavailable")
-        return await real(*arguments)
+        return await delete_tasks(*arguments)
 
     monkeypatch.setattr(journal_writer, "delete_tasks", broken)
     engine = Engine()
@@ -723,7 +726,7 @@ async def test_the_next_engine_completes_an_accepted_deletion(address, repositor
     while len(chunks) < 3:
         await asyncio.sleep(0.01)
     journal.close(timeout=0.1)
-    monkeypatch.setattr(journal_writer, "delete_tasks", real)
+    monkeypatch.setattr(journal_writer, "delete_tasks", delete_tasks)
     with opened(address) as journal:
         stored(journal, engine.batch(2))
         while await repository.deletion() is not None:
@@ -971,11 +974,10 @@ def test_foreign_row_among_the_tasks_is_skipped_and_found(address, caplog, value
 def test_full_journal_refuses_tasks_but_accepts_commands(address, monkeypatch):
     monkeypatch.setattr(journal_writer, "MAX_WAITING_BATCHES", 3)
     gate = threading.Event()
-    real = journal_writer.write_group
 
     async def slow(*arguments):
         gate.wait(30)
-        await real(*arguments)
+        await write_group(*arguments)
 
     monkeypatch.setattr(journal_writer, "write_group", slow)
     with opened(address) as journal:
@@ -1019,7 +1021,7 @@ def test_verify_sees_one_state_of_a_database_in_use(address, monkeypatch):
                 stored(journal, engine.batch(3))  # between two queries of the check
                 return super().__iter__()
 
-        monkeypatch.setattr(integrity_check, "COUNTED_TABLES", BusyTables(integrity_check.COUNTED_TABLES))
+        monkeypatch.setattr(integrity_check, "COUNTED_TABLES", BusyTables(COUNTED_TABLES))
         assert [finding for finding in verify(address) if not finding.ok] == []
 
 

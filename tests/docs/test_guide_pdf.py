@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import make_guide_pdf as book
-from guide_book.pages import Page, slug
+from guide_book.pages import Page, pages, slug
 from guide_book.setter import column_widths, folded
 
 #: One page with drawings and lists, one with a wide table, one with long code.
@@ -14,7 +14,7 @@ SOME = ("guide/start/kitchen.md", "guide/schedulers/hybrid_ml.md", "guide/start/
 
 
 def some_pages() -> list[Page]:
-    return [page for page in book.pages() if page.key in SOME]
+    return [page for page in pages() if page.key in SOME]
 
 
 def test_same_pages_give_the_same_bytes(tmp_path: Path) -> None:

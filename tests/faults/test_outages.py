@@ -21,6 +21,7 @@ from services import (  # noqa: F401
 from hybrid_scheduler.live import measured_to_json
 from hybrid_scheduler.server.composition import open_server
 from hybrid_scheduler.storage import journal_writer
+from hybrid_scheduler.storage.retention import delete_tasks
 from hybrid_scheduler.storage.schema_version import with_connection
 
 pytestmark = pytest.mark.slow
@@ -200,11 +201,10 @@ async def test_request_that_looked_before_the_first_was_stored_stores_nothing(
 async def test_long_deletion_is_answered_with_its_progress(storage, tmp_path, monkeypatch):
     monkeypatch.setattr("hybrid_scheduler.server.local_engine_control.DELETE_TIMEOUT_S", 0.05)
     monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 5)
-    real = journal_writer.delete_tasks
 
     async def slow(*arguments):
         await asyncio.sleep(0.05)
-        return await real(*arguments)
+        return await delete_tasks(*arguments)
 
     monkeypatch.setattr(journal_writer, "delete_tasks", slow)
     more = {**storage, "live.speed": "100", "live.update_interval": "0.1"}

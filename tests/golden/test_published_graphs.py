@@ -35,7 +35,7 @@ def test_critical_path_counts_transfers(edges, seconds, bound):
 
 def test_upward_ranks_equal_the_published_ones():
     from hybrid_scheduler.cluster import PhysicsTimes
-    from hybrid_scheduler.schedulers.list_scheduling import GraphCosts
+    from hybrid_scheduler.cluster.graph_costs import GraphCosts
 
     workload = published_graph(EDGES)
     costs = GraphCosts(workload, THREE, PhysicsTimes(TablePhysics(SECONDS, workload.task_id), THREE))
@@ -47,7 +47,8 @@ def test_peft_optimistic_costs_by_hand():
     # 0 -> 1 with 4 s of transfer. Task 1 takes 10 s on P0 and 2 s on P1.
     # From P0 the best is to move: 4 + 2 = 6 (staying costs 10); from P1 staying costs 2.
     from hybrid_scheduler.cluster import PhysicsTimes
-    from hybrid_scheduler.schedulers.list_scheduling import GraphCosts, optimistic_costs
+    from hybrid_scheduler.cluster.graph_costs import GraphCosts
+    from hybrid_scheduler.schedulers.list_scheduling import optimistic_costs
 
     workload = Workload(
         task_id=[0, 1], size=[1, 1], compute_intensity=[0, 0], memory_required=[0, 0], arrival_time=[0, 0],

@@ -220,6 +220,8 @@ def test_full_replay_buffer_overwrites_the_oldest_rows():
 class Log:
     """A TensorBoard writer that records its calls."""
 
+    last: "Log"
+
     def __init__(self, folder):
         self.folder, self.scalars, self.closed = folder, [], False
         Log.last = self
@@ -233,7 +235,7 @@ class Log:
 
 def test_tensorboard_gets_every_loss_and_periodic_rewards(monkeypatch, tmp_path):
     module = ModuleType("tensorboard.summary")
-    module.Writer = Log
+    monkeypatch.setattr(module, "Writer", Log, raising=False)
     monkeypatch.setitem(sys.modules, "tensorboard", ModuleType("tensorboard"))
     monkeypatch.setitem(sys.modules, "tensorboard.summary", module)
     monkeypatch.setattr("hybrid_scheduler.learning.dqn.training.REPORT_EVERY", 20)

@@ -11,7 +11,7 @@ import pytest
 from hybrid_scheduler.learning.dqn import model_file
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
 from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model
-from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights
+from hybrid_scheduler.learning.dqn.q_network import NAMES, NetworkShape, initial_weights
 from hybrid_scheduler.learning.model_files import ModelFileError
 
 
@@ -131,7 +131,7 @@ def test_missing_and_additional_weights_are_refused(path):
 
 def torch_file(path, model, **changes):
     torch = pytest.importorskip("torch")
-    parts = dict(zip(model_file.NAMES, model.shape.split(model.weights), strict=True))
+    parts = dict(zip(NAMES, model.shape.split(model.weights), strict=True))
     content = {
         "format": model_file.FORMAT, "version": 1, "state": model.state, "actions": model.actions,
         "gamma": model.gamma, "hidden": model.hidden, "notes": model.notes,

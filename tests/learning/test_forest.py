@@ -158,6 +158,7 @@ def test_online_scheduler_takes_a_model_file(tmp_path):
         for task in small_workload(20):
             queue.submit_task(task)
         assert len(queue.process_queue()) == 20
+        assert isinstance(queue.scheduler, HybridML)
         assert queue.scheduler.state == "learned"
     with pytest.raises(ModelFileError, match="cannot be read"):
         OnlineScheduler(tmp_path / "missing.skops")
@@ -241,7 +242,7 @@ def test_hostile_predictors_are_refused(spoil, tmp_path):
     pytest.importorskip("xgboost")
     path = tmp_path / "model.skops"
     spoil(path)
-    scheduler = create("hybrid_ml")
+    scheduler = HybridML()
     work = small_workload(20)
     Cluster().run(work, scheduler)
     model, scheduler.model = scheduler.duration_model_, path

@@ -75,7 +75,7 @@ def unequal_platform():
     ids=["one kind", "kinds and noise", "unequal", "nodes", "too many kinds", "batch"],
 )
 def test_compiled_loop_and_protocol_give_the_same_schedule(platform, workload, noise):
-    fast, slow = create(SPEC), TaskByTask(model=None)
+    fast, slow = HybridML(model=None), TaskByTask(model=None)
     one = Cluster(platform, noise=noise).run(workload, fast).outcomes
     two = Cluster(platform, noise=noise).run(workload, slow).outcomes
     assert slow.compiled_loop is None
@@ -192,7 +192,7 @@ def test_small_parts_find_out_that_a_kind_is_faster_on_the_cpu():
 
 
 def test_fast_part_of_a_split_task_is_learned_before_the_slow_part_ends():
-    scheduler = create(SPEC)
+    scheduler = HybridML(model=None)
     Cluster().run(mixed(50), scheduler)
     learner = scheduler.hierarchical_
     before, predicted = learner.seen, learner.predict(mixed(20))
@@ -216,7 +216,7 @@ def test_parts_and_whole_tasks_teach_the_same():
     """Without other outcomes in between, it does not matter whether a part was observed on its own."""
     task, weights = Task(1000, 500.0, 0.5, memory_required=10.0), []
     for in_parts in (True, False):
-        scheduler = create(SPEC)
+        scheduler = HybridML(model=None)
         Cluster().run(mixed(50), scheduler)
         scheduler.hierarchical_.remember(task, Decision(1, 0.5))
         outcome = Outcome(1000, 1, 0.5, 0.0, 0.0, 0.5, 0.0, 1.0)
@@ -230,7 +230,7 @@ def test_parts_and_whole_tasks_teach_the_same():
 def test_a_loaded_model_learns_no_part_twice(tmp_path):
     path = tmp_path / "learned.safetensors"
     task, outcome = Task(1000, 500.0, 0.5, memory_required=10.0), Outcome(1000, 1, 0.5, 0.0, 0.0, 8.0, 0.0, 0.5)
-    scheduler = create(SPEC)
+    scheduler = HybridML(model=None)
     Cluster().run(mixed(50), scheduler)
     scheduler.hierarchical_.remember(task, Decision(1, 0.5))
     scheduler.observe_part(outcome.earlier_part)
@@ -247,7 +247,7 @@ def test_a_loaded_model_learns_no_part_twice(tmp_path):
 def test_a_part_that_runs_longer_than_predicted_counts_before_it_ends():
     expected = []
     for elapsed in (1e-6, 1000.0):
-        scheduler = create(SPEC)
+        scheduler = HybridML(model=None)
         Cluster().run(mixed(50), scheduler)
         tasks = [Task(i, 500.0, 0.5, memory_required=10.0, kind="new") for i in (1000, 1001)]
         decision = scheduler.decide(tasks[0], View(1e4, np.zeros(5), workstation()))
@@ -279,12 +279,12 @@ def test_a_single_cpu_runs_everything():
 def test_kind_names_may_have_any_length(tmp_path):
     work = small_workload(30)
     named = Workload(**{**work.columns(), "kind": ["", "x" * 100_000, "kérnel 🚀"] * 10})
-    scheduler = create(SPEC)
+    scheduler = HybridML(model=None)
     assert Cluster().run(named, scheduler).outcomes.completed.all()
     assert len(scheduler.hierarchical_.kinds) == 3
     assert max(map(len, scheduler.hierarchical_.kinds)) < 100
     scheduler.save_model(tmp_path / "learned.safetensors")
-    again = create(f"hybrid_ml(model={str(tmp_path / 'learned.safetensors')!r})")
+    again = HybridML(model=str(tmp_path / "learned.safetensors"))
     assert Cluster().run(named, again).outcomes.completed.all()
     assert again.hierarchical_.kinds == scheduler.hierarchical_.kinds
 
@@ -314,7 +314,7 @@ def test_without_learning_the_model_stays_as_it_is():
 
 
 def test_training_again_uses_recent_outcomes_alone():
-    scheduler = create(SPEC)
+    scheduler = HybridML(model=None)
     Cluster().run(mixed(20), scheduler)
     learner = scheduler.hierarchical_
     assert not learner.request_training()
@@ -336,14 +336,14 @@ def test_durations_saved_by_earlier_versions_are_loaded(tmp_path):
         found.arrays[name] = np.ascontiguousarray(found.arrays[name][..., :columns])
     found.arrays["model.largest"] = np.zeros((2, 2))
     found.save_model(tmp_path / "old.safetensors")
-    scheduler = create(f"hybrid_ml(model='{tmp_path / 'old.safetensors'}')")
+    scheduler = HybridML(model=str(tmp_path / "old.safetensors"))
     Cluster().start_scheduler(scheduler, mixed(2))
     assert scheduler.hierarchical_.seen == learner.seen
     assert (scheduler.hierarchical_.model.recent[:, :, SHARE] == 1.0).all()
 
 
 def test_saved_durations_continue_on_the_same_machine_only(tmp_path):
-    scheduler, path = create(SPEC), tmp_path / "learned.safetensors"
+    scheduler, path = HybridML(model=None), tmp_path / "learned.safetensors"
     with pytest.raises(InvalidInputError, match="started"):
         scheduler.save_model(path)
     Cluster().run(mixed(600), scheduler)
@@ -393,7 +393,7 @@ def test_prior_with_numbers_that_are_not_finite_is_refused(tmp_path):
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1.0])
 def test_outcomes_without_a_duration_teach_nothing(seconds):
-    scheduler = create(SPEC)
+    scheduler = HybridML(model=None)
     Cluster().run(mixed(50), scheduler)
     learner = scheduler.hierarchical_
     before = learner.model.weights.copy()
@@ -405,7 +405,7 @@ def test_outcomes_without_a_duration_teach_nothing(seconds):
 
 
 def test_a_forgotten_task_no_longer_blocks_trials():
-    scheduler = create(SPEC)
+    scheduler = HybridML(model=None)
     Cluster().run(mixed(50), scheduler)
     scheduler.decide(Task(1000, 500.0, 0.5, memory_required=10.0), View(0.0, np.zeros(5), workstation()))
     assert scheduler.hierarchical_.placement.pending.sum() > 0
@@ -415,7 +415,7 @@ def test_a_forgotten_task_no_longer_blocks_trials():
 
 
 def test_state_of_the_learner_says_whether_it_has_learned():
-    scheduler = create(SPEC)
+    scheduler = HybridML(model=None)
     Cluster().start_scheduler(scheduler, small_workload(5))
     assert (scheduler.state, scheduler.versions, scheduler.feature_importance()) == ("warming", [], None)
     assert scheduler.accuracy() is None

@@ -20,6 +20,8 @@ from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.late_binding_learner import LateLearner
 from hybrid_scheduler.learning.duration.learner_state import FEATURES, ExplorationLimits
+from hybrid_scheduler.schedulers import HybridML, LateBinding
+from hybrid_scheduler.schedulers.hybrid_ml import LateHybridML
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies.learning_cases import hard_cases
 
@@ -80,7 +82,7 @@ def test_guard_limits_the_harm_of_inverted_predictions(kind):
 def test_guard_does_not_act_where_predictions_are_right():
     for scenario, load in (("mixed", 0.95), ("transfer", 0.85)):
         workload = generate(scenario_named(scenario), 1000, seed=2006, utilisation=load)
-        scheduler = create("hybrid_ml(binding=late)")
+        scheduler = LateHybridML()
         Cluster().run(workload, scheduler)
         assert not [event for event in scheduler.events_ if event.kind == "fallback"]
 
@@ -101,14 +103,16 @@ def test_unequal_accelerators_get_the_prices_of_known_durations(tasks, tolerance
     # Also early: what was predicted for the first tasks at their arrival must not stay in the prices.
     platform = platform_named("mixed-gpus")
     workload = generate(scenario_named("mixed"), tasks, seed=2007, platform=platform, utilisation=0.9)
-    prices = []
-    for spec in ("late_binding", "hybrid_ml(binding=late)"):
-        scheduler = create(spec)
+    known, learned = LateBinding(), LateHybridML()
+    for scheduler in (known, learned):
         Cluster(platform).run(workload, scheduler)
-        value, worth, _ = window_prices(scheduler.queue_arrays.prices)
-        table = scheduler.devices if spec == "late_binding" else scheduler.learner.devices
-        prices.append(worth * value[table["column"][~platform.is_cpu]])
-    assert np.allclose(*prices, rtol=tolerance)
+
+    def prices(queue, devices):
+        value, worth, _ = window_prices(queue.prices)
+        return worth * value[devices["column"][~platform.is_cpu]]
+
+    expected = prices(known.queue_arrays, known.devices)
+    assert np.allclose(expected, prices(learned.queue_arrays, learned.learner.devices), rtol=tolerance)
 
 
 def test_kinds_with_a_speed_of_their_own_on_every_class_are_learned_from_small_parts():
@@ -126,13 +130,14 @@ def test_kinds_with_a_speed_of_their_own_on_every_class_are_learned_from_small_p
 
 
 def test_uncertain_durations_count_less_as_longer_than_at_arrival():
-    workload, limits = Workload.from_tasks([Task(0, 2500, 0.5, 100)]), {}
-    for binding in ("late", "early"):
-        scheduler = create(f"hybrid_ml(binding={binding})")
+    workload = Workload.from_tasks([Task(0, 2500, 0.5, 100)])
+    late_binding, early_binding = LateHybridML(), HybridML()
+    for scheduler in (late_binding, early_binding):
         Cluster().run(workload, scheduler)
-        limits[binding] = ExplorationLimits(*scheduler.duration_model_.placement.limits)
-    assert limits["late"] == limits["early"]._replace(max_pessimism_variance=limits["late"].max_pessimism_variance)
-    assert limits["late"].max_pessimism_variance < limits["early"].max_pessimism_variance
+    late = ExplorationLimits(*late_binding.duration_model_.placement.limits)
+    early = ExplorationLimits(*early_binding.hierarchical_.placement.limits)
+    assert late == early._replace(max_pessimism_variance=late.max_pessimism_variance)
+    assert late.max_pessimism_variance < early.max_pessimism_variance
 
 
 def test_a_batch_is_learned_while_it_waits():
@@ -168,6 +173,7 @@ def test_learner_runs_graphs_objectives_and_indivisible_tasks():
 
 def test_learner_is_a_central_scheduler_with_versions_and_events():
     scheduler = create("hybrid_ml(binding=late,boost=0.5)")
+    assert isinstance(scheduler, LateHybridML)
     assert isinstance(scheduler, Central)
     assert scheduler.learns
     workload = generate(scenario_named("mixed"), 500, seed=4, utilisation=0.7)

@@ -1,11 +1,13 @@
 """Model files: loading without running code, and refusal of bad files with the old model in place."""
 
+import hashlib
 import json
 import pickle
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -101,7 +103,7 @@ def truncated(path):
 def foreign(path):
     path.write_bytes(b"not a model")
     manifest = json.loads(manifest_path(path).read_text())
-    manifest["sha256"] = model_files.hashlib.sha256(b"not a model").hexdigest()
+    manifest["sha256"] = hashlib.sha256(b"not a model").hexdigest()
     manifest_path(path).write_text(json.dumps(manifest))
 
 
@@ -176,8 +178,8 @@ def test_pickle_is_refused_and_not_run(tmp_path):
     content = pickle.dumps(Bomb())
     path = tmp_path / "bomb.skops"
     path.write_bytes(content)
-    digest = model_files.hashlib.sha256(content).hexdigest()
-    manifest = {**model_files.asdict(Manifest("times")), "sha256": digest}
+    digest = hashlib.sha256(content).hexdigest()
+    manifest = {**asdict(Manifest("times")), "sha256": digest}
     manifest_path(path).write_text(json.dumps(manifest))
     with pytest.raises(ModelFileError, match="not a model file"):
         load_forest_durations(path)

@@ -1,7 +1,7 @@
 """Intervals cover what they promise, tests raise no more alarms than stated, and small cases come out by hand."""
 
 import math
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -225,7 +225,7 @@ def test_identical_policies_are_too_close_to_call():
     for _ in range(trials):
         shared = choose.exponential(1.0, 12)
         samples = {name: shared + choose.normal(0.0, 0.2, 12) for name in "abcdef"}
-        differences = {(x, y): samples[x] - samples[y] for x, y in s.combinations(samples, 2)}
+        differences = {(x, y): samples[x] - samples[y] for x, y in combinations(samples, 2)}
         adjusted = s.holm([s.wilcoxon(values) for values in differences.values()])
         verdicts = [
             s.verdict(s.t_interval(values), p) for values, p in zip(differences.values(), adjusted, strict=True)

@@ -1,5 +1,6 @@
 """The profiler on the CPU and on a fake accelerator."""
 
+import os
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -256,10 +257,10 @@ def test_fallback_to_the_cpu_warns_and_is_noted(monkeypatch: pytest.MonkeyPatch)
 
 def test_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     one = HardwareProfiler("cpu", kernels=["sort"], limits=QUICK)
-    monkeypatch.setattr(profiler.os, "getloadavg", lambda: (400.0, 1.0, 1.0), raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (400.0, 1.0, 1.0), raising=False)
     (note,) = one.profile_range([16]).notes
     assert "other programs were running (load 400.0" in note
-    monkeypatch.setattr(profiler.os, "getloadavg", lambda: (0.0, 1.0, 1.0), raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 1.0, 1.0), raising=False)
     assert one.profile_range([16]).notes == ()
 
 

@@ -17,6 +17,7 @@ from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.cli.printer import Printer
 from hybrid_scheduler.profiling import load_profile
 from hybrid_scheduler.profiling import profiler as measuring
+from hybrid_scheduler.profiling.hardware_profile import save_profile
 from hybrid_scheduler.profiling.profiler import main
 
 TINY = ("--device", "cpu", "--sizes", "16,32", "--kernels", "sort,conv", "--budget", "2")
@@ -169,7 +170,7 @@ def test_measuring_needs_few_packages() -> None:
 
 
 def test_reading_needs_no_torch() -> None:
-    measuring.save(profile_examples.profile(), "p.json")
+    save_profile(profile_examples.profile(), "p.json")
     code = BLOCKED.format(blocked={"torch", "pydantic", "loguru", "typer", "rich", "matplotlib"}) + (
         "from hybrid_scheduler.profiling import HardwareProfiler, load_profile\n"
         "print(len(load_profile('p.json').points))\n"

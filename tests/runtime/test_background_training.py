@@ -12,6 +12,7 @@ from hybrid_scheduler.learning.duration.fitting import FittedDurations
 from hybrid_scheduler.learning.duration.online_duration_model import TrainingRequest
 from hybrid_scheduler.learning.duration.retraining import BackgroundRetraining, ThreadTrainingWorker, TrainedModel
 from hybrid_scheduler.runtime.executor_scheduler import executor_scheduler
+from hybrid_scheduler.schedulers import HybridML
 from studies.kernel_learning import machine
 
 MACHINE = machine("h200")
@@ -83,6 +84,7 @@ def test_forest_is_trained_in_another_thread_and_swapped_in(retraining, worker, 
     monkeypatch.setattr(TrainingRequest, "fit", noted)
     policy = started(retraining)
     feed(policy, retraining, 80)  # does not wait for the forest
+    assert isinstance(policy, HybridML)
     times = policy.duration_model_
     go.set()
     worker.results[-1].result(60)
@@ -108,6 +110,7 @@ def test_failed_training_leaves_the_model_as_it_was(retraining, worker, monkeypa
     feed(policy, retraining, 70)
     go.set()
     assert isinstance(worker.results[-1].exception(60), MemoryError)
+    assert isinstance(policy, HybridML)
     times = policy.duration_model_
     versions = len(times.versions)
     feed(policy, retraining, 1, 70)
@@ -157,6 +160,7 @@ def test_closed_driver_starts_no_training(retraining):
     assert not retraining.running
     late = started(retraining)  # as where a policy is used after a shutdown
     feed(late, retraining, 10)
+    assert isinstance(late, HybridML)
     assert late.duration_model_.synchronous
 
 

@@ -84,8 +84,8 @@ def test_every_call_is_reported_once_and_the_run_is_stored(
     ) as executor:
         futures = [executor.submit(double, MANY + i) for i in range(40)]
         failed = executor.submit(hs.auto(lambda x: x.no_such_name), MANY)
-        for one in futures:
-            one.result(timeout=60)
+        for future in futures:
+            future.result(timeout=60)
         assert failed.exception(timeout=60) is not None
         server.answered.wait(60)
         assert executor.stream is not None

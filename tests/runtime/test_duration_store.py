@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import hybrid_scheduler as hs
+from hybrid_scheduler.core.atomic_files import exclusive_lock
 from hybrid_scheduler.runtime import duration_store
 from hybrid_scheduler.runtime.duration_store import (
     DurationStore,
@@ -129,9 +131,9 @@ def test_identity_of_a_function_is_the_same_at_every_start() -> None:
 
 
 def test_program_that_only_reads_changes_nothing(store: DurationStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duration_store.time, "time", lambda: 1_000.0)
+    monkeypatch.setattr(time, "time", lambda: 1_000.0)
     store.save([ROW])
-    monkeypatch.setattr(duration_store.time, "time", lambda: 2_000.0)
+    monkeypatch.setattr(time, "time", lambda: 2_000.0)
     reader = FunctionDurations()
     reader.add_document(store.load())
     store.save([[*ROW[:5], 0.5, 4]])  # another program measures meanwhile
@@ -145,7 +147,7 @@ def test_program_that_only_reads_changes_nothing(store: DurationStore, monkeypat
 def test_most_recent_rows_are_kept(store: DurationStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duration_store, "MAX_ROWS", 3)
     for number in range(5):
-        monkeypatch.setattr(duration_store.time, "time", lambda number=number: 1_000.0 + number)
+        monkeypatch.setattr(time, "time", lambda number=number: 1_000.0 + number)
         store.save([[f"f:{number}", *ROW[1:]]])
     assert [row.function for row in read_duration_file(store.path).rows] == ["f:2", "f:3", "f:4"]
 
@@ -322,7 +324,7 @@ def test_program_that_holds_the_lock_is_not_waited_for_without_end(
     store: DurationStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(duration_store, "LOCK_TIMEOUT_S", 0.02)
-    with duration_store.exclusive_lock(store.folder / ".lock") as mine:
+    with exclusive_lock(store.folder / ".lock") as mine:
         assert mine
         store.save([ROW])
     assert "another program holds the lock" in caplog.text

@@ -7,6 +7,7 @@ from hybrid_scheduler import Cluster, Setting, Task, View, Workload, create, wor
 from hybrid_scheduler.cluster import PhysicsTimes, makespan_bound
 from hybrid_scheduler.core import Knowledge, multi_node_platform
 from hybrid_scheduler.physics import AnalyticPhysics
+from hybrid_scheduler.schedulers import TwoLevel
 from hybrid_scheduler.workload.task_graphs import cholesky, fork_join
 
 ONLINE = (
@@ -54,7 +55,7 @@ def test_prices_follow_the_queues_and_not_the_data():
 
 def test_two_level_goes_to_the_node_that_has_the_data():
     platform = multi_node_platform(3, 1)
-    scheduler = create("two_level")
+    scheduler = TwoLevel()
     scheduler.start(Setting(platform, times=PhysicsTimes(AnalyticPhysics(), platform)))
     for node in (2, 1, 1, 0):
         ready = np.where(platform.node == node, NOW, 90.0)

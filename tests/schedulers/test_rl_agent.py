@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, create, workstation
-from hybrid_scheduler.core import Objective
+from hybrid_scheduler.core import Objective, Online
 from hybrid_scheduler.core.platform import platform_named
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
 from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model
@@ -323,17 +323,18 @@ def test_versions_and_events_are_bounded(monkeypatch):
         "hybrid_ml(target=fraction)",
     ],
 )  # fmt: skip
-def test_learners_place_indivisible_tasks_whole(spec):
+def test_learners_place_indivisible_tasks_whole(spec, monkeypatch):
     whole = mixed(300, load=0.5).indivisible()
-    scheduler = create(spec)
-    decide, shares = scheduler.decide, []
+    scheduler, shares = create(spec), []
+    assert isinstance(scheduler, Online)
+    decide = scheduler.decide
 
     def recorded(task, view):
         decision = decide(task, view)
         shares.append(decision.fraction)
         return decision
 
-    scheduler.decide = recorded
+    monkeypatch.setattr(scheduler, "decide", recorded)
     latency = Cluster().run(whole, scheduler).outcomes.latency[100:].mean()
     assert set(shares[100:]) <= {0.0, 1.0}  # the forest acts as greedy at first
     assert latency < 1.2 * Cluster().run(whole, create("min_completion")).outcomes.latency[100:].mean()
@@ -343,7 +344,7 @@ def test_learners_place_indivisible_tasks_whole(spec):
 
 
 @pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
-def test_largest_value_is_the_networks_choice(replay):
+def test_largest_value_is_the_networks_choice(replay, monkeypatch):
     agent = RLAgent(durations="forest", replay=replay, epsilon=0.0)
     decide, checked = agent.decide, []
 
@@ -355,7 +356,7 @@ def test_largest_value_is_the_networks_choice(replay):
             checked.append((best.device, best.fraction) == (decision.device, decision.fraction))
         return decision
 
-    agent.decide = recorded
+    monkeypatch.setattr(agent, "decide", recorded)
     Cluster().run(mixed(200), agent)
     assert len(checked) > 100
     assert np.mean(checked) > 0.95  # equal options may differ in the last digit

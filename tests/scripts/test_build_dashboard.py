@@ -1,12 +1,14 @@
 """When the launcher builds the dashboard, and what it says when it cannot; a record of calls stands in for npm."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 import build_dashboard
+from bootstrap import NODE, RUN_TIME, SetupError
 from build_dashboard import NoDashboardError, dashboard_or_note, ensure_dashboard
 
 needs_shell = pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands in for node")
@@ -74,7 +76,7 @@ def test_failed_build_is_repeated(root: Path, calls: list[str], monkeypatch: pyt
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> Path:
-        raise build_dashboard.SetupError("no network", "none")
+        raise SetupError("no network", "none")
 
     monkeypatch.setattr(build_dashboard, "ensure_environment", fails)
 
@@ -83,7 +85,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_launcher_continues_without_node(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build_dashboard.shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     dashboard_or_note(root)
     said = capsys.readouterr().err
     assert "warning: Node is not installed, and Node could not be installed: no network" in said
@@ -115,7 +117,7 @@ def test_missing_or_old_node_comes_from_the_python_package(
     monkeypatch.setattr(build_dashboard, "node_programs", lambda _: bundled)
     monkeypatch.setenv("PATH", str(programs(tmp_path / "own", version)) if version else str(tmp_path / "none"))
     assert build_dashboard.provide_npm(root) == str(bundled / "npm")
-    assert asked == [build_dashboard.RUN_TIME, build_dashboard.NODE]
+    assert asked == [RUN_TIME, NODE]
     assert os.environ["PATH"].split(os.pathsep)[0] == str(bundled)
 
 

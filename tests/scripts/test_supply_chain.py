@@ -8,8 +8,8 @@ import pytest
 
 import audit
 import make_sbom
-from bootstrap import ROOT
-from lock import DEVELOPMENT, NODE, RUN_TIME, UV, packages
+from bootstrap import DEVELOPMENT, NODE, ROOT, RUN_TIME, UV
+from lock import packages
 
 
 @pytest.mark.parametrize("lock", [RUN_TIME, DEVELOPMENT, UV, NODE])

@@ -4,9 +4,11 @@ import asyncio
 import json
 from itertools import pairwise
 from socket import IPPROTO_TCP, TCP_NODELAY
+from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel
 from services import database_url, postgres_url  # noqa: F401
 from test_backends import settings_of
 from websockets.asyncio.client import connect
@@ -17,7 +19,11 @@ from hybrid_scheduler.server.composition import open_server
 from hybrid_scheduler.server.schemas import Hello, LogLine, Notification, SimulationUpdate
 from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
 
-SHAPES = {"simulation_update": SimulationUpdate, "notification": Notification, "log": LogLine}
+SHAPES: dict[str, type[BaseModel]] = {
+    "simulation_update": SimulationUpdate,
+    "notification": Notification,
+    "log": LogLine,
+}
 
 
 @pytest.mark.slow
@@ -51,7 +57,9 @@ async def watched(socket, client):
     assert hello.status.state == "running"
     ordered = await client.post("/api/models/hybrid_ml/retrain")
     assert ordered.status_code == 202
-    messages, updates, retrained = [], [], None
+    messages: list[tuple[int, str]] = []
+    updates: list[dict[str, Any]] = []
+    retrained = None
     while len(updates) < 6 or retrained is None:
         raw = await socket.recv()
         message = json.loads(raw, parse_constant=pytest.fail)

@@ -16,8 +16,8 @@ class InOrder(Central):
 
     knows = Knowledge.TOLD
 
-    def __init__(self, order, share):
-        self.order, self.share = list(order), share
+    def __init__(self, order, share, workload):
+        self.order, self.share, self.workload = list(order), share, workload
 
     def starts(self, queue, view):
         waiting = [queue[position] for position in range(len(queue))]
@@ -40,9 +40,7 @@ def test_found_schedule_runs_in_the_simulator_and_is_faster_than_the_rule(seed, 
     workload = generate(scenario_named("mixed"), 120, seed, platform=workstation(), utilisation=0.95)
     order, share, mean = find_schedule(workload, steps=20_000)
     assert sorted(order) == list(range(120))
-    replay = InOrder(order, share)
-    replay.workload = workload
-    latency = Cluster().run(workload, replay).outcomes.latency.mean()
+    latency = Cluster().run(workload, InOrder(order, share, workload)).outcomes.latency.mean()
     assert latency == pytest.approx(mean, rel=1e-9)
     assert mean < Cluster().run(workload, LateBinding(1000.0, 0.0)).outcomes.latency.mean()
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from hybrid_scheduler import AnalyticPhysics, InvalidInputError, workstation
+from hybrid_scheduler import AnalyticPhysics, InvalidInputError, create, workstation
 from hybrid_scheduler.compiled import PRICE_COEFFICIENTS
 from hybrid_scheduler.engine.stability import stability_limit
 from hybrid_scheduler.experiments import distribution_shift
-from hybrid_scheduler.workload.scenarios import generate, scenario_named
+from hybrid_scheduler.workload.scenarios import generate, scenario_named, shift_scenarios
 from studies import (
     agent_ablations,
     default_run,
@@ -85,9 +85,9 @@ def test_hybrid_ml_comes_near_earliest_finish_that_knows_durations():
 
 
 def test_after_a_shift_a_static_forest_fails_and_hybrid_ml_recovers():
-    train, test = distribution_shift.shift_scenarios()
-    training = distribution_shift.Stream.of(distribution_shift.generate(train, 300, 1, batch=True))
-    stream = distribution_shift.Stream.of(distribution_shift.generate(test, 60, 1, batch=True, first_id=300))
+    train, test = shift_scenarios()
+    training = distribution_shift.Stream.of(generate(train, 300, 1, batch=True))
+    stream = distribution_shift.Stream.of(generate(test, 60, 1, batch=True, first_id=300))
     assert distribution_shift.run(distribution_shift.PlainForestPolicy(training, 1), stream).ratio > 5
     for policy in (distribution_shift.RegressionPolicy(training), distribution_shift.ForestPolicy(training, 1)):
         learned = distribution_shift.run(policy, stream)
@@ -115,10 +115,8 @@ def test_published_forms_of_the_agent_are_worse():
 
 
 def test_ablations_are_paired_with_earliest_finish(monkeypatch):
-    monkeypatch.setattr(
-        agent_ablations, "trained", lambda state, actions, updates: agent_ablations.create("earliest_finish")
-    )
-    seen = []
+    monkeypatch.setattr(agent_ablations, "trained", lambda state, actions, updates: create("earliest_finish"))
+    seen: list[str] = []
     found = agent_ablations.study(agent_ablations.FORMS, 0, 0.7, 300, (1000, 1001), seen.append)
     assert list(found) == ["min_completion", *seen]
     assert found["min_completion"][0][0] > 1.05
