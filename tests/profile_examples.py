@@ -1,6 +1,7 @@
 """Synthetic profiles of a machine with a GPU and of one without."""
 
 import math
+from dataclasses import replace
 
 from hybrid_scheduler.profiling.hardware_profile import (
     CopyTimings,
@@ -40,19 +41,20 @@ def _point(name: str, size: int, gpu: bool) -> ProfilePoint:
     cpu_rate, gpu_rate = (1e9 * rate for rate in _RATES[name])
     flops, arriving, leaving = kernel.flops(size), kernel.bytes_in(size), kernel.bytes_out(size)
     cpu = 5e-6 + flops / cpu_rate
-    known = {"cpu_seconds": timing(cpu), "cpu_one_thread_seconds": None if gpu else timing(cpu * math.sqrt(10))}
-    if gpu:
-        inner = 4e-6 + flops / gpu_rate
-        there, back = 1e-5 + arriving / 8e9, 1e-5 + leaving / 6e9
-        quick_there, quick_back = 1e-5 + arriving / 5e10, 1e-5 + leaving / 5e10
-        known |= {
-            "gpu_kernel_seconds": timing(inner, 0.01),
-            "host_to_device_seconds": CopyTimings(timing(there), timing(quick_there)),
-            "device_to_host_seconds": CopyTimings(timing(back), timing(quick_back)),
-            "gpu_seconds": CopyTimings(timing(inner + there + back), timing(inner + quick_there + quick_back)),
-            "gpu_joules": 300 * (inner + there + back),
-        }
-    return ProfilePoint(name, size, arriving, leaving, flops, **known)
+    point = ProfilePoint(name, size, arriving, leaving, flops, cpu_seconds=timing(cpu))
+    if not gpu:
+        return replace(point, cpu_one_thread_seconds=timing(cpu * math.sqrt(10)))
+    inner = 4e-6 + flops / gpu_rate
+    there, back = 1e-5 + arriving / 8e9, 1e-5 + leaving / 6e9
+    quick_there, quick_back = 1e-5 + arriving / 5e10, 1e-5 + leaving / 5e10
+    return replace(
+        point,
+        gpu_kernel_seconds=timing(inner, 0.01),
+        host_to_device_seconds=CopyTimings(timing(there), timing(quick_there)),
+        device_to_host_seconds=CopyTimings(timing(back), timing(quick_back)),
+        gpu_seconds=CopyTimings(timing(inner + there + back), timing(inner + quick_there + quick_back)),
+        gpu_joules=300 * (inner + there + back),
+    )
 
 
 def profile(gpu: bool = True, sizes: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048, 4096)) -> Profile:

@@ -27,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypedDict
 
 import asyncpg
 import pytest
@@ -169,7 +170,13 @@ async def _connects(url: str) -> bool:
     return True
 
 
-def _account() -> dict[str, object]:
+class _Account(TypedDict, total=False):
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+def _account() -> _Account:
     """Servers refuse to run as root, and should not."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return {}
@@ -183,7 +190,7 @@ def _give_away(path: Path) -> None:
     account = _account()
     if account:
         for each in (path, *path.rglob("*")):
-            os.chown(each, account["user"], account["group"], follow_symlinks=False)  # type: ignore[arg-type]
+            os.chown(each, account["user"], account["group"], follow_symlinks=False)
 
 
 def _end_with_parent() -> None:

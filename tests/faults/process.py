@@ -87,7 +87,7 @@ def _fork_server() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-c", _FORK_SERVER, FAST]
     with theirs:
-        return ours, subprocess.Popen(command, stdin=theirs, env=base_environment())
+        return ours, subprocess.Popen(command, stdin=theirs.fileno(), env=base_environment())
 
 
 class ForkedProcess:
@@ -149,14 +149,15 @@ class Served:
     def __init__(self, folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         words = ("serve", "--port", "0", *arguments)
+        variables = {**base_environment(), **(environment or {})}
         self.process: ForkedProcess | subprocess.Popen[str]
         if (environment is None or "PYTHONPATH" not in environment) and "--plugin" not in arguments:
-            self.process = ForkedProcess(folder, words, {**base_environment(), **(environment or {})})
+            self.process = ForkedProcess(folder, words, variables)
         else:  # other packages or plug-ins than those that the fork server has imported
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, *words],
                 cwd=folder,
-                env={**base_environment(), **environment},
+                env=variables,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import orjson
+from pydantic import BaseModel
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.canonical_json import plain_value
@@ -38,6 +39,17 @@ from hybrid_scheduler.storage.repository import ModelHistory
 RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RB"
 OTHER_RUN = "01JCQ4W3E8Z0V6M8T1S9Y5K2RC"
 SCHEDULERS = ("greedy", "hybrid_ml", "oracle")
+
+
+def documented_example(schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the first example that the documentation of the REST interface has of a request."""
+    extra = schema.model_config["json_schema_extra"]
+    assert isinstance(extra, dict)
+    examples = extra["examples"]
+    assert isinstance(examples, list)
+    example = examples[0]
+    assert isinstance(example, dict)
+    return example
 
 
 _AVERAGES = (

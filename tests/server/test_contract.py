@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fakes import OTHER_RUN, RUN
+from fakes import OTHER_RUN, RUN, documented_example
 from pydantic import TypeAdapter
 
 from hybrid_scheduler.live import JournalUnavailable
@@ -11,7 +11,7 @@ from hybrid_scheduler.server import schemas
 
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
 #: The report of the documentation.
-PROGRAM = schemas.ProgramReport.model_config["json_schema_extra"]["examples"][0]
+PROGRAM = documented_example(schemas.ProgramReport)
 READS = [
     ("/api/health", schemas.Health),
     ("/api/health/live", schemas.Alive),

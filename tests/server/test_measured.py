@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 import pytest
-from fakes import OTHER_RUN, RUN, client_of, fake_context
+from fakes import OTHER_RUN, RUN, client_of, documented_example, fake_context
 from measured_examples import measured_run
 from services import database_url, postgres_url  # noqa: F401
 from test_backends import server, settings_of
@@ -58,7 +58,7 @@ async def test_id_of_another_run_is_409(client, context, name):
 
 
 async def test_example_of_the_documentation_is_accepted(client):
-    example = schemas.MeasuredRunCreate.model_config["json_schema_extra"]["examples"][0]
+    example = documented_example(schemas.MeasuredRunCreate)
     assert (await client.post("/api/runs", json=example)).status_code == 201
 
 

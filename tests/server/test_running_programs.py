@@ -3,12 +3,13 @@
 import copy
 
 import pytest
+from fakes import documented_example
 from test_contract import fits
 
 from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.routes import running_programs
 
-REPORT = schemas.ProgramReport.model_config["json_schema_extra"]["examples"][0]
+REPORT = documented_example(schemas.ProgramReport)
 RUN, OTHER = "01JCQ4W3E8Z0V6M8T1S9Y5K2RB", "01JCQ4W3E8Z0V6M8T1S9Y5K2RC"
 
 

@@ -112,6 +112,7 @@ def invented():
     """Raw numbers of every job, invented: the shape of the page without its runs."""
     rng = np.random.default_rng(0)
     sections: dict = {}
+    value: object
     for job in measurements.jobs(200, range(3000, 3004)):
         if job.section == "cases":
             value = {
