@@ -445,7 +445,7 @@ async def test_load_of_devices_equals_the_parts_of_the_gantt_chart(
         column[3] += 60.0
     stored(journal, *batches)
     for _ in range(2):  # the second request reads nothing again
-        found = await repository.device_load(RUN, "greedy", LoadWindow(*window, columns=40))
+        found = await repository.device_load(RUN, "greedy", LoadWindow(start=window[0], end=window[1], columns=40))
         start, end, known_to, width = (found[name] for name in ("start", "end", "known_to", "column_s"))
         assert start <= (window[0] or 0.0) + 1e-9 or window[0] is None
         parts = await repository.gantt(RUN, "greedy", start, end)
@@ -515,6 +515,7 @@ async def test_old_updates_are_deleted_and_notifications_stay(journal, repositor
 
 @pytest.fixture(params=["no redis", "redis"])
 def bus(request):
+    bus: LocalBus | RedisBus
     if request.param == "no redis":
         bus = LocalBus()
     else:

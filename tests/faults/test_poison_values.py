@@ -18,7 +18,7 @@ DOCUMENT = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read
 
 
 def nested(levels):
-    value = 1
+    value: object = 1
     for _ in range(levels):
         value = [value]
     return value

@@ -24,7 +24,7 @@ from hybrid_scheduler import (
     platform_named,
     workstation,
 )
-from hybrid_scheduler.core import View, cpu
+from hybrid_scheduler.core import Floats, View, cpu
 from hybrid_scheduler.learning import ModelFileError
 from hybrid_scheduler.learning.duration.duration_files import load_prior, save_prior
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
@@ -467,8 +467,8 @@ def test_guard_hands_over_from_inverted_predictions_and_back(objective):
     work, cluster = mixed(1500, 0.5), Cluster()
     scheduler = TaskByTask(model=None)
     cluster.start_scheduler(scheduler, work, objective=objective)
-    own = None
-    running = []
+    own: tuple[Floats, Floats, Floats] | None = None
+    running: list[tuple[float, int, Outcome]] = []
     for row in range(len(work)):
         task = work[row]
         while running and running[0][0] <= task.arrival_time:
@@ -477,6 +477,7 @@ def test_guard_hands_over_from_inverted_predictions_and_back(objective):
         if row == 200:
             own = poison(learner)
         if row == 700:
+            assert own is not None
             learner.model.weights[:], learner.model.covariance[:], learner.model.prior_variance[:] = own
         decision = scheduler.decide(task, View(task.arrival_time, cluster.free_at_view, workstation()))
         outcome = cluster.simulate(task, decision)
@@ -492,7 +493,7 @@ def test_guard_hands_over_from_inverted_predictions_and_back(objective):
     assert scheduler.state == "learned"
 
 
-def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop():
+def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop(monkeypatch):
     means = {}
     for guard in (True, False):
         learner = HierarchicalLearner(guard=guard)
@@ -502,7 +503,7 @@ def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop():
             start(setting)
             poison(learner)
 
-        learner.start = poisoned
+        monkeypatch.setattr(learner, "start", poisoned)
         result = Cluster().run(mixed(1500, 0.7), learner)
         means[guard] = result.outcomes.latency.mean()
         # The model learns the truth from outcomes; until then the fallback rule decides.

@@ -367,7 +367,9 @@ def test_learners_observe_executed_tasks_only(
     assert policy.state != "warming"
 
 
-def test_preparation_time_is_not_observed(make: Callable[..., KernelExecutor]) -> None:
+def test_preparation_time_is_not_observed(
+    make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Preparing(CpuBackend):
         """Counts its whole run as preparation, as a GPU counts page-locked memory."""
 
@@ -379,7 +381,7 @@ def test_preparation_time_is_not_observed(make: Callable[..., KernelExecutor]) -
 
     observed: list[Outcome] = []
     policy = Always(1.0)
-    policy.observe = observed.append  # type: ignore[method-assign]
+    monkeypatch.setattr(policy, "observe", observed.append)
     run = make(policy, backend=Preparing)
     run.submit_kernel(KernelCall("sort", 512)).result()
     run.learn()

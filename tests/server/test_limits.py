@@ -89,10 +89,11 @@ class _UnavailableRedis:
         raise ConnectionError
 
 
-async def test_limits_hold_while_redis_is_unavailable():
+async def test_limits_hold_while_redis_is_unavailable(monkeypatch):
     now = [0.0]
     limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"), clock=lambda: now[0])
-    limiter.redis = redis = _UnavailableRedis()
+    redis = _UnavailableRedis()
+    monkeypatch.setattr(limiter, "redis", redis)
     for _ in range(3):
         await limiter.check("1.2.3.4", writes=False)
     with pytest.raises(ApiError) as refused:
@@ -112,11 +113,11 @@ class _Emptied:
         return True
 
 
-async def test_limits_do_not_start_anew_when_redis_is_back():
+async def test_limits_do_not_start_anew_when_redis_is_back(monkeypatch):
     limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"))
     for _ in range(3):
         await limiter.check("1.2.3.4", writes=False)
-    limiter.redis = _Emptied()
+    monkeypatch.setattr(limiter, "redis", _Emptied())
     with pytest.raises(ApiError) as refused:
         await limiter.check("1.2.3.4", writes=False)
     assert refused.value.status == 429

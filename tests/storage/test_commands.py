@@ -26,6 +26,7 @@ def bus(request):
     if request.param == "no bus":
         yield None
         return
+    bus: LocalBus | RedisBus
     if request.param == "local":
         bus = LocalBus()
     else:

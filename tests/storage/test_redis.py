@@ -33,6 +33,7 @@ class Ear:
 
 @pytest.fixture(params=["memory", "redis"])
 async def cache(request):
+    cache: MemoryCache | RedisCache
     if request.param == "memory":
         cache = MemoryCache()
     else:
@@ -77,6 +78,7 @@ async def test_expired_entries_are_removed():
 
 @pytest.fixture(params=["memory", "redis"])
 def bus(request):
+    bus: LocalBus | RedisBus
     if request.param == "memory":
         bus = LocalBus()
     else:
