@@ -287,7 +287,12 @@ def test_cuda_time_is_taken_between_events() -> None:
             Event=Event, _sleep=lambda cycles: order.append("sleep"), synchronize=lambda: order.append("all")
         )
     )
-    kernel = Broken(lambda _: bool(order.append("run")))
+
+    def run_noted(_: int) -> bool:
+        order.append("run")
+        return False
+
+    kernel = Broken(run_noted)
     assert one.kernel(kernel, (torch.ones(3),))() == pytest.approx(0.0025)
     assert order == ["sleep", "record", "run", "record", "synchronize"]
     one.synchronize()

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ class Gate:
         return "through"
 
 
-def _out_of_memory() -> None:
+def _out_of_memory() -> NoReturn:
     raise torch.OutOfMemoryError("CUDA out of memory")
 
 
@@ -85,7 +85,14 @@ def test_begun_split_is_finished_when_the_rest_is_cancelled(
     monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
     begin = TaskPart.begin
-    monkeypatch.setattr(TaskPart, "begin", lambda part: (begin(part), part.fraction < 1 and begun.set())[0])
+
+    def begin_noted(part: TaskPart) -> bool:
+        found = begin(part)
+        if part.fraction < 1:
+            begun.set()
+        return found
+
+    monkeypatch.setattr(TaskPart, "begin", begin_noted)
     held = run.submit(gate)
     gate.begun.wait(LONG)
     split = run.submit_kernel(KernelCall("matmul", 64))
