@@ -51,7 +51,6 @@ class Recorded(Online):
 
     def __init__(self, inner):
         self.inner, self.decisions = inner, {}
-        self.knows = inner.knows
 
     def start(self, setting):
         super().start(setting)
@@ -60,6 +59,15 @@ class Recorded(Online):
     def decide(self, task, view):
         decision = self.decisions[task.task_id] = self.inner.decide(task, view)
         return decision
+
+
+def recorder_of(scheduler):
+    """Return a recorder that knows the same durations as the scheduler that it records."""
+
+    class RecorderOfScheduler(Recorded):
+        knows = scheduler.knows
+
+    return RecorderOfScheduler(scheduler)
 
 
 class Fixed(Static):
@@ -155,7 +163,7 @@ def run_case(seed):
     )
     if name in ONLINE:
         scheduler = Anything() if name == "any" else create(name)
-        recorded = Recorded(scheduler)
+        recorded = recorder_of(scheduler)
         result = cluster.run(workload, recorded, seed=own)
         parts = reference.run_online(
             lambda row, now, free: _checked(name, reference, row, now, free, recorded.decisions, noise.sigma)

@@ -512,6 +512,7 @@ def test_verdict_of_a_stored_run_has_the_leader_and_the_bound_of_the_live_one():
     assert stored.latency_bound == live.latency_bound
     (cause,) = stored.why
     assert (cause.reason.code, cause.schedulers) == ("overload", ("round_robin",))
+    assert cause.reason.window is not None
     first, now = cause.reason.window
     busy = run.lanes[0].cluster.busy_by(now)[0] / (now - first)
     assert cause.reason.numbers["busy"] == pytest.approx(busy)

@@ -2,7 +2,7 @@
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
@@ -248,12 +248,15 @@ def test_waiting_threads_are_notified_when_tasks_end(executor: hs.HybridExecutor
     futures = [executor.submit(add, SOME, i) for i in range(_MAX_STARTED)]
     told: list[int] = []
 
+    def noting(number: int) -> Callable[[object], None]:
+        return lambda _: told.append(number)
+
     def ask(way: int) -> None:
         for number, one in enumerate(futures):
             if way == 0:
                 assert float(one.result()[0, 0]) == 1.0 + number
             elif way == 1:
-                one.add_done_callback(lambda _, number=number: told.append(number))
+                one.add_done_callback(noting(number))
             else:
                 assert not wait([one], timeout=30.0).not_done
 

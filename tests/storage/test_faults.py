@@ -70,8 +70,8 @@ async def test_the_writer_syncs_every_commit_and_readers_cannot_write(tmp_path):
     for statement in ("DELETE FROM tasks", "PRAGMA wal_checkpoint(TRUNCATE)"):
         with contextlib.suppress(DatabaseUnavailable):
             async with database.reading() as connection:
-                outcome = (await connection.exec_driver_sql(statement)).all()
-                assert outcome[0][0] != 0 or outcome[0][1] <= 0, "a reader moved the log"
+                outcome = (await connection.exec_driver_sql(statement)).mappings().one()
+                assert outcome["busy"] != 0 or outcome["log"] <= 0, "a reader moved the log"
     async with database.reading() as connection:
         assert (await connection.exec_driver_sql("PRAGMA wal_autocheckpoint")).scalar() == 0
     await database.close()
