@@ -380,6 +380,7 @@ async def test_learning_is_stored_by_version_and_kind(journal, repository):
         own.predicted_time[:] = own.time * (1.5 if number == 0 else 1.1)
         own.predicted_time[0] = np.nan
         own.confidence[:] = 0.1  # an interval of about 22 % to each side
+        assert isinstance(batch.results, dict)
         batch.results["greedy"] = replace(own, model_version=number + 1)
     stored(journal, *batches)
     found = await repository.learning(RUN, "greedy")

@@ -113,10 +113,13 @@ def test_every_file_is_recorded(packages):
 def test_wheel_and_changelog_have_the_same_version(packages):
     with zipfile.ZipFile(packages / f"{NAME}-py3-none-any.whl") as archive:
         metadata = archive.read(f"{NAME}.dist-info/METADATA").decode()
-    assert re.search(r"^Version: (.*)$", metadata, re.MULTILINE)[1] == __version__
+    version = re.search(r"^Version: (.*)$", metadata, re.MULTILINE)
+    assert version is not None
+    assert version[1] == __version__
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    newest = re.search(r"^## (.*)$", changes, re.MULTILINE)[1]
-    assert re.fullmatch(rf"{re.escape(__version__)} - (Unreleased|\d{{4}}-\d\d-\d\d)", newest)
+    newest = re.search(r"^## (.*)$", changes, re.MULTILINE)
+    assert newest is not None
+    assert re.fullmatch(rf"{re.escape(__version__)} - (Unreleased|\d{{4}}-\d\d-\d\d)", newest[1])
 
 
 @pytest.mark.slow

@@ -422,9 +422,12 @@ def test_state_of_the_learner_says_whether_it_has_learned():
     Cluster().run(with_kinds(mixed(300), 2), scheduler)
     assert scheduler.state == "learned"
     assert scheduler.confidence.shape == (2,)
-    assert set(scheduler.feature_importance()) == {"size", "intensity", "memory", "kind"}
-    assert scheduler.feature_importance()["size"] > 0.5
-    assert set(scheduler.accuracy()["kinds"]) == {"kind 0", "kind 1"}
+    importance, accuracy = scheduler.feature_importance(), scheduler.accuracy()
+    assert importance is not None
+    assert set(importance) == {"size", "intensity", "memory", "kind"}
+    assert importance["size"] > 0.5
+    assert accuracy is not None
+    assert set(accuracy["kinds"]) == {"kind 0", "kind 1"}
     assert scheduler.versions[-1].r2 > 0.8
     assert 0.0 < scheduler.versions[-1].error < 0.3
 

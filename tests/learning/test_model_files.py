@@ -200,6 +200,7 @@ def test_plain_arrays_are_read_as_skops_reads_them(trained):
 
     content = trained.read_bytes()
     own, theirs = model_files.plain_arrays(content), loads(content)
+    assert own is not None
     assert list(own) == list(theirs)
     for name, array in theirs.items():
         assert own[name].dtype == array.dtype

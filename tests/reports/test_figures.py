@@ -136,7 +136,7 @@ def test_small_run_is_drawn_to_its_end_with_the_bound():
     last = max(summary.makespan for summary in run.summaries.values())
     for axes in figures.draw("gantt", FigureData({}, comparison=run)).axes:
         assert axes.get_xlim() == pytest.approx((0.0, last))
-        assert [line.get_xdata()[0] for line in axes.get_lines()] == [run.lower_bound]
+        assert [np.asarray(line.get_xdata())[0] for line in axes.get_lines()] == [run.lower_bound]
 
 
 def test_diff_of_two_schedules_counts_moved_tasks():

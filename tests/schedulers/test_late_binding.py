@@ -44,7 +44,8 @@ class ShortestByEvents(ShortestFirst):
 
 
 #: Defers whenever the budget allows it and a task waits behind.
-EAGER = {"deferred": 0.1, "coefficients": (*COEFFICIENTS[:-2], 1.0, 50.0)}
+EAGER_COEFFICIENTS = (*COEFFICIENTS[:-2], 1.0, 50.0)
+EAGER = {"deferred": 0.1, "coefficients": EAGER_COEFFICIENTS}
 
 
 def eager():
@@ -113,7 +114,7 @@ def test_deferred_tasks_are_overtaken_for_a_bounded_time_even_under_overload():
     outcomes = Cluster().run(workload, scheduler).outcomes
     # Of a task released t seconds after the first: its overtakers are released before 2 (2 t + b).
     since = workload.arrival_time - workload.arrival_time[0]
-    largest_boost = EAGER["coefficients"][9] * 9.3 * np.max(scheduler.work)
+    largest_boost = EAGER_COEFFICIENTS[9] * 9.3 * np.max(scheduler.work)
     last_overtaker = since.copy()
     for row in range(len(workload)):
         last_overtaker[row] = since[outcomes.start < outcomes.start[row]].max(initial=0.0)
