@@ -77,7 +77,7 @@ def test_example_of_every_public_name_runs(name):
     if name in NEEDS and find_spec(NEEDS[name]) is None:
         pytest.skip(f"needs {NEEDS[name]}")
     thing = getattr(hybrid_scheduler, name)
-    output = []
+    output: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     for test in doctest.DocTestFinder(recurse=False).find(thing, name, globs={}):
         runner.run(test, out=output.append)

@@ -71,7 +71,13 @@ def test_view_with_failing_requests_has_no_accessibility_violations(
     """The stream goes on; whatever is asked for over REST fails."""
 
     def fail(route: Route) -> None:
-        error = {"id": "0123456789abcdef", "code": "internal", "message": "it broke", "fields": [], "hint": None}
+        error: dict[str, object] = {
+            "id": "0123456789abcdef",
+            "code": "internal",
+            "message": "it broke",
+            "fields": [],
+            "hint": None,
+        }
         route.fulfill(status=500, json={"error": error})
 
     page = open_page(server.url, path_of(view, two_runs), allowed=("status of 500",), before=("**/api/**", fail))

@@ -83,7 +83,7 @@ def test_long_run_equals_the_same_run_in_chunks(monkeypatch):
         task_id=np.arange(n), size=rng.uniform(100, 5000, n), compute_intensity=rng.random(n),
         memory_required=rng.uniform(10, 500, n), arrival_time=np.cumsum(rng.exponential(0.1, n)),
     )  # fmt: skip
-    seen = []
+    seen: list[int] = []
     pieces = Cluster().run(workload, create("price_index"), progress=seen.append).outcomes
     assert sum(seen) == n
     assert len(seen) > 1

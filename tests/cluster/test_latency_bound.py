@@ -22,6 +22,7 @@ from hybrid_scheduler import (
     workstation,
 )
 from hybrid_scheduler.cluster import isolated_optimum
+from hybrid_scheduler.core import Floats
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
@@ -75,7 +76,8 @@ def exact_divisible(seconds, arrivals):
     # Variables: share on the GPU, start on the CPU, start on the GPU, end.
     cost = np.concatenate([np.zeros(3 * count), np.ones(count)])
     for cpu_order, gpu_order in product(permutations(range(count)), repeat=2):
-        rows, limits = [], []
+        rows: list[Floats] = []
+        limits: list[float] = []
 
         def at_most(limit, rows=rows, limits=limits, **terms):
             row = np.zeros(4 * count)

@@ -102,7 +102,7 @@ def settled(journal, engine):
 
 
 def deleted(journal):
-    future = Future()
+    future: Future[int] = Future()
     journal.delete_tasks(future)
     return future.result(30)
 
@@ -473,7 +473,8 @@ async def test_load_of_devices_equals_the_parts_of_the_gantt_chart(
 
 
 async def test_events_are_published_after_their_commit_as_stored(address):
-    bus, published = LocalBus(), []
+    bus = LocalBus()
+    published: list[bytes] = []
     bus.subscribe(published.extend)
     with opened(address, bus=bus) as journal:
         engine = Engine()
@@ -690,7 +691,7 @@ async def test_deleting_a_long_history_keeps_newer_rows_and_reports_progress(
     with opened(address, history=history) as journal:
         engine = Engine()
         stored(journal, engine.batch(5))
-        future = Future()
+        future: Future[int] = Future()
         journal.delete_tasks(future)
         while len(chunks) < 3:
             await asyncio.sleep(0.01)
@@ -723,7 +724,7 @@ async def test_the_next_engine_completes_an_accepted_deletion(address, repositor
     journal = SqlJournal(address)
     journal.open()
     stored(journal, engine.batch(5))
-    future = Future()
+    future: Future[int] = Future()
     journal.delete_tasks(future)
     while len(chunks) < 3:
         await asyncio.sleep(0.01)
@@ -738,7 +739,7 @@ async def test_the_next_engine_completes_an_accepted_deletion(address, repositor
 
 def test_cancelled_deletion_deletes_nothing(journal):
     stored(journal, Engine().batch(5))
-    future = Future()
+    future: Future[int] = Future()
     future.cancel()
     journal.delete_tasks(future)
     assert deleted(journal) == 5
@@ -760,7 +761,7 @@ OTHER = "01HZX3Q5T8V9W0X1Y2Z3A4B5C7"
 
 
 def deleted_run(journal, run_id):
-    future = Future()
+    future: Future[int] = Future()
     journal.delete_run(run_id, future)
     return future.result(30)
 
@@ -789,12 +790,12 @@ async def test_labels_are_stored_after_the_run_they_belong_to(address, repositor
     with opened(address) as journal:
         batch = Engine().batch(5)
         journal.append(batch)
-        done = Future()
+        done: Future[None] = Future()
         journal.describe(RUN, RunLabels("First", ("a", "b"), "note"), done)
         done.result(30)
         found = await repository.run(RUN)
         assert (found["name"], found["tags"], found["note"]) == ("First", ["a", "b"], "note")
-        unknown = Future()
+        unknown: Future[None] = Future()
         journal.describe(OTHER, RunLabels("x"), unknown)
         unknown.result(30)
         assert await repository.run(OTHER) is None
@@ -805,7 +806,7 @@ async def test_deleting_a_run_removes_all_its_rows_and_no_others(address, reposi
     engine = Engine()
     with opened(address) as journal:
         await store_two_runs(journal, engine)
-        labelled = Future()
+        labelled: Future[None] = Future()
         journal.describe(RUN, RunLabels("First"), labelled)
         labelled.result(30)
         other = await rows_of(repository, OTHER)

@@ -95,7 +95,7 @@ def test_every_panel_has_description_unit_and_source():
 
 
 def test_panels_do_not_overlap():
-    taken = set()
+    taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24

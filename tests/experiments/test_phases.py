@@ -15,7 +15,8 @@ class TwoPhases:
     """Two phases: the first writes a number, the second doubles it. `ran` lists the phases that ran."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.ran = folder, []
+        self.folder = folder
+        self.ran: list[str] = []
         self.number, self.fails = 3, False
 
     def run(self, **options) -> list[bool]:

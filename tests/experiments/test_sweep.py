@@ -76,7 +76,8 @@ def test_extended_plan_runs_only_new_cells(tmp_path):
 def test_retrained_model_is_another_cell(tmp_path):
     model = tmp_path / "model.skops"
     spec = ExperimentSpec(scenario_named("mixed"), 10, (f"hybrid_ml(model={model})",))
-    keys, hashes = [], []
+    keys: list[str] = []
+    hashes: list[str] = []
     for content in (b"one", b"two"):
         model.write_bytes(content)
         os.utime(model, ns=(0, len(keys)))

@@ -38,7 +38,8 @@ def test_figures_equal_those_of_compare():
 def test_every_seed_draws_its_own_noise():
     machine = Machine(workstation(2), noise=Noise(0.5, seed=7))
     (row,) = what_if(WhatIfChange(num_gpus=3), machine=machine, schedulers=("oracle",), tasks=40, seeds=3)
-    before, after = [], []
+    before: list[float] = []
+    after: list[float] = []
     for seed in range(3000, 3003):
         workload = generate(scenario_named("default"), 40, seed, platform=workstation(2))
         for gpus, latencies in ((2, before), (3, after)):

@@ -128,7 +128,7 @@ async def check_all_gets(client, documented):
         if "get" not in operations or path == "/":  # the dashboard's page need not be built here
             continue
         named = {parameter["name"]: parameter for parameter in operations["get"].get("parameters", ())}
-        choices = [{}]
+        choices: list[dict[str, str | int]] = [{}]
         if "run_id" in named:
             choices = [{"run_id": run} for run in ids] + ([] if named["run_id"].get("required") else [{}])
         elif "a" in named:
@@ -178,7 +178,7 @@ async def test_poison_in_any_field_never_breaks_a_later_get(storage, tmp_path, m
     settings, address = storage
     more = {**settings, "live.speed": "1", "live.update_interval": "0.05"}
     asked = accepted = gets = 0
-    documented = set()
+    documented: set[str] = set()
     async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
         while not (await client.get("/api/runs")).json()["runs"]:
             await asyncio.sleep(0.05)  # until the new run is stored

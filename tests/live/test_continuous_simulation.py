@@ -373,7 +373,7 @@ def test_infinite_speed_runs_as_fast_as_possible(live):
 
 
 def test_engine_error_stops_the_run_and_is_reported(live, monkeypatch):
-    errors = []
+    errors: list[BaseException] = []
     one = live(schedulers=["greedy"], on_error=errors.append).started()
     one.run(5.0)
     done = one.engine.status().tasks_processed

@@ -153,7 +153,8 @@ def test_most_recent_rows_are_kept(store: DurationStore, monkeypatch: pytest.Mon
 
 
 def test_machines_have_files_of_their_own(tmp_path: Path) -> None:
-    stores = [DurationStore(tmp_path, *options) for options in ((["a"],), (["b"],), ([],), ([], 1_000))]
+    stores = [DurationStore(tmp_path, device_classes) for device_classes in (["a"], ["b"], [])]
+    stores.append(DurationStore(tmp_path, [], 1_000))
     for number, one in enumerate(stores):
         one.save([[f"f:{number}", *ROW[1:]]])
     assert [one.load()[0][0] for one in stores] == ["f:0", "f:1", "f:2", "f:3"]

@@ -41,7 +41,7 @@ def test_search_ends_if_efficiency_is_noise():
 
 
 def test_late_search_returns_what_it_has_found():
-    asked = []
+    asked: list[None] = []
 
     def is_late():
         asked.append(None)

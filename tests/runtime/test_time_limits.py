@@ -53,7 +53,8 @@ def test_timeout_ends_a_hanging_call_and_replaces_its_thread(executor: hs.Hybrid
 
 
 def test_error_after_the_time_limit_has_no_effect(executor: hs.HybridExecutor) -> None:
-    gate, cpu_runs = Gate(), []
+    gate = Gate()
+    cpu_runs: list[Any] = []
 
     def fails(values: Any) -> Any:
         gate(values)

@@ -281,7 +281,8 @@ def test_critical_ratio_is_that_of_tasks_sorted_by_ratio():
 
 def test_queue_is_read_in_order_however_often_rows_are_skipped():
     rng = np.random.default_rng(12)
-    queue, expected = empty_queue(400, 100), []
+    queue = empty_queue(400, 100)
+    expected: list[tuple[float, int]] = []
     for row in range(400):
         key = float(rng.integers(50))
         _pushed(queue, key, row)

@@ -508,7 +508,13 @@ class FakeControl:
 
     async def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
         predictions = [{"devices": ["cpu"], "seconds": 0.05, "spread": 0.04}]
-        values = {"policy": "price_index", "predictions": predictions, "records": {}, "options": [], "queued": None}
+        values: dict[str, Any] = {
+            "policy": "price_index",
+            "predictions": predictions,
+            "records": {},
+            "options": [],
+            "queued": None,
+        }
         return {"hybrid_ml": values}
 
 

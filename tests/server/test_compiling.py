@@ -70,7 +70,8 @@ def test_code_is_compiled_in_another_process_with_the_notice(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     monkeypatch.setattr(jit_cache, "NOTICE_AFTER_S", 0.0)
-    process, notices = FakeProcess(None), []
+    process = FakeProcess(None)
+    notices: list[str] = []
     with jit_cache.compile_notice(notices.append):
         assert started(monkeypatch, settings, process, compiled=False) == 2
     assert (process.submitted, process.stopped) == (1, 1)

@@ -35,7 +35,7 @@ class _Engine:
             is_paused=state == "paused",
         )
         self.commands = []
-        self.future = Future()
+        self.future: Future[int] = Future()
 
     def status(self):
         return self.now

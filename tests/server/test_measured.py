@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 import sqlite3
+from typing import Any
 
 import pytest
 from fakes import OTHER_RUN, RUN, client_of, documented_example, fake_context
@@ -213,7 +214,8 @@ EXTREME = (1e308, 1e16, 5e-324)
 
 
 def nested(depth):
-    inside = value = {}
+    value: dict[str, Any] = {}
+    inside = value
     for _ in range(depth - 1):
         inside["a"] = {}
         inside = inside["a"]

@@ -51,7 +51,8 @@ async def prepared(worker) -> None:
 
 def slowest_routes(context) -> str:
     """Return how many requests came, and the routes that took the most time."""
-    seconds, requests = {}, {}
+    seconds: dict[str, float] = {}
+    requests: dict[str, float] = {}
     for family in context.metrics.seconds.collect():
         for sample in family.samples:
             for ending, found in (("_sum", seconds), ("_count", requests)):

@@ -225,7 +225,7 @@ async def test_internal_error_is_logged_with_its_id_and_traceback(client, contex
     async def broken(task_id):
         raise RuntimeError("the reason")
 
-    lines = []
+    lines: list[str] = []
     sink = logger.add(lines.append, level="INFO", format="{message}")
     monkeypatch.setattr(context.repository, "task", broken)
     try:

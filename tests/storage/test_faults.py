@@ -16,7 +16,7 @@ from batches import Engine
 from measured_examples import measured_run
 from services import fresh_database, postgres_server
 
-from hybrid_scheduler import InvalidInputError
+from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.live import Counters, IdempotencyKey, batch_of
 from hybrid_scheduler.live.journal import EngineBusy, JournalUnavailable
 from hybrid_scheduler.storage import DatabaseAddress, DatabaseUnavailable, Repository, SqlJournal, open_database
@@ -118,7 +118,7 @@ async def test_a_full_database_acknowledges_nothing_and_recovers_by_itself(tmp_p
         journal.append(third)
         with pytest.raises(JournalUnavailable):
             third.committed.result(0)  # fails at once while the database is unavailable
-        refused = Future()
+        refused: Future[int] = Future()
         journal.delete_tasks(refused)
         with pytest.raises(JournalUnavailable):
             refused.result(0)
@@ -263,7 +263,7 @@ def test_commit_with_a_lost_confirmation_is_not_stored_twice(address):
     watch = Watch(bus)
     with opened(address, bus=bus) as journal:
         real = journal.store.transaction
-        lost = []
+        lost: list[bool] = []
 
         @contextlib.asynccontextmanager
         async def forgetful():
@@ -329,7 +329,7 @@ def test_engine_knows_the_keys_of_the_one_before(address):
 
 
 def test_a_row_that_the_database_refuses_stops_the_writer_and_says_why(address):
-    failures = []
+    failures: list[HybridSchedulerError] = []
     journal = SqlJournal(address, on_failure=failures.append)
     journal.open()
     good = Engine().batch(2)

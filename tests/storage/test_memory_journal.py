@@ -5,12 +5,12 @@ from concurrent.futures import Future
 import pytest
 from batches import Engine
 
-from hybrid_scheduler.live.journal import JournalFull, JournalUnavailable
+from hybrid_scheduler.live.journal import Event, JournalFull, JournalUnavailable
 from hybrid_scheduler.testing import MemoryJournal
 
 
 def test_memory_journal_stores_at_once_by_default():
-    published = []
+    published: list[Event] = []
     journal = MemoryJournal(most_batches=2, on_events=published.extend)
     assert journal.open().counters == (1, 1, 1)
     engine = Engine()
@@ -34,7 +34,7 @@ def test_memory_journal_stores_at_once_by_default():
     journal.release()
     assert journal.wait_for(lambda journal: journal.tasks == 6, 0)
     assert [event.seq for event in journal.events] == [1, 2, 3]
-    deleted = Future()
+    deleted: Future[int] = Future()
     journal.delete_tasks(deleted)
     assert deleted.result(0) == 6
     journal.close()

@@ -78,7 +78,7 @@ def test_jobs_have_different_keys_and_cross_process_borders():
 
 
 def test_measurement_continues_where_it_stopped(tmp_path, monkeypatch):
-    calls = []
+    calls: list[int] = []
     job = measurements.Job("shift", "3000", calls.append, (1,))
     monkeypatch.setattr(measurements, "jobs", lambda tasks, seeds: [job])
     monkeypatch.setattr(measurements, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
