@@ -133,7 +133,7 @@ def test_gradient_equals_that_of_torch():
     assert loss == pytest.approx(expected.item(), rel=1e-4)
     assert length == pytest.approx(np.linalg.norm(agent.gradient), rel=1e-4)
     for ours, leaf in zip(agent.shape.split(agent.gradient), leaves, strict=True):
-        np.testing.assert_allclose(ours, leaf.grad.numpy(), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(ours, leaf.grad.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_batch_gradient_equals_the_slope_of_the_loss():

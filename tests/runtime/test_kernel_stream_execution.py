@@ -242,7 +242,7 @@ def test_simulation_keeps_task_ids(executor: KernelExecutor) -> None:
         assert simulated["on_accelerator"] == pytest.approx((2 - first) / 3)
 
 
-def test_neighbour_work_is_long_enough_and_limited() -> None:
+def test_background_work_is_long_enough_and_limited() -> None:
     calls = [KernelCall("sort", 16), KernelCall("sort", 32)]
     assert len(_enough(calls, [0.1, 0.3], 2.0)) == 10
     assert len(_enough(calls, [], 2.0)) <= 20_000

@@ -40,7 +40,7 @@ _Services = dict[tuple[str, int], dict[str, list[float]]]
 #: A background device gets work for this multiple of the time it is needed; the rest is cancelled.
 _BACKGROUND_FACTOR = 2.0
 #: Largest number of kernels that a background device gets.
-_MAX_NEIGHBOUR_CALLS = 20_000
+_MAX_BACKGROUND_CALLS = 20_000
 _GATE = "gate"
 
 
@@ -242,7 +242,7 @@ def _services(
 def _enough(calls: Sequence[KernelCall], seconds: Sequence[float], needed: float) -> list[KernelCall]:
     """Repeat these calls until they take as long as is needed."""
     turns = math.ceil(needed / max(sum(seconds), 1e-9))
-    return list(calls) * max(1, min(turns, _MAX_NEIGHBOUR_CALLS // len(calls)))
+    return list(calls) * max(1, min(turns, _MAX_BACKGROUND_CALLS // len(calls)))
 
 
 def _profile(executor: KernelExecutor, services: _Services, seed: int, note: str) -> Profile:

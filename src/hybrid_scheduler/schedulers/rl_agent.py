@@ -522,9 +522,9 @@ class RLAgent(Online):
             self.experience.add_other_decision(step, decision.device, decision.fraction)
         return decision
 
-    def _rule_decision(self, task: Task, view: View, regressed: Decision, active: int, certain: bool) -> Decision:
+    def _rule_decision(self, task: Task, view: View, learned: Decision, active: int, certain: bool) -> Decision:
         by_rule = certain and POLICIES[active] == "earliest_finish"
-        return self._rules[active].decide(task, view) if by_rule else regressed
+        return self._rules[active].decide(task, view) if by_rule else learned
 
     def _shadow_policies(self, task: Task, now: float, times: Floats) -> None:
         """Let every policy place the task on its own simulated queues."""
