@@ -26,8 +26,6 @@ import numpy as np
 from scipy import stats
 
 from hybrid_scheduler import Cluster, View, create, workstation
-from hybrid_scheduler.cluster import PhysicsTimes
-from hybrid_scheduler.core import Setting
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES, MAX_COST_RATIO
 from hybrid_scheduler.learning.dqn.double_dqn import DQN
@@ -35,7 +33,6 @@ from hybrid_scheduler.learning.dqn.model_file import load_model
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
 from hybrid_scheduler.learning.dqn.training import FEW_STEPS, FEW_STEPS_EPSILON, collect, pretrain
 from hybrid_scheduler.metrics.statistics import t_half_width
-from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.schedulers.rl_agent import SHIPPED_MODEL, RLAgent
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -72,25 +69,15 @@ def env_steps_per_second(steps: int = 2000, num_envs: int = 64) -> float:
 def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     """Time the network alone; options and network; and `decide` with learned durations."""
     env = QueueEnv(64, seed=1, **ONE_CASE)
-    agent = DQN(FEATURES["queue"], ACTIONS, seed=0)
+    agent = DQN(FEATURES, ACTIONS, seed=0)
     workload = generate(scenario_named("mixed"), tasks, 1, utilisation=0.5)
-    forest = {"model": None, "durations": "forest"}
-    known, whole, guarded = RLAgent(learn=False, **forest), RLAgent(**forest), RLAgent()
+    guarded = RLAgent()
     results = {
         "network, one row": _each(lambda i: agent.act_row(env.features[i % 64], env.masked_cost[i % 64]), 20_000),
     }
-    Cluster().run(workload, whole)
     view = View(0.0, np.zeros(5), workstation())
     view.free_at.flags.writeable = False
     rows = list(workload)
-    known.start(Setting(workstation()))
-    known.forest_ = _KnownTimes(workload)  # type: ignore[assignment]
-    results["decide, durations at hand"] = _each(lambda i: known.decide(rows[i % tasks], view), 10_000)
-    results["durations by the forest"] = _each(lambda i: whole.duration_model_.row(rows[i % tasks]), 10_000)
-    whole._learns_values = False
-    results["decide with the forest"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
-    whole._learns_values = True
-    results["decide with the forest, remembered"] = _each(lambda i: whole.decide(rows[i % tasks], view), 10_000)
     Cluster().run(workload, guarded)
     results["decide with the regression and the guard"] = _each(
         lambda i: guarded.decide(rows[i % tasks], view), 10_000
@@ -99,19 +86,6 @@ def decision_microseconds(tasks: int = 2000) -> dict[str, float]:
     Cluster().run(workload, hybrid)
     results["hybrid_ml decides"] = _each(lambda i: hybrid.decide(rows[i % tasks], view), 10_000)
     return results
-
-
-class _KnownTimes:
-    """Durations looked up: what remains is the agent's own work."""
-
-    ready = True
-
-    def __init__(self, workload) -> None:
-        table = PhysicsTimes(AnalyticPhysics(), workstation()).table(workload)
-        self._rows = dict(zip(workload.task_id.tolist(), table, strict=True))
-
-    def row(self, task):
-        return self._rows[task.task_id]
 
 
 def _each(work, count: int, rounds: int = 5) -> float:
@@ -149,7 +123,7 @@ def _learn(agent: DQN, env: QueueEnv, steps: int) -> None:
 def learning_speed(rounds: int = 8, steps: int = 400) -> dict[str, float]:
     """Return learning steps per CPU second, interleaved so that all see the same machine load; median of ratios."""
     peer = _peer(0)
-    ours = {name: DQN(FEATURES["queue"], ACTIONS, seed=0, width=width) for name, width in WIDTHS.items()}
+    ours = {name: DQN(FEATURES, ACTIONS, seed=0, width=width) for name, width in WIDTHS.items()}
     envs = {name: QueueEnv(1, seed=0, **ONE_CASE) for name in WIDTHS}
     work = {name: (lambda name=name: _learn(ours[name], envs[name], steps)) for name in WIDTHS}
     work["Stable-Baselines3"] = lambda: peer.learn(steps, reset_num_timesteps=False)
@@ -177,7 +151,7 @@ def _trained_peer(seed: int, steps: int, settings: dict[str, float]) -> tuple[Po
 
 
 def _trained_ours(seed: int, steps: int, width: int) -> tuple[Policy, float]:
-    agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, width=width, settings=FEW_STEPS)
+    agent = DQN(FEATURES, ACTIONS, seed=seed, width=width, settings=FEW_STEPS)
     env = QueueEnv(1, seed=seed, gamma=FEW_STEPS.gamma, max_cost_ratio=np.inf, **ONE_CASE)
     pretrain(agent, env, steps, epsilon=FEW_STEPS_EPSILON)
     return lambda env: agent.act(env.features, env.masked_cost), np.inf
@@ -185,7 +159,7 @@ def _trained_ours(seed: int, steps: int, width: int) -> tuple[Policy, float]:
 
 def _shipped(seed: int, steps: int) -> tuple[Policy, float]:
     """Trained for long, on every scenario and load; its mask protects large tasks."""
-    agent = DQN(FEATURES["queue"], ACTIONS, seed=seed, weights=load_model(SHIPPED_MODEL).weights)
+    agent = DQN(FEATURES, ACTIONS, seed=seed, weights=load_model(SHIPPED_MODEL).weights)
     return lambda env: agent.act(env.features, env.masked_cost), MAX_COST_RATIO
 
 

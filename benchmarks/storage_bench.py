@@ -44,14 +44,10 @@ def tuples(batches: list[Batch]) -> tuple[tuple, dict[str, list[tuple]]]:
     """The rows that the batches will become, for the bare driver."""
     pending = [batch_rows.PendingBatch.of(number, batch, 1.0) for number, batch in enumerate(batches)]
     run = batch_rows.run_row(batches[-1].run, pending[-1], 0, {})
-    content: dict[str, list[tuple]] = {"tasks": [], "scheduler_results": [], "training_data": [], "events": []}
-    for one in pending:
-        content["tasks"] += batch_rows.interleave([batch_rows.task_columns(one)])
-        content["scheduler_results"] += batch_rows.interleave(batch_rows.result_parts(one.batch, nan_is_null=False))
-        content["training_data"] += batch_rows.interleave(
-            [batch_rows.training_columns(one.batch, nan_is_null=False)]
-        )
-        content["events"] += batch_rows.interleave([batch_rows.event_columns(one)])
+    content: dict[str, list[tuple]] = {table: [] for table in batch_rows.COLUMNS}
+    for batch in pending:
+        for table, parts in batch_rows.table_parts(batch, nan_is_null=False).items():
+            content[table] += batch_rows.interleave(parts)
     return run, content
 
 

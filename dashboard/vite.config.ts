@@ -33,9 +33,9 @@ export default defineConfig({
                 [
                   "src/(charts|hooks|components/(?!ui|Link|FileDownload|GanttDiff))",
                   "src/components/ui/(SortableTable|Menu|Dialog|SearchBox|Select|ScrollRegion|ToggleSwitch|RunBadges)",
-                  "src/lib/(statistics|savePng|run|download|tableData|slider|intervalOverlap|colorScales)",
+                  "src/lib/(statistics|savePng|run|download|tableData|slider|colorScales)",
                   "src/store/(layoutStore|widgetLayout|selectors|modelQueries|queryClient|run(Queries|Pages)|savedViews)",
-                  "node_modules/@tanstack",
+                  "node_modules/(@tanstack|lucide-react/dist/esm/icons)",
                 ].join("|"),
               ),
               minShareCount: 2,

@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python examples/measure_schedulers.py --out docs/guide/schedulers/measured.json
     python examples/measure_schedulers.py --seeds 2 --tasks 200         a quick run
+    python examples/measure_schedulers.py --only dqn --out FILE         measures one anew, keeps the file's others
 
 Seeds start at 3000: training, tuning and development used seeds below that. Every scheduler of a seed sees the
 same tasks, so ratios to `earliest_finish` are taken seed by seed; ± is the 95 % interval of their mean.
@@ -14,7 +15,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +70,14 @@ def seeds_of(key: str, seeds: int) -> range:
     return range(FIRST_SEED, FIRST_SEED + (1 if CASES[key][3] == "graph" else seeds))
 
 
-def measure_seed(key: str, seed: int, tasks: int) -> dict[str, Any]:
-    """Return the measures of every scheduler on the tasks of one seed."""
+def measure_seed(key: str, seed: int, tasks: int, only: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the measures of every scheduler, or of some and the reference, on the tasks of one seed."""
     _, machine, make, who = CASES[key]
-    names = [name for name, info in schedulers().items() if who != "streams" or info.protocol != "static"]
+    names = [
+        name
+        for name, info in schedulers().items()
+        if (who != "streams" or info.protocol != "static") and (not only or name in {*only, "earliest_finish"})
+    ]
     workload = make(seed, tasks)
     rows = {}
     for name, summary in compare(workload, names, platform=machine(), seed=seed).summaries.items():
@@ -100,14 +105,22 @@ def summarise(found: dict[str, list[dict[str, Any]]], seeds: int, tasks: int) ->
     return document
 
 
-def measure(seeds: int, tasks: int, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(seeds: int, tasks: int, say: Callable[[str], None], only: Sequence[str] = ()) -> dict[str, Any]:
     """Measure all cases, one after the other."""
     found: dict[str, list[dict[str, Any]]] = {}
     for key in CASES:
         for seed in seeds_of(key, seeds):
-            found.setdefault(key, []).append(measure_seed(key, seed, tasks))
+            found.setdefault(key, []).append(measure_seed(key, seed, tasks, only))
             say(f"{key}, seed {seed}")
     return summarise(found, seeds, tasks)
+
+
+def add_to(document: dict[str, Any], measured: dict[str, Any], only: Sequence[str]) -> dict[str, Any]:
+    """Return a document with the schedulers that were measured anew in place of its own."""
+    for key, case in document["cases"].items():
+        rows = measured["cases"][key]["schedulers"]
+        case["schedulers"] = dict(sorted((case["schedulers"] | {name: rows[name] for name in only}).items()))
+    return document
 
 
 def as_text(document: dict[str, Any]) -> str:
@@ -140,8 +153,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tasks", type=int, default=2000)
     parser.add_argument("--out", type=Path, help="file for the JSON; stdout by default")
+    parser.add_argument("--only", help="names of schedulers, with commas; the others in the file of --out stay")
     chosen = parser.parse_args(arguments)
-    document = measure(chosen.seeds, chosen.tasks, lambda words: print(words, file=sys.stderr))
+    only = chosen.only.split(",") if chosen.only else []
+    document = measure(chosen.seeds, chosen.tasks, lambda words: print(words, file=sys.stderr), only)
+    if only and chosen.out is not None:
+        document = add_to(json.loads(chosen.out.read_text(encoding="utf-8")), document, only)
     text = as_text(document)
     if chosen.out is None:
         print(text, end="")

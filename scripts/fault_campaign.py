@@ -179,6 +179,11 @@ ROWS = (
         ("tests/faults/test_mutated_inputs.py",),
     ),
     Row(
+        "reading takes at most n log n time",
+        "1, 2 and 4 times as many bytes of 80 kinds of input, 1 MB at most",
+        ("tests/faults/test_input_costs.py",),
+    ),
+    Row(
         "any order of commands keeps the promises",
         "state machine over the run's life",
         ("tests/faults/test_life_of_a_run.py",),

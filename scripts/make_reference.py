@@ -4,24 +4,23 @@ python scripts/make_reference.py            writes docs/guide/reference, the sch
 python scripts/make_reference.py --check    exit code 1 if a page is not what the code says
 
 REST and WebSocket come from docs/openapi.json (see make_openapi.py), the schedulers' numbers from
-docs/guide/schedulers/measured.json (see examples/measure_schedulers.py), method and results from METHODOLOGY.md and
-RESULTS.md; everything else from imports.
+docs/guide/schedulers/measured.json (see examples/measure_schedulers.py), the home page from README.md;
+everything else from imports.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 from bootstrap import print_help_if_asked
 from guide_reference.command_line import cli_page
 from guide_reference.configuration import configuration_page
 from guide_reference.database import database_page, database_picture
+from guide_reference.home_page import home_page
 from guide_reference.measured import scheduler_pages, schedulers_page
 from guide_reference.python_names import python_page
-from guide_reference.root_pages import COPIES, root_page
 from guide_reference.tools import GUIDE, ROOT
 from guide_reference.web import metrics_page, rest_page, websocket_page
 
@@ -35,14 +34,14 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/metrics.md": metrics_page,
     "images/database.svg": database_picture,
     "schedulers/index.md": schedulers_page,
-    **{page: partial(root_page, name) for name, page in COPIES.items()},
+    "../index.md": home_page,
 }
 
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every page with what it should say."""
     for name, make in PAGES.items():
-        yield GUIDE / name, make()
+        yield (GUIDE / name).resolve(), make()
     yield from scheduler_pages()
 
 

@@ -1,4 +1,4 @@
-"""Take the pictures of the dashboard in docs/images/dashboard: each view in both themes and several widths, a film.
+"""Take the pictures of the dashboard in docs/images/dashboard that the guide shows: views, widgets and a film.
 
     python scripts/make_screenshots.py                       starts a server of its own for some minutes
     python scripts/make_screenshots.py --url http://127.0.0.1:8000    one that has two runs or more
@@ -30,15 +30,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 TARGET = ROOT / "docs" / "images" / "dashboard"
-VIEWS = ("compare", "studio", "scheduler", "history", "run", "diff", "learning", "workspace")
+VIEWS = ("compare", "studio", "scheduler", "history", "diff", "learning", "workspace")
 #: Widgets that the guide shows on their own, and where they are.
 WIDGETS = {"gantt": "/compare", "what-if": "/compare", "decision": "/compare"}
 CLOSE, FILM = "widgets", "film"
 ALL = (*VIEWS, CLOSE, FILM)
-WIDTHS = (360, 768, 1440)
-#: Views that are also taken on a wide screen.
-WIDE, WIDE_VIEWS = 2560, ("compare", "workspace")
-THEMES = ("dark", "light")
+WIDTH, THEME = 1440, "dark"
 #: Enough tasks for intervals and a picture of the queues.
 _TASKS = 1200
 _COLOURS = 256
@@ -92,7 +89,6 @@ def paths(url: str) -> dict[str, str]:
         "studio": "/compare",
         "scheduler": "/scheduler/hybrid_ml",
         "history": "/history",
-        "run": f"/run/{before}",
         "diff": f"/diff?a={before}&b={newest}",
         "learning": f"/run/{newest}/learning/hybrid_ml",
         "workspace": f"/workspace?runs={newest},{before}&sweeps=loads&keep=load:0.1~0.5",
@@ -100,18 +96,18 @@ def paths(url: str) -> dict[str, str]:
 
 
 def looks_of(url: str) -> bytes:
-    """The colours of the schedulers that take part, in both themes."""
+    """The colours of the schedulers that take part."""
     running = call(url, "/api/status")["schedulers"]
     looks = [one["look"] for one in call(url, "/api/schedulers") if one["name"] in running]
-    return b"".join(bytes.fromhex(look[theme][1:]) for look in looks for theme in THEMES)
+    return b"".join(bytes.fromhex(look[THEME][1:]) for look in looks)
 
 
-def open_page(browser: "Browser", address: str, theme: str, size: tuple[int, int]) -> "Page":
+def open_page(browser: "Browser", address: str, height: int = 1000) -> "Page":
     """A page on which nothing is being loaded any more."""
-    page = browser.new_page(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
+    page = browser.new_page(viewport={"width": WIDTH, "height": height}, reduced_motion="reduce")
     page.set_default_timeout(90_000)
     page.add_init_script("localStorage.setItem('hs.tour', 'done')")
-    page.goto(f"{address}{'&' if '?' in address else '?'}theme={theme}")
+    page.goto(f"{address}{'&' if '?' in address else '?'}theme={THEME}")
     page.wait_for_function("() => document.querySelector('[data-testid=connection]')?.innerText.includes('Live')")
     page.wait_for_timeout(3000)
     # The slowest widgets ask the database, or have something simulated.
@@ -158,22 +154,20 @@ def save(picture: "Image", name: str, looks: bytes) -> None:
 
 
 def shoot(browser: "Browser", url: str, view: str) -> None:
-    for theme in THEMES:
-        for width in (*WIDTHS, *([WIDE] if view in WIDE_VIEWS else [])):
-            page = open_page(browser, url + paths(url)[view], theme, (width, 1000))
-            prepare(page, view)
-            # A window as tall as the page, and not a full-page picture: that one lays the page out anew.
-            # A dialog is as tall as its window.
-            height = 1000 if view == "studio" else page.evaluate("document.body.scrollHeight")
-            page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(1000)
-            save(picture_of(page), f"{view}-{theme}-{width}", looks_of(url))
-            page.close()
+    page = open_page(browser, url + paths(url)[view])
+    prepare(page, view)
+    # A window as tall as the page, and not a full-page picture: that one lays the page out anew.
+    # A dialog is as tall as its window.
+    height = 1000 if view == "studio" else page.evaluate("document.body.scrollHeight")
+    page.set_viewport_size({"width": WIDTH, "height": height})
+    page.wait_for_timeout(1000)
+    save(picture_of(page), f"{view}-{THEME}-{WIDTH}", looks_of(url))
+    page.close()
 
 
 def shoot_widgets(browser: "Browser", url: str) -> None:
     for name, path in WIDGETS.items():
-        page = open_page(browser, url + path, "dark", (1440, 1000))
+        page = open_page(browser, url + path)
         prepare(page, path.strip("/"))
         if name == "decision":
             page.locator("#ledger tbody tr").filter(has_text="Hybrid ML").first.click()
@@ -189,7 +183,7 @@ def film(browser: "Browser", url: str) -> None:
     """Some seconds of the first view, half size: small enough for a README."""
     from PIL import Image
 
-    page = open_page(browser, f"{url}/compare", "dark", (1440, 930))
+    page = open_page(browser, f"{url}/compare", 930)
     frames = []
     for _ in range(_FRAMES):
         frames.append(picture_of(page).resize(_FILM_SIZE, Image.Resampling.LANCZOS))
@@ -205,7 +199,9 @@ def take(url: str, wanted: list[str]) -> None:
     from playwright.sync_api import sync_playwright
 
     TARGET.mkdir(parents=True, exist_ok=True)
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    program = os.environ.get("CHROMIUM") or next(
+        filter(None, map(shutil.which, ("chromium", "chromium-headless-shell"))), None
+    )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         for what in wanted:

@@ -38,7 +38,7 @@ gc.set_threshold(200_000, 50, 50)
 import hybrid_scheduler.server.server_process
 from hybrid_scheduler import LiveConfig, Objective, compare
 from hybrid_scheduler.learning.dqn.training import train_agent
-from hybrid_scheduler.live.live_run import compile_live_code
+from hybrid_scheduler.server.compiling import compile_live_code
 from hybrid_scheduler.schedulers import schedulers
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 tasks = generate(scenario_named("default"), 120, 1)
@@ -46,7 +46,6 @@ late = "hybrid_ml(binding=late)"
 compare(tasks, (*schedulers(), late))
 compile_live_code(LiveConfig())
 compare(tasks, ("oracle", late), objective=Objective(0.5, 0.5))
-compare(tasks, ("hybrid_ml(durations=forest)", "rl_agent(durations=forest)"))
 train_agent(1, 1, num_envs=2, episode_tasks=20, scenarios=["mixed"], loads=[0.7])
 """
 

@@ -179,7 +179,7 @@ def measure(case: Case, first: int, seeds: int, goal: str | None = None, spec: s
             (mean(cluster, result) / least, tail / least_tail, mean(cluster, known[RULE]) / least,
              rule_tail / least_tail)
         )  # fmt: skip
-        acting = agent.guard_.active if isinstance(agent, RLAgent) and agent.durations == "hierarchical" else None
+        acting = agent.guard_.active if isinstance(agent, RLAgent) else None
         network.append(acting is not None and POLICIES[acting] == "network")
     columns = dict(zip(("mean", "p99", "rule", "rule_p99"), np.array(ratios).T, strict=True))
     row: dict[str, Any] = {

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from hybrid_scheduler import LiveConfig, create
-from hybrid_scheduler.core import Floats, Online
+from hybrid_scheduler.core import Floats, Learner, Online
 from hybrid_scheduler.experiments.evaluation import PredictionRecorder
-from hybrid_scheduler.live.live_config import wave_slowdown
+from hybrid_scheduler.server.configured_run import wave_slowdown
 from hybrid_scheduler.workload import generate
 
 LEARNERS = ("hybrid_ml", "rl_agent")
@@ -48,7 +48,7 @@ def figures(seed: int) -> tuple[dict[str, float], dict[str, list[float]]]:
         busy = np.nansum(np.maximum(ends - out.accelerator_start, 0.0))
         idle[name] = 1.0 - float(busy) / SECONDS / len(config.platform.accelerators)
         if recorder is not None:
-            events = getattr(scheduler, "events_", [])
+            events = scheduler.take_events() if isinstance(scheduler, Learner) else []
             seen = np.sort([out.finish[event.at_task - 1] for event in events if event.kind == "drift"])
             error = np.abs(recorder.predictions(tasks) / out.time - 1.0)
             spans = ((start - 10, start), (start, start + 2), (until - 5, until), (SECONDS - 5, SECONDS))

@@ -37,6 +37,7 @@ from hybrid_scheduler.profiling.machine_info import describe_machine, find_gpu
 from hybrid_scheduler.profiling.profiler import HardwareProfiler
 from hybrid_scheduler.runtime.contention_profile import ContentionCalibration, calibrate_executor
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
+from hybrid_scheduler.runtime.kernel_split import can_split
 from hybrid_scheduler.runtime.kernel_stream import make_stream, size_grid
 from hybrid_scheduler.runtime.kernel_stream_execution import (
     Meters,
@@ -48,9 +49,9 @@ from hybrid_scheduler.runtime.kernel_stream_execution import (
     run_stream,
     warm_up,
 )
+from hybrid_scheduler.runtime.kernel_tasks import KernelTasks
 from hybrid_scheduler.runtime.simulated_vs_real import compare_real
 from hybrid_scheduler.runtime.submission import KernelCall
-from hybrid_scheduler.runtime.task_parts import can_split
 
 PARTS = ("check", "execute", "compare", "profile")
 #: Sorting takes a CPU seconds at large sizes, where the GPU has long been faster.
@@ -107,7 +108,8 @@ class Study:
         self.kinds = list(KERNELS)
         self.limits = {"sort": 128} if tiny else LIMITS
         self.summary: dict[str, Any] = {"source": "measured", "errors": {}}
-        self.executor = KernelExecutor("cpu_only", split=False)
+        self.machine_executor = KernelExecutor("cpu_only", split=False)
+        self.executor = self.machine_executor.kernels
         self.accelerators = [pool.name for pool in self.executor.pools if pool.kind != "cpu"]
         self.learning = self._stream(0)
         self.evaluation = self._stream(1)
@@ -384,7 +386,7 @@ class Study:
         return document
 
 
-def compile_first(executor: KernelExecutor, call: KernelCall) -> None:
+def compile_first(executor: KernelTasks, call: KernelCall) -> None:
     """Compile a scheduler's rule before the measurement, so that it does not count as decision time."""
     for _ in range(8):
         executor.submit_kernel(KernelCall(call.kind, 64)).exception()
@@ -446,7 +448,7 @@ def main() -> int:
         study.part("executions", study.executions)
     if "compare" in requested:
         study.part("comparisons", study.comparisons)
-    study.executor.shutdown()
+    study.machine_executor.shutdown()
     if "profile" in requested:
         study.part("profile", study.profile)
     study.say("done")

@@ -42,8 +42,7 @@ LEARNERS = {
     "no prices": "hybrid_ml(prices=False)",
     "late": "hybrid_ml(binding=late)",
     "late from nothing": "hybrid_ml(binding=late, model=None)",
-    "forest": "hybrid_ml(durations=forest)",
-    "forest from nothing": "hybrid_ml(durations=forest, model=None)",
+    "published": "random_forest",
 }
 #: Cases of the ablations.
 ABLATED = (

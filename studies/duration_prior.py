@@ -41,7 +41,7 @@ def learned(platform: Platform, seed: int) -> tuple[Floats, Floats]:
     work = generate(scenario_named("mixed"), _TASKS, seed, platform=platform, utilisation=_LOAD)
     learner = HierarchicalLearner()
     Cluster(platform).run(work, learner)
-    return class_weights(learner.model)
+    return class_weights(learner.duration_model_.arrays)
 
 
 def train(machines: int) -> DurationPrior:

@@ -25,26 +25,22 @@ STREAMS = (
 )
 
 
-def alarms(scenario: str, utilisation: float, sigma: float, tasks: int, seed: int, drift: str = "cusum") -> int:
+def alarms(scenario: str, utilisation: float, sigma: float, tasks: int, seed: int) -> int:
     """Return the number of alarms in one stream."""
-    learning = HybridML(drift=drift, durations="forest", feedback="oracle")
+    learning = HybridML()
     workload = generate(scenario_named(scenario), tasks, seed, utilisation=utilisation)
     Cluster(noise=Noise(sigma, seed)).run(workload, learning, seed=seed)
-    return sum(event.kind == "drift" for event in learning.events_)
+    return sum(event.kind == "drift" for event in learning.take_events())
 
 
-def alarms_and_cost(
-    scenario: str, utilisation: float, sigma: float, tasks: int, seed: int, drift: str = "cusum"
-) -> tuple[int, float]:
+def alarms_and_cost(scenario: str, utilisation: float, sigma: float, tasks: int, seed: int) -> tuple[int, float]:
     """Return the number of alarms, and mean latency with learning over that without."""
     workload = generate(scenario_named(scenario), tasks, seed, utilisation=utilisation)
     noise = Noise(sigma, seed)
-    learning, settled = (
-        HybridML(drift=drift, durations="forest", feedback="oracle", learn=learn) for learn in (True, False)
-    )
+    learning, settled = (HybridML(learn=learn) for learn in (True, False))
     learned = Cluster(noise=noise).run(workload, learning, seed=seed).outcomes.latency.mean()
     plain = Cluster(noise=noise).run(workload, settled, seed=seed).outcomes.latency.mean()
-    return sum(event.kind == "drift" for event in learning.events_), float(learned / plain)
+    return sum(event.kind == "drift" for event in learning.take_events()), float(learned / plain)
 
 
 def main() -> None:
@@ -54,12 +50,11 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=int, default=2, help=f"streams per case, seeds from {FIRST_REPORTED_SEED} on"
     )
-    parser.add_argument("--drift", default="cusum", help="cusum, adwin or page_hinkley")
     options = parser.parse_args()
     print(f"{'scenario':12s}{'load':>6s}{'noise':>7s}{'seed':>7s}{'alarms':>8s}{'learning / settled':>20s}")
     for scenario, utilisation, sigma in STREAMS:
         for seed in range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + options.seeds):
-            alarms, cost = alarms_and_cost(scenario, utilisation, sigma, options.tasks, seed, options.drift)
+            alarms, cost = alarms_and_cost(scenario, utilisation, sigma, options.tasks, seed)
             print(f"{scenario:12s}{utilisation:>6.2f}{sigma:>7.2f}{seed:>7d}{alarms:>8d}{cost:>20.4f}", flush=True)
 
 

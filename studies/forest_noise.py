@@ -37,8 +37,6 @@ COLD_BATCH = QualityCase(
     1000,
     (
         "greedy",
-        "hybrid_ml(durations=forest, model=None)",
-        "rl_agent(durations=forest, model=None)",
         "hybrid_ml(model=None)",
         "hybrid_ml",
         "rl_agent",

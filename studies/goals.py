@@ -111,7 +111,6 @@ def _shift(rows: dict[str, ShiftRow]) -> list[Goal]:
         recovery("hybrid_ml", 10, 3),
         ratio("rl_agent", 1.20, 1.05),
         recovery("rl_agent", 20),
-        ratio("rl_agent, bandit"),
     ]
 
 

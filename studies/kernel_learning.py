@@ -3,8 +3,8 @@
     python -m studies.kernel_learning --seeds 60              a minute or two on one core
     python -m studies.kernel_learning --policies --out FILE   schedulers as executors have them, and other forms
 
-Result: quoted in docs/results/h200/README.md and docs/learning-studies.md. One run on a real machine says little:
-the order of the kernels and the disturbances vary. So the machine is simulated from its profile, with
+Result: quoted in docs/results/h200/README.md and docs/guide/schedulers/learned.md. One run on a real machine says
+little: the order of the kernels and the disturbances vary. So the machine is simulated from its profile, with
 disturbances as seen on it: times vary, now and then milliseconds are added, some kernels take twice as long at
 times, and a GPU's first run of a size pays for plans. Each kernel runs alone. Only executed parts are learned
 from; after 200 kernels, 200 at other sizes are scored. With --split kernels may be divided; each part then pays
@@ -32,8 +32,8 @@ from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
 from hybrid_scheduler.runtime.device_discovery import DevicePool, as_platform
 from hybrid_scheduler.runtime.executor_scheduler import executor_scheduler
+from hybrid_scheduler.runtime.kernel_split import can_split
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
-from hybrid_scheduler.runtime.task_parts import can_split
 
 LEARNING = 200
 _LARGEST = 8192

@@ -89,6 +89,13 @@ def _slower(workload: Workload, platform: Platform) -> Floats:
     return factors
 
 
+def _halved(workload: Workload, platform: Platform) -> Floats:
+    factors = np.ones((len(workload), len(platform.classes)))
+    last = max(column for column, device in enumerate(platform.classes) if not device.is_cpu)
+    factors[workload.task_id >= TASKS // 2, last] = 2.0
+    return factors
+
+
 @dataclass(frozen=True)
 class CostlyParts:
     """Analytic physics where a part costs a share of the whole task however small it is: splitting wastes."""
@@ -281,17 +288,22 @@ def cases() -> list[Case]:
 
 
 def hard_cases() -> list[Case]:
-    """Return cases in which every kind of task has a speed of its own on each of five classes of device.
+    """Return cases in which every kind of task has its own speed on each of five classes of device, and two others.
 
     Nothing that was seen on one class says much about another: there are as many unknown factors as pairs of kind
-    and class. Factors are log-normal with the given spread.
+    and class. Factors are log-normal with the given spread. Then there are noise with σ = 1, and a GPU that takes
+    twice as long from the middle on.
     """
     platform = unequal_gpus(4)
-    return [
+    rows = [
         _modified_case(
             f"{kinds} kinds, 1+4 unequal, spread {spread} at {load}", "hard", platform, load,
             partial(_kinds_by_class, kinds, spread=spread), kinds=kinds,
         )
-        for kinds, spread in ((4, 0.5), (4, 1.0), (16, 0.5))
+        for kinds, spread in ((4, 0.5), (4, 1.0), (16, 0.5), (8, 0.8))
         for load in (0.5, 0.9)
     ]  # fmt: skip
+    rows.append(_scenario_case("noise 100 % at 0.9", "hard", "mixed", workstation(), 0.9, noise=1.0))
+    halves = platform_named("mixed-gpus")
+    rows.append(_modified_case("mixed-gpus, one GPU halves at 0.7", "hard", halves, 0.7, lambda seed: _halved))
+    return rows

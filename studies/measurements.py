@@ -25,10 +25,10 @@ from hybrid_scheduler.experiments import FIRST_REPORTED_SEED, run_record
 from hybrid_scheduler.experiments.distribution_shift import shift_seed
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison, SeedRun, run_seed
 from hybrid_scheduler.experiments.spec import ExperimentSpec, model_digests
-from hybrid_scheduler.experiments.worst_case_search import find_worst
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 from . import book_cases, false_alarms, forest_noise, learned_quality, published_claims
+from .worst_case_search import find_worst
 
 RAW = "raw.json"
 #: Metrics of a run that the pages use.
@@ -49,7 +49,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pareto.txt": (("studies.time_energy_pareto",),),
     "learning/forest_noise.txt": (("studies.forest_noise",),),
     "learning/false_alarms.txt": (("studies.false_alarms",),),
-    "learning/ablations.txt": (("studies.agent_ablations",),),
     "evidence/trace_coverage.txt": (
         ("studies.trace_coverage",),
         ("studies.trace_coverage", "--tasks", "20000", "--traces", "100"),

@@ -30,7 +30,7 @@ SPAN = re.compile(r"<!--figure: (?P<source>[^>]*?(?: > [^>]*?)*)-->(?P<text>.*?)
 #: Digits with separators of thousands and decimals, not part of a word.
 NUMBER = re.compile(r"(?<![\w.])[-−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w])|(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e-?\d+)?")
 #: Blocks written by other programs from JSON, and checked there.
-_GENERATED = re.compile(r"<!-- measured -->.*?<!-- /measured -->", re.DOTALL)
+_GENERATED = re.compile(r"<!-- measured \w+ -->.*?<!-- /measured -->", re.DOTALL)
 _CODE = re.compile(r"^```.*?^```|`[^`\n]+`|\]\([^)]*\)|^    .*$", re.DOTALL | re.MULTILINE)
 #: Numbers with decimals that set up a measurement, and are not measured.
 _SETTING = re.compile(
@@ -45,9 +45,8 @@ def documents() -> list[Path]:
     guide = ROOT / "docs" / "guide"
     pages = sorted((guide / "schedulers").glob("*.md"))
     single = [
-        *(ROOT / "README.md", ROOT / "METHODOLOGY.md", ROOT / "docs" / "index.md"),
-        *(ROOT / "docs" / "learning.md", ROOT / "docs" / "learning-studies.md"),
-        *(guide / "faq.md", guide / "concepts" / "default-run.md", guide / "concepts" / "objective.md"),
+        *(ROOT / "README.md", ROOT / "METHODOLOGY.md", guide / "faq.md"),
+        *(guide / "concepts" / "default-run.md", guide / "concepts" / "measures.md"),
     ]
     return [*single, *(page for page in pages if page.stem != "index")]
 

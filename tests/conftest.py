@@ -63,7 +63,7 @@ LONG_PARTS = {
     "tests/cli/test_pipeline.py": 20,
     "tests/experiments/test_sweep.py": 20,
     "tests/study_programs/": 15,
-    "tests/experiments/test_worst_case_search.py": 15,
+    "tests/study_programs/test_worst_case_search.py": 15,
     "tests/runtime/test_executor_scheduler.py": 10,
     "tests/cluster/test_fuzz_against_reference.py": 10,
     "tests/schedulers/test_rl_agent.py": 10,

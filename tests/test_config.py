@@ -131,7 +131,7 @@ def test_every_key_can_be_set_by_a_variable() -> None:
         "logging.file": "x.log",
         "logging.rotation": "1 GB",
         "server.rate_limit": "9/second",
-        "server.warm_whatif": "no",
+        "server.warm_whatif": "yes",
         "server.write_rate_limit": "9/hour",
         "server.allowed_hosts": "a.example, b.example",
     }
@@ -215,7 +215,7 @@ RANGE = "must be two numbers [low, high] with"
         ),
         (
             "simulation: {memory_policy: clp}",
-            "simulation.memory_policy: must be one of clip, fail, to_cpu, got 'clp' | did you mean 'clip'?",
+            "simulation.memory_policy: must be one of clip, fail, page, to_cpu, got 'clp' | did you mean 'clip'?",
         ),
         (
             "physics: {name: srial}",

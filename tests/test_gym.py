@@ -15,7 +15,7 @@ from hybrid_scheduler.workload import generate, scenario_named  # noqa: E402
 QUICK = {"episode_tasks": 30}
 
 
-@pytest.mark.parametrize("options", [{}, {"state": "task", "actions": "placement", "scenarios": ["oom"]}])
+@pytest.mark.parametrize("options", [{}, {"scenarios": ["oom"]}])
 def test_check_env_reports_nothing(options):
     from gymnasium.utils.env_checker import check_env
 

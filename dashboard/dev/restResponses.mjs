@@ -34,7 +34,7 @@ export function answer(simulation, method, url, body) {
       in_run: true,
       published: true,
       protocol: "online",
-      knows: "features",
+      knows: s.name === "oracle" ? "realised" : "nothing",
       summary: "",
       parameters: {},
     }));

@@ -10,7 +10,8 @@ const themes: ThemeName[] = ["dark", "light"];
 
 /** The looks of the published schedulers from their one home, the files that register them; the API hands them on. */
 const HOME = resolve(__dirname, "../../src/hybrid_scheduler/schedulers");
-const REGISTERED = /@register\(\s*"(\w+)",.*look=Look\("(#\w{6})", "(#\w{6})", "(.+?)", "(.+?)"\), published=True/g;
+const REGISTERED =
+  /@register\(\s*"(\w+)",[^@]*?look=Look\("(#\w{6})", "(#\w{6})", "(.+?)", "(.+?)"\),\s+published=True/g;
 const SCHEDULERS = readdirSync(HOME)
   .filter((file) => file.endsWith(".py"))
   .flatMap((file) => [...readFileSync(resolve(HOME, file), "utf8").matchAll(REGISTERED)])
@@ -48,7 +49,7 @@ describe("contrast", () => {
       glass: mix(tokens.panel, tokens.bg, 0.1),
     };
     for (const [name, surface] of Object.entries(surfaces)) {
-      it.each(["text", "muted", "faint", "ok", "warn", "error", "accent"] as const)(
+      it.each(["text", "muted", "faint", "ok", "warn", "error", "accent", "lead"] as const)(
         `${theme}: %s on ${name} has a contrast of at least 4.5`,
         (ink) => {
           expect(contrast(tokens[ink], surface)).toBeGreaterThanOrEqual(4.5);

@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
 import * as f from "../src/lib/format";
 
+describe("multiples", () => {
+  it("have two digits, or all whole ones, as the server writes them", () => {
+    expect([1.84, 12.3, 126.4, 3680.2].map(f.times)).toEqual(["1.8 ×", "12 ×", "126 ×", "3,680 ×"]);
+    expect(f.times(null)).toBe("–");
+  });
+});
+
 describe("significant", () => {
   it.each([
     [0, "0"],

@@ -16,7 +16,6 @@ import {
 import { ratiosAlong, ratiosByRun } from "../src/features/history/oracleRatios";
 import { nextEnd } from "../src/features/history/playbackStore";
 import { pick } from "../src/features/history/runSelection";
-import { leaderOf } from "../src/lib/runLeader";
 import { matches } from "../src/store/runPages";
 import { row } from "./fixtures";
 
@@ -139,7 +138,6 @@ describe("trend", () => {
   it("is empty without an oracle", () => {
     const alone = buckets(2).map((b) => ({ ...b, schedulers: { greedy: point(10, 1, 0) } }));
     expect(ratiosAlong(alone).size).toBe(0);
-    expect(leaderOf(run({ comparison: [row("greedy")] }))).toBeNull();
   });
 
   it("has a point with its interval for each run", () => {
@@ -147,12 +145,6 @@ describe("trend", () => {
     expect(dot?.x).toBe(1);
     expect(dot?.y).toBeCloseTo(1.5);
     expect(dot?.half).toBeCloseTo(0.1);
-  });
-
-  it("names a leader unless it is too close to call", () => {
-    expect(leaderOf(run())).toMatchObject({ name: "hybrid_ml", close: false });
-    const close = [row("oracle"), row("a", { mean_latency: 0.3 }), row("b", { mean_latency: 0.301 })];
-    expect(leaderOf(run({ comparison: close }))).toMatchObject({ name: "a", close: true });
   });
 
   it("separates labels and keeps them within bounds", () => {

@@ -40,7 +40,7 @@ describe("form of a new run", () => {
     expect(form.chosen).toEqual({ greedy: {}, oracle: { grid: 11 } });
     expect(requestOf(form)).toEqual({
       repeat: false,
-      scenario: "default",
+      scenario: "waves",
       seed: 7,
       speed: 4,
       schedulers: [
@@ -89,7 +89,7 @@ describe("form of a new run", () => {
   it("gives the same run as a command, by serve or by a request", () => {
     const form = { ...formOf(null, live), load: 0.4 };
     expect(commandOf(form, "http://host")).toBe(
-      "hybrid-scheduler serve --scenario default --utilisation 0.4 --seed 7 --speed 4 --schedulers 'greedy,oracle(grid=11)'",
+      "hybrid-scheduler serve --scenario waves --utilisation 0.4 --seed 7 --speed 4 --schedulers 'greedy,oracle(grid=11)'",
     );
     const laptop = commandOf({ ...form, machine: { kind: "platform", name: "laptop" } }, "http://host");
     expect(laptop).toMatch(/^curl -X POST http:\/\/host\/api\/simulation\/runs .*"platform":"laptop"/);

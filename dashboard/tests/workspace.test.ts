@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { RunDetail, Sweep } from "../src/client/models";
-import { parseSettings } from "../src/components/whatIf/whatIfSettings";
+import { parseSettings, present, requestOf } from "../src/components/whatIf/whatIfSettings";
 import { curvesOf, schedulersOf } from "../src/features/workspace/curves";
 import { available, keeps, scaleOf, usualAxes } from "../src/features/workspace/parallelAxes";
 import { rowsOf, type Source } from "../src/features/workspace/workspaceData";
@@ -162,6 +162,18 @@ describe("saved views", () => {
     "leaves out what is damaged: %s",
     (text) => expect(parseViews(text)).toEqual([]),
   );
+});
+
+describe("what-if requests", () => {
+  it("ask about tasks of a scenario where the run plays a trace, which cannot be drawn again", () => {
+    const now = present(4, 0.5);
+    expect(requestOf({ ...now, num_gpus: 8 }, now, ["greedy"], "trace:week")).toEqual({
+      schedulers: ["greedy"],
+      scenario: "mixed",
+      num_gpus: 8,
+    });
+    expect(requestOf(now, now, ["greedy"], "waves")).toEqual({ schedulers: ["greedy"] });
+  });
 });
 
 describe("what-if settings in the address", () => {

@@ -35,15 +35,14 @@ def pages() -> list[Page]:
     import yaml
 
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
-    found: list[Page] = []
-    for entry in nav:
-        for name, value in entry.items():
-            if isinstance(value, str):
-                found.append(Page(DOCS / value, "Welcome"))
-            else:
-                paths = [path for item in value for path in item.values()]
-                found += [Page(DOCS / path, name) for path in paths if not path.startswith("https://")]
+    found = [Page(DOCS / path, part) for entry in nav for part, value in entry.items() for path in _paths(value)]
     return [page for page in found if page.key != "index.md"]
+
+
+def _paths(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [] if value.startswith("https://") else [value]
+    return [path for entry in value for below in entry.values() for path in _paths(below)]
 
 
 def read(page: Page) -> None:

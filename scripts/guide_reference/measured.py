@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,26 @@ MEASURED = GUIDE / "schedulers" / "measured.json"
 
 
 _KNOWLEDGE = {"nothing": "nothing", "told": "durations", "realised": "real durations"}
-#: Markers around a scheduler's table of measurements.
-_OPEN, _CLOSE = "<!-- measured -->", "<!-- /measured -->"
+#: A scheduler's table of measurements, between markers.
+_BLOCK = re.compile(r"<!-- measured (?P<name>\w+) -->.*?<!-- /measured -->", re.DOTALL)
+
+
+def family_pages() -> list[Path]:
+    """Return the pages of the families of schedulers."""
+    return sorted(page for page in (GUIDE / "schedulers").glob("*.md") if page.stem != "index")
+
+
+def families() -> dict[str, str]:
+    """Return the name of the page that each scheduler is on."""
+    return {
+        block["name"]: page.name
+        for page in family_pages()
+        for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))
+    }
+
+
+def _link(name: str) -> str:
+    return f"{families()[name]}#{name}"
 
 
 def schedulers_page() -> str:
@@ -22,7 +41,7 @@ def schedulers_page() -> str:
 
     rows = [
         (
-            f"[{info.look.glyph} `{name}`]({name}.md)",
+            f"[{info.look.glyph} `{name}`]({_link(name)})",
             info.protocol,
             _KNOWLEDGE[info.knows.value],
             "yes" if info.published else "",
@@ -38,7 +57,7 @@ def schedulers_page() -> str:
             "[Knowledge](../concepts/knowledge.md) explains the third column.\n",
             table(("name", "protocol", "knows", "published", "rule"), rows),
             "*Published* marks the six schedulers that the "
-            "[earlier descriptions of this project](../methodology.md) compare. The others were added here.\n",
+            "[earlier descriptions of this project](../../wiki/README.md) compare. The others were added here.\n",
             _overview(),
             _method(),
         ]
@@ -76,7 +95,7 @@ def _overview() -> str:
     for name in online + planners:
         found = [cases[key]["schedulers"].get(name) for key in keys]
         ratios = [_pm(row["mean_latency_ratio"]) if row else "–" for row in found[:3]]
-        rows.append((f"[`{name}`]({name}.md)", *ratios, _pm(found[3]["makespan_over_bound"])))
+        rows.append((f"[`{name}`]({_link(name)})", *ratios, _pm(found[3]["makespan_over_bound"])))
     return (
         "## Side by side\n\nMean latency over that of `earliest_finish`, which knows durations, on the same tasks. "
         "The last column is makespan over the lower bound. Below 1 is better than earliest finish. Numbers in the "
@@ -116,33 +135,18 @@ def measured_block(name: str) -> str:
             (case["title"], _pm(row["mean_latency"]), _pm(row["mean_latency_ratio"]), _pm(row["p99_latency_ratio"]),
              _pm(row["makespan_over_bound"]), _pm(row["energy_per_task"]))
         )  # fmt: skip
-    last = found["first_seed"] + found["seeds"] - 1
-    return (
-        f"{_OPEN}\n"
-        + table(
-            (
-                "case",
-                "mean latency, s",
-                "÷ earliest finish",
-                "p99 ÷ earliest finish",
-                "makespan ÷ bound",
-                "energy per task, J",
-            ),
-            rows,
-        )
-        + f"\nSeeds {found['first_seed']} to {last}, {found['tasks']:,} tasks each (all at time 0: "
-        f"{found['cases']['batch']['tasks']:,}); ± is the 95 % interval over seeds. "
-        "The command is on [the overview](index.md).\n" + _CLOSE
+    header = (
+        "case",
+        "mean latency, s",
+        "÷ earliest finish",
+        "p99 ÷ earliest finish",
+        "makespan ÷ bound",
+        "energy per task, J",
     )
+    return f"<!-- measured {name} -->\n{table(header, rows)}<!-- /measured -->"
 
 
 def scheduler_pages() -> Iterator[tuple[Path, str]]:
-    from hybrid_scheduler.schedulers import schedulers
-
-    for name in schedulers():
-        path = GUIDE / "schedulers" / f"{name}.md"
-        if path.is_file():
-            text = path.read_text(encoding="utf-8")
-            before, _, rest = text.partition(_OPEN)
-            after = rest.partition(_CLOSE)[2]
-            yield path, before + measured_block(name) + after
+    for path in family_pages():
+        text = path.read_text(encoding="utf-8")
+        yield path, _BLOCK.sub(lambda block: measured_block(block["name"]), text)

@@ -1,21 +1,27 @@
 """Package exports that are imported when first used.
 
 `import hybrid_scheduler` and `hybrid-scheduler --help` must load neither a compiler nor a plotting library, yet
-completion in a shell should list every public name.
+completion in a shell should list every public name. A package lists its exports once, as imports for type checkers;
+`lazy_exports` reads that list from the package's file.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+#: An exported name: `from .module import name as name`, below `if TYPE_CHECKING`.
+_EXPORT = re.compile(r"^    from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
+
 
 def lazy_exports(
-    package: str, modules: Mapping[str, Sequence[str]], former_names: Mapping[str, str] = MappingProxyType({})
+    package: str, file: str, former_names: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package.
 
@@ -23,12 +29,13 @@ def lazy_exports(
     ----------
     package
         The package's `__name__`.
-    modules
-        For each module, relative to the package, the names that it provides.
+    file
+        The package's `__file__`, with one line per exported name: ``from .module import name as name``.
     former_names
         Former name to current name. A former name still works, with a `DeprecationWarning`, but is not listed.
     """
-    module_of = {name: module for module, names in modules.items() for name in names}
+    source = Path(file).with_suffix(".py").read_text(encoding="utf-8")
+    module_of = {name: module for module, name in _EXPORT.findall(source)}
 
     def get_attribute(name: str) -> Any:
         if name in former_names:

@@ -27,8 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cluster import Cluster, isolated_optimum
-from .compiled.late_binding import MAX_SKIPPED_PER_PASS, WaitingTask
-from .core import Floats, Ints, InvalidInputError, MissingExtraError, Outcomes, Platform, workstation
+from .cluster.event_loop import EventLoop
+from .cluster.queue_planner import WaitingTask
+from .compiled.late_binding import MAX_SKIPPED_PER_PASS
+from .core import Decision, Floats, Ints, InvalidInputError, MissingExtraError, Platform, workstation
 from .learning.dqn.decision_options import ACTIONS
 from .learning.dqn.q_network import Floats32
 from .learning.dqn.queue_env import LOADS, SCENARIOS, Bools, QueueEnv
@@ -216,10 +218,10 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
         if episode_tasks < 2:
             raise InvalidInputError("episode_tasks", ">= 2", episode_tasks)
         self.render_mode, self.candidates, self.episode_tasks = render_mode, candidates, episode_tasks
-        self._platform, self._physics = platform or workstation(), physics or AnalyticPhysics()
-        self._cluster = Cluster(self._platform, self._physics)
-        self._scenarios = [scenario_named(s) if isinstance(s, str) else s for s in scenarios]
-        self._loads, self._seeds = list(loads), workload_seeds
+        self._cluster = Cluster(platform or workstation(), physics or AnalyticPhysics())
+        known = [scenario_named(s) if isinstance(s, str) else s for s in scenarios]
+        #: What each episode draws one of: scenarios, seeds and loads.
+        self._choices = known, workload_seeds, list(loads)
         length = candidates * _TASK_FEATURES + _QUEUE_FEATURES
         self.observation_space = spaces.Box(-_BOUND, _BOUND, (length,), np.float32)
         self.action_space = spaces.Discrete(candidates)
@@ -239,33 +241,33 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             if not self._over:
                 return self._observation()
         allowed = "high enough that two tasks wait at the same time"
-        raise InvalidInputError("loads", allowed, self._loads, hint="try 0.7 or more")
+        raise InvalidInputError("loads", allowed, self._choices[2], hint="try 0.7 or more")
 
     def _begin(self) -> bool:
         """Draw an episode and go on to its first choice; return True if it has none."""
         draw = self.np_random.integers
-        platform, physics = self._platform, self._physics
-        tasks = generate(
-            self._scenarios[draw(len(self._scenarios))], self.episode_tasks, self._seeds[draw(len(self._seeds))],
-            platform=platform, physics=physics, utilisation=self._loads[draw(len(self._loads))],
-        )  # fmt: skip
+        scenarios, seeds, loads = self._choices
+        scenario = scenarios[draw(len(scenarios))]
+        seed = seeds[draw(len(seeds))]
+        load = loads[draw(len(loads))]
+        platform, physics = self._cluster.platform, self._cluster.physics
+        tasks = generate(scenario, self.episode_tasks, seed, platform=platform, physics=physics, utilisation=load)
         self._cluster.reset()
         self._rule = LateBinding(deferred=0.0)
         known = self._cluster.start_scheduler(self._rule, tasks)
         assert known is not None
-        self._tasks, self._known = tasks, known.table(tasks)
-        self._table = physics.times(tasks, platform)
-        self._outcomes = Outcomes.empty(tasks)
+        self._loop = EventLoop(self._cluster, self._rule, known)
+        self._loop.release(tasks)
         self._finish = np.full(len(tasks), np.inf)
         self._typical = float(isolated_optimum(tasks, platform, physics).mean())
-        seconds = self._known.sum(axis=2)[:, known.columns] / self._typical
+        seconds = known.table(tasks).sum(axis=2)[:, known.columns] / self._typical
         on_cpu = seconds[:, platform.is_cpu].min(axis=1)
         other = seconds[:, ~platform.is_cpu].min(axis=1) if len(platform.accelerators) else on_cpu
         memory = max((platform.devices[d].memory for d in platform.accelerators.tolist()), default=0.0)
         self._about = np.column_stack(
             [np.log(on_cpu), np.log(other), tasks.memory_required <= memory, tasks.divisible]
         )
-        self._now, self._arrived, self._counted = -np.inf, 0, 0.0
+        self._counted = 0.0
         #: All waiting tasks by key, and those that can be chosen now.
         self._waiting: list[tuple[float, int]] = []
         self._open: list[tuple[float, int]] = []
@@ -281,59 +283,58 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
         self._plan(int(action) if action < len(self._open) else 0)
         over = self._over = self._advance()
         features, info = self._observation()
-        arrival, now = self._tasks.arrival_time[: self._arrived], np.inf if over else self._now
-        total = float((np.minimum(now, self._finish[: self._arrived]) - arrival).sum())
+        arrived, now = len(self._entries), np.inf if over else self._loop.asked_at
+        total = float((np.minimum(now, self._finish[:arrived]) - self._loop.tasks.arrival_time[:arrived]).sum())
         reward, self._counted = (self._counted - total) / self._typical, total
         return features, reward, False, over, info
 
     def latencies(self) -> Floats:
         """Return the latency of each task of an episode that is over, in seconds."""
-        return self._finish - self._tasks.arrival_time
+        return self._finish - self._loop.tasks.arrival_time
 
     def _advance(self) -> bool:
         """Go on to the next choice between several tasks, or to the end; return whether it is the end."""
         while True:
-            while self._open and self._skipped < MAX_SKIPPED_PER_PASS and (self._planned <= self._now).any():
+            while (
+                self._open and self._skipped < MAX_SKIPPED_PER_PASS and (self._planned <= self._loop.asked_at).any()
+            ):
                 if len(self._open) > 1:
                     return False
                 self._plan(0)
             self._open = []
             if not self._waiting:
                 self._rule.queue_arrays.totals[0] = 0.0
-                if self._arrived == len(self._tasks):
-                    return True
-            self._advance_to_next_event()
+            if self._loop.advance_to_ask() == np.inf:
+                return True
+            self._open_queue()
 
-    def _advance_to_next_event(self) -> None:
-        """Go on to the next arrival or end of a device, and open the queue."""
-        free_at, arrival = self._cluster.free_at_view, self._tasks.arrival_time
-        events = free_at[free_at > self._now].tolist() if self._waiting else []
-        if self._arrived < len(arrival):
-            events.append(arrival[self._arrived])
-        self._now = float(min(events))
-        while self._arrived < len(arrival) and arrival[self._arrived] <= self._now:
-            row = self._arrived
-            task, times = self._tasks[row], self._known[row]
-            entry = WaitingTask(task, times, self._now, *self._rule.admit(task, times, self._now))
+    def _open_queue(self) -> None:
+        """Admit the tasks that came since the last question, and open the queue to choices."""
+        view = self._loop.begin_ask()
+        queue, known = self._loop.waiting, len(self._waiting)
+        for row, times in zip(queue.rows[known:].tolist(), queue.times[known:], strict=True):
+            task = self._loop.tasks[row]
+            entry = WaitingTask(task, times, view.now, *self._rule.admit(task, times, view.now))
             self._entries[row] = entry
             insort(self._waiting, (entry.key, row))
-            self._arrived += 1
-        self._planned, self._skipped = free_at.copy(), 0
+        self._planned, self._skipped = view.free_at.copy(), 0
         self._behind = float(self._rule.queue_arrays.totals[0])
         self._open = self._waiting.copy()
 
     def _plan(self, choice: int) -> None:
         """Plan one of the tasks that can be chosen, and place it if it starts now."""
         key, row = self._open.pop(choice)
-        device, share, begins, work = self._rule.plan(self._entries[row], self._now, self._planned, self._behind)
+        now = self._loop.asked_at
+        device, share, begins, work = self._rule.plan(self._entries[row], now, self._planned, self._behind)
         self._behind -= work
         if not begins:
             self._skipped += 1
             return
         self._waiting.remove((key, row))
         self._rule.queue_arrays.totals[0] -= work
-        self._cluster.place_row(row, device, share, self._now, self._tasks, self._table[row], self._outcomes)
-        self._finish[row] = self._outcomes[row].finish
+        position = int(np.searchsorted(self._loop.waiting.rows, row))
+        self._loop.start(position, Decision(int(device), float(share)))
+        self._finish[row] = self._loop.outcomes[row].finish
         np.maximum(self._planned, self._cluster.free_at_view, out=self._planned)
 
     def _observation(self) -> tuple[Floats32, Info]:
@@ -342,14 +343,15 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
         mask = np.zeros(self.candidates, np.int8)
         if chosen:
             mask[: len(chosen)] = 1
-            age = self._now - self._tasks.arrival_time[chosen]
+            age = self._loop.asked_at - self._loop.tasks.arrival_time[chosen]
             work = np.array([self._entries[row].work for row in chosen])
             features[: len(chosen), 0] = np.log1p(age / self._typical)
             features[: len(chosen), 1] = np.log(work / self._typical)
             features[: len(chosen), 2:] = self._about[chosen]
-        backlog = np.zeros(len(self._platform)) if self._over else np.maximum(self._planned - self._now, 0.0)
+        planned, is_cpu = self._planned, self._cluster.platform.is_cpu
+        backlog = np.zeros(len(is_cpu)) if self._over else np.maximum(planned - self._loop.asked_at, 0.0)
         backlog = np.log1p(backlog / self._typical)
-        cpus, others = backlog[self._platform.is_cpu], backlog[~self._platform.is_cpu]
+        cpus, others = backlog[is_cpu], backlog[~is_cpu]
         rest = others if len(others) else cpus
         waiting = max(0.0, float(self._rule.queue_arrays.totals[0]))
         queue = [

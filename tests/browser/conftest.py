@@ -102,7 +102,9 @@ def shared_server(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     settings = {
         "HYBRID_SIMULATION__SCHEDULERS": SCHEDULERS,
         "HYBRID_LIVE__UPDATE_INTERVAL": "1",
-        "HYBRID_SERVER__WRITE_RATE_LIMIT": "6000/minute",  # quick tests of one file write more than a person does
+        # Quick tests of one file read and write more than a person does.
+        "HYBRID_SERVER__RATE_LIMIT": "6000/minute",
+        "HYBRID_SERVER__WRITE_RATE_LIMIT": "6000/minute",
     }
     folder = tmp_path_factory.mktemp("live")
     write_sweep(folder / "data" / "results" / "demo")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fault_scale import FULL
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from process import Served
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +28,7 @@ def significant(value: float, digits: int = 3) -> str:
     """As the dashboard writes numbers."""
     text = f"{value:.{digits}g}"
     if "e" in text:
-        text = f"{float(text):f}"
+        text = f"{float(text):.{0 if abs(value) >= 1 else 6}f}"
     whole, dot, rest = text.partition(".")
     rest = rest.ljust(max(0, digits - len(whole.lstrip("-0") or "")), "0") if dot or len(whole) < digits else rest
     return f"{int(whole):,}".replace("-", "−") + (f".{rest}" if rest else "")
@@ -38,6 +40,20 @@ def seconds(value: float) -> str:
         if float(f"{abs(value):.3g}") >= factor:
             return f"{significant(value / factor)} {unit}"
     return "0 s"
+
+
+def short_label(label: str) -> str:
+    """A label without its remark in parentheses, as in narrow columns."""
+    return label.partition(" (")[0]
+
+
+def check_figures(page: Page, verdict: dict[str, Any]) -> None:
+    """The multiples of the headline are those of the server's verdict."""
+    figures = page.get_by_test_id("gap")
+    for ratio in (verdict["lead"], verdict["over_floor"]):
+        if ratio is not None and (ratio != verdict["lead"] or verdict["certainty"] != "close"):
+            larger = max(ratio, 1 / ratio)
+            expect(figures).to_contain_text(f"{larger:,.{max(0, 1 - math.floor(math.log10(larger)))}f} ×")
 
 
 def make_two_runs(server: Served) -> tuple[str, str]:

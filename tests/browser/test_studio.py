@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_checks import NO_VIOLATIONS, SPEED, Open, violations_by_theme, wait_until_settled
+from page_checks import NO_VIOLATIONS, SPEED, Open, seconds, violations_by_theme, wait_until_settled
 from playwright.sync_api import Locator, Page, expect
 from process import Served, served
 
@@ -75,7 +75,7 @@ def test_run_of_a_scenario_has_the_settings_of_the_form(studio_server: Served, o
     dialog.get_by_label("Share of the machine's capacity").fill("0.55")
     expect(dialog.get_by_text("0.55 of capacity saturates Greedy")).to_be_visible()
 
-    dialog.get_by_role("button", name="Parameters of Oracle").click()
+    dialog.get_by_role("button", name="Parameters of Per-task best").click()
     grid = dialog.get_by_label("grid, 0 by default")
     grid.fill("-4")
     expect(dialog.get_by_role("alert").filter(has_text="must be grid: 0 (closed form)")).to_be_visible()
@@ -332,7 +332,15 @@ def test_report_evidence_and_commands_of_a_run(studio_server: Served, open_page:
             button.click()
             expect(button).to_contain_text("computing")
         assert waiting.value.suggested_filename == f"Proof-{run_id[-6:]}-{ending}"
-        assert Path(waiting.value.path()).stat().st_size > 10_000
+        content = Path(waiting.value.path()).read_bytes()
+        assert len(content) > 10_000
+        if ending == "report.html":  # it says what the page says, of all tasks
+            run, text = answer(studio_server, f"/api/runs/{run_id}"), content.decode()
+            assert "Proof" in text
+            leader = run["verdict"]["rows"][0]["label"]
+            assert re.search(f"{leader} (leads|is ahead)", text)
+            for row in run["comparison"]:
+                assert seconds(row["mean_latency"]) in text, (row["name"], row["mean_latency"])
     summary = page.get_by_role("region", name="Run", exact=True)
     replay = answer(studio_server, f"/api/runs/{run_id}")["replay"]
     assert len(replay["commands"]) == 2

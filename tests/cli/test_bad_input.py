@@ -38,7 +38,10 @@ SERIAL = (
         ),
         (
             "simulate --memory-policy clp",
-            ("error: --memory-policy: must be one of clip, fail, to_cpu, got 'clp'", "hint: did you mean 'clip'?"),
+            (
+                "error: --memory-policy: must be one of clip, fail, page, to_cpu, got 'clp'",
+                "hint: did you mean 'clip'?",
+            ),
         ),
         (
             "simulate --schedulers oracle(grd=3)",
@@ -115,7 +118,7 @@ def test_unexpected_exception_is_reported_and_logged(run: Run, monkeypatch: pyte
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("on purpose")
 
-    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_inputs", broken)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_experiment", broken)
     result = run("simulate")
     assert result.exit_code == 1
     assert result.stderr == "error: unexpected ZeroDivisionError: on purpose, see logs/app.log\n"
@@ -138,7 +141,7 @@ def test_memory_error_has_a_hint(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     def greedy(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_inputs", greedy)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_experiment", greedy)
     result = run("simulate")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
@@ -151,7 +154,7 @@ def test_interrupt_exits_with_130_and_writes_nothing(run: Run, monkeypatch: pyte
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_inputs", interrupted)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_experiment", interrupted)
     result = run("simulate", "--out", "results")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: nothing was written\n"

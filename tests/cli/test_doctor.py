@@ -89,3 +89,9 @@ def test_gpu_check_reports_nvidia_smi(answer: str, detail: str, run: Run, monkey
     [line] = [line for line in run("doctor").stdout.splitlines() if "GPU " in line]
     assert line.strip().startswith("·")
     assert detail in line
+
+
+def test_command_for_a_missing_extra_is_printed_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda package: None if package == "ray" else version(package))
+    assert "pip install 'hybrid-scheduler[ray]'" in run("doctor").stdout

@@ -282,20 +282,57 @@ def test_simulate_record_can_be_replayed(own_trace: str, run: Run, monkeypatch: 
 # ------------------------------------------------------------------------------------------ heavy
 
 
-def test_heavy_writes_table_plots_and_record(run: Run) -> None:
-    result = run("heavy", "--tasks", "400", "--schedulers", "round_robin,greedy,oracle", "--seed", "3")
+def test_heavy_writes_tables_plots_and_record(run: Run) -> None:
+    names = ["round_robin", "greedy", "oracle"]
+    result = run("heavy", "--tasks", "400", "--schedulers", ",".join(names), "--seed", "3", "--utilisation", "0.4")
     assert result.exit_code == 0, result.output
     results = Path("data/results")
-    table = (results / "heavy_simulation_report.csv").read_text(encoding="utf-8").splitlines()
+    table = (results / "heavy_simulation_summary.csv").read_text(encoding="utf-8").splitlines()
     assert table[0].startswith("scheduler,tasks,failed")
-    assert [line.split(",")[0] for line in table[1:]] == ["round_robin", "greedy", "oracle"]
+    assert [line.split(",")[0] for line in table[1:]] == names
     plots = {path.name for path in (results / "plots").iterdir()}
     assert {"latency_cdf.png", "cost_comparison.png", "makespan.png", "average_duration.png"} <= plots
-    assert "heavy_simulation_report.csv and 7 plots" in result.stdout
+    assert f"{len(plots)} plots in" in result.stdout
     again = run("replay", str(results / "heavy_simulation"))
     assert again.exit_code == 0
     assert "the same 3 lines again" in again.stdout
     assert "a heavy simulation" in run("trace", str(results / "heavy_simulation")).stderr
+    assert not list(results.glob("load-*"))
+
+
+def test_report_of_heavy_has_one_row_per_scheduler_and_task(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas as pd
+
+    monkeypatch.setattr("hybrid_scheduler.experiments.heavy_simulation.MIN_TASKS_PER_PROCESS", 10)
+    names = ["greedy", "hybrid_ml", "shortest_first"]
+    arguments = ("heavy", "--tasks", "30", "--schedulers", ",".join(names), "--batch", "--out", "out")
+    assert run(*arguments).exit_code == 0
+    report = pd.read_csv("out/heavy_simulation_report.csv")
+    summary = pd.read_csv("out/heavy_simulation_summary.csv").set_index("scheduler")
+    assert report.groupby("scheduler").task_id.apply(list).to_dict() == {name: list(range(30)) for name in names}
+    assert set(report.status) == {"ran"}
+    assert set(report.device) <= {"cpu", "gpu_0", "gpu_1", "gpu_2", "gpu_3"}
+    for name, rows in report.groupby("scheduler"):
+        assert rows.latency.mean() == pytest.approx(summary.mean_latency[name])
+        assert rows.energy.sum() == pytest.approx(summary.energy[name])
+    monkeypatch.setattr("hybrid_scheduler.cli.heavy_simulation._MOST_ROWS", 89)
+    result = run(*arguments)
+    assert "no row per task: more than 89" in result.stdout
+    assert not Path("out/heavy_simulation_report.csv").exists()
+
+
+def test_heavy_also_runs_at_half_of_capacity_where_schedulers_differ(run: Run) -> None:
+    arguments = ("heavy", "--tasks", "300", "--schedulers", "round_robin,oracle", "--out", "out", "--json")
+    found = document(run(*arguments))
+    (busy,) = found["at_other_loads"]
+    assert (found["utilisation"], busy["utilisation"]) == (0.1, 0.5)
+    makespans = [[row["makespan"] for row in one["schedulers"].values()] for one in (found, busy)]
+    assert max(makespans[0]) < 1.1 * min(makespans[0])
+    assert max(makespans[1]) > 1.5 * min(makespans[1])
+    for folder in (Path("out"), Path("out/load-0.5")):
+        assert (folder / "heavy_simulation_report.csv").exists()
+        assert (folder / "heavy_simulation" / "run.json").exists()
+    assert "at_other_loads" not in document(run(*arguments, "--utilisation", "0.3"))
 
 
 def test_heavy_prints_json(run: Run) -> None:
@@ -468,30 +505,6 @@ def test_repeated_sweep_runs_no_cell_again(run: Run) -> None:
     assert found["groups"][2]["load"] == "batch"
 
 
-def test_adversary_search_can_be_replayed(run: Run) -> None:
-    found = document(
-        run(
-            "sweep",
-            "--adversary",
-            "greedy:oracle",
-            "--tasks",
-            "40",
-            "--evaluations",
-            "4",
-            "--seeds",
-            "2",
-            "--processes",
-            "1",
-            "--out",
-            "worst",
-            "--json",
-        )
-    )
-    assert found["schedulers"] == ["greedy", "oracle"]
-    assert found["ratio"][1] <= found["ratio"][0] <= found["ratio"][2]
-    assert run("replay", "worst", "--processes", "1").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -500,7 +513,7 @@ def test_adversary_search_can_be_replayed(run: Run) -> None:
         (("--loads", "0"), "--loads: must be finite and > 0"),
         (("--scenarios", "mixd"), "did you mean 'mixed'?"),
         (("--platforms", "mainframe"), "--platform"),
-        (("--adversary", "greedy"), "two schedulers, as in greedy:oracle"),
+        (("--adversary", "greedy:oracle"), "python -m studies.worst_case_search greedy:oracle"),
         (("--metric", "speed"), "metric: must be one of"),
     ],
 )

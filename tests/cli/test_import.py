@@ -60,7 +60,7 @@ def test_overload_is_printed_with_its_figure_and_can_be_rescaled(run: Run) -> No
 
 def test_both_sums_of_parallel_jobs_are_printed(run: Run) -> None:
     result = run("import", str(TRACES / "jobs.swf"))
-    assert "480 processor seconds in the file and in the trace, from 170 s of run time" in result.stdout
+    assert "480 processor seconds in the file, 480 in the trace, from 170 s of run time" in result.stdout
 
 
 def test_compressed_trace_gets_the_bare_name(run: Run) -> None:

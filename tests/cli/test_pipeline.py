@@ -6,6 +6,7 @@ import json
 import signal
 import sqlite3
 import struct
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -191,7 +192,7 @@ def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     from hybrid_scheduler.learning import offline_trainer
     from hybrid_scheduler.learning.dqn import training
     from hybrid_scheduler.learning.dqn.model_file import load_model
-    from hybrid_scheduler.learning.model_files import load_forest_durations
+    from hybrid_scheduler.learning.predictors import load_durations
 
     whole = offline_trainer.train_default_duration_model
     monkeypatch.setattr(training, "DEFAULT_UPDATES", 2)
@@ -203,7 +204,7 @@ def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     document = json.loads(result.stdout, parse_constant=refuse)
     assert document["seed"] == 3
     assert document["forest"]["test_r2"] > 0.9
-    load_forest_durations(Path("m/scheduler_model.skops"))
+    load_durations(Path("m/scheduler_model.skops"))
     assert load_model(Path("m/rl_agent.safetensors")).notes["seed"] == 3
 
 
@@ -282,3 +283,32 @@ def test_train_from_history_without_finished_tasks_is_refused(run: Run) -> None:
         assert result.exit_code == 2
         assert result.stderr.splitlines()[0] == line
     assert not Path("models").exists()
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError(name + " is blocked", name=name)
+
+sys.meta_path.insert(0, Blocker())
+from hybrid_scheduler.cli.app import app
+from hybrid_scheduler.experiments import pipeline
+pipeline.QUICK = pipeline.PipelineSize((16, 32), 1.0, 100, 60, 4, 4)
+app(["pipeline", "--quick", "--out", "here"])
+"""
+
+
+@pytest.mark.slow
+def test_pipeline_runs_without_torch_and_says_what_is_missing(tmp_path: Path) -> None:
+    code = [sys.executable, "-c", WITHOUT_TORCH]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "the CPU alone is measured, with NumPy" in done.stderr
+    assert "pip install 'hybrid-scheduler[gpu]'" in done.stderr
+    assert files(tmp_path / "here") == ARTEFACTS
+    profile = json.loads((tmp_path / "here/data/profiles/hardware_profile.json").read_text(encoding="utf-8"))
+    assert profile["machine"]["torch"].startswith("not installed")
+    assert {point["size"] for point in profile["points"]} == {16, 32}

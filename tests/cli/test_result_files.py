@@ -123,7 +123,7 @@ def test_unwritable_folder_is_refused_before_the_run(
     def too_late(*_: object, **__: object) -> None:
         raise AssertionError("the simulation has started")
 
-    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_inputs", too_late)
+    monkeypatch.setattr("hybrid_scheduler.cli.inputs.read_experiment", too_late)
     Path("file").touch()
     result = run("simulate", "--out", out)
     assert result.exit_code == 2

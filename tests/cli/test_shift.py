@@ -12,10 +12,10 @@ from hybrid_scheduler.experiments.distribution_shift import ShiftRow
 Run = Callable[..., Any]
 
 ROWS = [
-    ShiftRow("optimal", 12.97, 1.0, 13.1, 0.0262, 1.0, 0.0, 1.0, 0.0, 0),
-    ShiftRow("greedy", 18.30, 1.411, 18.5, 0.037, 1.4123, 0.0046, 1.43, None, None),
-    ShiftRow("static forest", 122.92, 9.477, 121.0, 0.242, 9.231, 0.1, 9.8, None, None),
-    ShiftRow("hybrid_ml, bandit", None, None, 13.9, 0.0278, 1.061, 0.003, 1.08, 7.5, 12),
+    ShiftRow("optimal", 12.97, 1.0, 13.1, 0.0262, 1.0, 0.0, 1.0, 0.0, 0, "Benchmark", "Benchmark"),
+    ShiftRow("greedy", 18.30, 1.411, 18.5, 0.037, 1.4123, 0.0046, 1.43, None, None, "Baseline", "Baseline"),
+    ShiftRow("frozen_forest", 122.92, 9.477, 121.0, 0.242, 9.231, 0.1, 9.8, None, None, "FAILED", "FAILED"),
+    ShiftRow("hybrid_ml", None, None, 13.9, 0.0278, 1.061, 0.003, 1.08, 7.5, 12, None, "SUCCESS"),
 ]
 
 
@@ -39,14 +39,20 @@ def test_shift_prints_published_and_measured_numbers(run: Run, asked: list[int])
     assert asked == [5]
     lines = result.stdout.splitlines()
     assert lines[0].startswith("500 tasks after 1,000 of the other kind · 5 seeds from 3000 on")
-    table = {line[2:21].strip(): line[21:].split() for line in lines[4:8]}
-    assert table["optimal"] == ["12.97", "1.00", "13.10", "1.000", "±", "0.000", "1.000", "0", "(0)"]
-    assert table["static forest"] == ["122.92", "9.48", "121.00", "9.231", "±", "0.100", "9.800", "–"]
-    assert table["hybrid_ml, bandit"] == ["–", "–", "13.90", "1.061", "±", "0.003", "1.080", "7.5", "(12)"]
+    table = {line.split()[1]: line.split()[2:] for line in lines[4:8]}
+    assert table["optimal"] == [
+        "12.97", "1.00", "13.10", "1.000", "±", "0.000", "1.000", "Benchmark", "Benchmark", "0", "(0)",
+    ]  # fmt: skip
+    assert table["frozen_forest"] == [
+        "122.92", "9.48", "121.00", "9.231", "±", "0.100", "9.800", "FAILED", "FAILED", "–",
+    ]  # fmt: skip
+    assert table["hybrid_ml"] == [
+        "–", "–", "13.90", "1.061", "±", "0.003", "1.080", "–", "SUCCESS", "7.5", "(12)",
+    ]  # fmt: skip
     for words in (
-        "oracle feedback",
-        "bandit: only the executed choice",
-        "every policy of a seed sees the same stream",
+        "know only the executed choice",
+        "the published forest is frozen_forest, the published agent dqn",
+        "every scheduler of a seed sees the same stream",
     ):
         assert words in result.stdout
 

@@ -22,12 +22,12 @@ PIPE = """\
 trace six.csv, offers 0.0611 × capacity · 6 tasks · seed 42
 workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s · mean latency at least 107 ms
 
-                latency   p95   p99  time  mean /  span /  energy  cost     load
-scheduler      mean, ms    ms    ms    ms   bound   bound       J    µ$  balance
-★ Oracle            123   200   202   123    1.15    1.00    52.0  86.2    0.678
-△ GPU only          165   255   259   165    1.54    1.02    49.6   101    0.588
-■ Round Robin       531   874   906   330    4.95    1.26    70.0  65.3    0.250
-▽ CPU only          727  1060  1080   380    6.77    1.26    68.5  48.5    0.200
+                  latency   p99  p99.9   max  time  mean /  span /  energy  cost     load
+scheduler        mean, ms    ms     ms    ms    ms   bound   bound       J    µ$  balance
+★ Per-task best       123   202    202   202   123    1.15    1.00    52.0  86.2    0.678
++ GPU only            165   259    260   260   165    1.54    1.02    49.6   101    0.588
+■ Round Robin         531   906    914   915   330    4.95    1.26    70.0  65.3    0.250
+▽ CPU only            727  1080   1080  1080   380    6.77    1.26    68.5  48.5    0.200
 
 GPU only leads: 1.5 × the lower bound, 3.2 × faster than Round Robin; one run, without an interval.
 CPU only loses: it picks slower devices: it uses 2.3 × the device time.
@@ -38,13 +38,13 @@ AT_80 = """\
  workstation (1 CPU + 4 GPUs) · analytic physics · lower bound 2.70 s
  mean latency at least 107 ms
 
-                latency  p95  p99 time mean / span / energy cost    load slow-
- scheduler     mean, ms   ms   ms   ms  bound  bound      J   µ$ balance  down
- ─────────────────────────────────────────────────────────────────────────────
- ★ Oracle           123  200  202  123   1.15   1.00   52.0 86.2   0.678  1.13
- △ GPU only         165  255  259  165   1.54   1.02   49.6  101   0.588  2.21
- ■ Round Robin      531  874  906  330   4.95   1.26   70.0 65.3   0.250  5.75
- ▽ CPU only         727 1060 1080  380   6.77   1.26   68.5 48.5   0.200  8.04
+                  latency  p99 p99.9  max time mean / span / energy cost    load
+ scheduler       mean, ms   ms    ms   ms   ms  bound  bound      J   µ$ balance
+ ───────────────────────────────────────────────────────────────────────────────
+ ★ Per-task best      123  202   202  202  123   1.15   1.00   52.0 86.2   0.678
+ + GPU only           165  259   260  260  165   1.54   1.02   49.6  101   0.588
+ ■ Round Robin        531  906   914  915  330   4.95   1.26   70.0 65.3   0.250
+ ▽ CPU only           727 1080  1080 1080  380   6.77   1.26   68.5 48.5   0.200
 
  GPU only leads: 1.5 × the lower bound, 3.2 × faster than Round Robin; one run,
  without an interval.
@@ -58,13 +58,13 @@ AT_50 = """\
  lower bound 2.70 s
  mean latency at least 107 ms
 
-                latency  p99 span / energy cost
- scheduler     mean, ms   ms  bound      J   µ$
- ──────────────────────────────────────────────
- ★ Oracle           123  202   1.00   52.0 86.2
- △ GPU only         165  259   1.02   49.6  101
- ■ Round Robin      531  906   1.26   70.0 65.3
- ▽ CPU only         727 1080   1.26   68.5 48.5
+                  latency  p99 span / energy cost
+ scheduler       mean, ms   ms  bound      J   µ$
+ ────────────────────────────────────────────────
+ ★ Per-task best      123  202   1.00   52.0 86.2
+ + GPU only           165  259   1.02   49.6  101
+ ■ Round Robin        531  906   1.26   70.0 65.3
+ ▽ CPU only           727 1080   1.26   68.5 48.5
 
  GPU only leads: 1.5 × the lower bound, 3.2 ×
  faster than Round Robin; one run, without an
@@ -109,7 +109,7 @@ def test_best_value_is_highlighted(run: Callable[..., Any], monkeypatch: pytest.
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     output = run(*ARGUMENTS).stdout
-    (oracle,) = (line for line in output.splitlines() if "Oracle" in line)
+    (oracle,) = (line for line in output.splitlines() if "Per-task best" in line)
     assert "\x1b[1;32m" in oracle
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[1;32m" not in run(*ARGUMENTS).stdout
@@ -118,7 +118,7 @@ def test_best_value_is_highlighted(run: Callable[..., Any], monkeypatch: pytest.
 def test_overloaded_scheduler_is_marked(run: Callable[..., Any]) -> None:
     output = run("simulate", "--scenario", "mixed", "--utilisation", "0.6", "--schedulers", "greedy,oracle").stdout
     assert "▲ Greedy ↗" in output
-    assert "★ Oracle  " in output
+    assert "★ Per-task best  " in output
     assert "↗ queue grows" in output
 
 

@@ -100,7 +100,10 @@ def test_long_run_equals_the_same_run_in_chunks(monkeypatch):
             lambda: Cluster(physics=SerialPhysics()),
             "physics: must be one whose two parts run at once on a cluster, got 'serial'",
         ),
-        (lambda: Cluster(memory_policy="swap"), "memory_policy: must be one of clip, fail, to_cpu, got 'swap'"),
+        (
+            lambda: Cluster(memory_policy="swap"),
+            "memory_policy: must be one of clip, fail, page, to_cpu, got 'swap'",
+        ),
         (lambda: Cluster().simulate(A, Decision(9, 1.0)), "device: must be an index from 0 to 4, got 9"),
         (lambda: Cluster().simulate(A, Decision(1, 1.1)), "fraction: must be a number in [0, 1], got 1.1"),
         (lambda: Cluster().simulate(A, Decision(1, float("nan"))), "fraction: must be a number in [0, 1], got nan"),
@@ -374,6 +377,31 @@ def test_parts_are_observed_when_they_end():
     Cluster(workstation(1), physics).run(between, learner)
     assert [entry[:2] for entry in learner.seen] == [
         ("decided", 0), ("part", 0), ("decided", 2), ("task", 2), ("task", 0)
+    ]  # fmt: skip
+
+
+def test_tasks_that_end_at_once_are_observed_after_all_releases_of_their_round():
+    from hybrid_scheduler import Online
+
+    class Recorder(Online):
+        def start(self, setting):
+            super().start(setting)
+            self.calls = []
+
+        def decide(self, task, view):
+            self.calls.append(("decided", task.task_id))
+            return Decision(1, 1.0)
+
+        def observe(self, outcome):
+            self.calls.append(("observed", outcome.task_id))
+
+    parents = [(), (0,), (0,), (1,)]  # tasks 1 and 2 are released when 0 ends, take no time and release 3
+    workload = Workload.from_tasks([Task(i, 1, 0.5, 0, dependencies=parents[i]) for i in range(4)])
+    recorder = Recorder()
+    Cluster(workstation(1), TablePhysics([[1, 1], [0, 0], [0, 0], [0, 0]])).run(workload, recorder)
+    assert recorder.calls == [
+        ("decided", 0), ("observed", 0), ("decided", 1), ("decided", 2),
+        ("observed", 1), ("observed", 2), ("decided", 3), ("observed", 3),
     ]  # fmt: skip
 
 

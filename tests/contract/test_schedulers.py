@@ -20,7 +20,6 @@ def test_every_scheduler_passes_the_contract(name):
         "round_robin(variant=gpu-cpu)",
         "oracle(grid=11)",
         "oracle(grid=21)",
-        "hybrid_ml(durations=forest)",
     ],
 )
 def test_every_variant_passes_the_contract(spec):

@@ -504,7 +504,7 @@ async def test_events_after_a_number_by_type(journal, repository):
 
 async def test_old_updates_are_deleted_and_notifications_stay(journal, repository, monkeypatch):
     monkeypatch.setattr(retention, "KEEP_EVENTS", 20)
-    monkeypatch.setattr(journal_writer, "PRUNE_EVERY", 10)
+    monkeypatch.setattr(retention, "PRUNE_EVERY", 10)
     engine = Engine()
     stored(journal, engine.batch(0, events=2, kind="notification"))
     for _ in range(10):
@@ -648,7 +648,7 @@ async def test_reading_all_tasks_ends_although_more_are_stored(journal, reposito
 
 
 async def test_deleting_history_keeps_runs_and_counters(address, repository, tmp_path, monkeypatch):
-    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 7)
+    monkeypatch.setattr(retention, "DELETE_CHUNK_TASKS", 7)
     history = HistoryCsv(tmp_path / "data" / "history.csv")
     with opened(address, history=history) as journal:
         engine = Engine()
@@ -676,7 +676,7 @@ async def test_deleting_history_keeps_runs_and_counters(address, repository, tmp
 async def test_deleting_a_long_history_keeps_newer_rows_and_reports_progress(
     address, repository, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 1)
+    monkeypatch.setattr(retention, "DELETE_CHUNK_TASKS", 1)
     gate = threading.Event()
     chunks: list[int] = []
 
@@ -686,7 +686,7 @@ async def test_deleting_a_long_history_keeps_newer_rows_and_reports_progress(
             gate.wait(30)
         return await delete_tasks(*arguments)
 
-    monkeypatch.setattr(journal_writer, "delete_tasks", slow)
+    monkeypatch.setattr(retention, "delete_tasks", slow)
     history = HistoryCsv(tmp_path / "history.csv")
     with opened(address, history=history) as journal:
         engine = Engine()
@@ -710,7 +710,7 @@ async def test_deleting_a_long_history_keeps_newer_rows_and_reports_progress(
 
 
 async def test_the_next_engine_completes_an_accepted_deletion(address, repository, monkeypatch):
-    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 1)
+    monkeypatch.setattr(retention, "DELETE_CHUNK_TASKS", 1)
     chunks: list[int] = []
 
     async def broken(*arguments):
@@ -719,7 +719,7 @@ async def test_the_next_engine_completes_an_accepted_deletion(address, repositor
             raise ConnectionResetError("unavailable")
         return await delete_tasks(*arguments)
 
-    monkeypatch.setattr(journal_writer, "delete_tasks", broken)
+    monkeypatch.setattr(retention, "delete_tasks", broken)
     engine = Engine()
     journal = SqlJournal(address)
     journal.open()
@@ -729,7 +729,7 @@ async def test_the_next_engine_completes_an_accepted_deletion(address, repositor
     while len(chunks) < 3:
         await asyncio.sleep(0.01)
     journal.close(timeout=0.1)
-    monkeypatch.setattr(journal_writer, "delete_tasks", delete_tasks)
+    monkeypatch.setattr(retention, "delete_tasks", delete_tasks)
     with opened(address) as journal:
         stored(journal, engine.batch(2))
         while await repository.deletion() is not None:
@@ -802,7 +802,7 @@ async def test_labels_are_stored_after_the_run_they_belong_to(address, repositor
 
 
 async def test_deleting_a_run_removes_all_its_rows_and_no_others(address, repository, monkeypatch):
-    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 3)
+    monkeypatch.setattr(retention, "DELETE_CHUNK_TASKS", 3)
     engine = Engine()
     with opened(address) as journal:
         await store_two_runs(journal, engine)
@@ -1058,8 +1058,8 @@ async def everything(address):
         deleted(journal)
         engine.new_run("01J00000000000000000000009", created_at=3000.0)
         stored(journal, *engine.batches(8, 25, key=IdempotencyKey("k", "f", 160)))
-        stored(journal, engine.batch(1, versions=(VersionRecord(RUN, "b_c", 1, 2, None, "x", 3, 4.0),)))
-        stored(journal, engine.batch(1, versions=(VersionRecord(RUN, "bC", 1, 2, 0.5, "x", 3, 4.0),)))
+        stored(journal, engine.batch(1, versions=(VersionRecord(RUN, "b_c", 1, 2, None, "x", 3, 4.0, None),)))
+        stored(journal, engine.batch(1, versions=(VersionRecord(RUN, "bC", 1, 2, 0.5, "x", 3, 4.0, None),)))
     database = open_database(address)
     repository = Repository(database)
     run = engine.run.run_id

@@ -10,7 +10,6 @@ import pytest
 
 from hybrid_scheduler.core import HybridSchedulerError, MissingExtraError, require
 from hybrid_scheduler.core.errors import EXTRA_OF
-from hybrid_scheduler.learning.duration.drift import detector_named
 from hybrid_scheduler.learning.predictors import XGBoostPredictor
 from hybrid_scheduler.storage import DatabaseAddress
 
@@ -62,8 +61,6 @@ def test_broken_library_is_not_called_missing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("library", "use"),
     [
-        ("river", lambda: detector_named("adwin")),
-        ("river", lambda: detector_named("page_hinkley")),
         ("xgboost", lambda: XGBoostPredictor().make()),
         ("asyncpg", lambda: DatabaseAddress.from_url("postgresql://a@b/c").asyncpg_arguments()),
     ],
@@ -102,7 +99,12 @@ def test_environment_without_gymnasium_names_the_extra():
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # on a busy machine with nothing compiled yet
 @pytest.mark.parametrize(
-    "command", ["simulate --tasks 100", "compare --tasks 60 --seeds 2 --processes 1", "doctor"]
+    "command",
+    [
+        "simulate --tasks 100 --schedulers greedy,hybrid_ml,rl_agent,oracle",
+        "compare --schedulers hybrid_ml,oracle --tasks 60 --seeds 2 --processes 1",
+        "doctor",
+    ],
 )
 def test_base_package_needs_no_extra(tmp_path, command):
     done = without(list(EXTRA_OF), *command.split(), cwd=tmp_path)

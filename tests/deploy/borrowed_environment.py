@@ -7,8 +7,6 @@ dependencies for real, with no index at hand, fails where one is missing or too 
 
 from __future__ import annotations
 
-import os
-import shutil
 import sysconfig
 import venv
 from pathlib import Path
@@ -32,22 +30,6 @@ def borrow_packages(environment: Path) -> None:
         if _OWN not in entry.name and entry.suffix != ".pth":
             (shelf / entry.name).symlink_to(entry)
     (site_packages(environment) / "borrowed.pth").write_text(f"{shelf}\n", encoding="utf-8")
-
-
-def borrow_kernels(environment: Path) -> None:
-    """What numba compiled for the sources here serves their copies, too: it compares size and time of the file."""
-    package = site_packages(environment) / _OWN
-    for source in SOURCE.rglob("*.py"):
-        copy = package / source.relative_to(SOURCE)
-        state = source.stat()
-        if copy.exists() and copy.stat().st_size == state.st_size:
-            os.utime(copy, ns=(state.st_atime_ns, state.st_mtime_ns))
-    # Beside the machine code lies a digest of the sources it was compiled from; without it, all is compiled anew.
-    kept = [path for pattern in ("*.nb?", "*.sources") for path in SOURCE.rglob(f"__pycache__/{pattern}")]
-    for kernel in kept:
-        target = package / kernel.relative_to(SOURCE)
-        target.parent.mkdir(exist_ok=True)
-        shutil.copyfile(kernel, target)
 
 
 def site_packages(environment: Path) -> Path:

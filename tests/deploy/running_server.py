@@ -12,6 +12,10 @@ from pathlib import Path
 
 import httpx
 
+from hybrid_scheduler.compiled.code_cache import code_folder
+
+#: The machine code of these sources is on this machine; a home folder of a test has none.
+COMPILED = {"NUMBA_CACHE_DIR": str(code_folder().parent)}
 #: Rules that need no model: they start at once.
 FAST = {"HYBRID_SIMULATION__SCHEDULERS": "round_robin,greedy,oracle"}
 _READY = re.compile(r"http://localhost:(\d+)|engine on ")
@@ -22,8 +26,9 @@ class Program:
 
     def __init__(self, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
-            command, cwd=folder, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+            command, cwd=folder, env={**COMPILED, **environment},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
         self.said: list[str] = []
         self._ready = threading.Event()
         self._reader = threading.Thread(target=self._listen)
@@ -73,6 +78,8 @@ def started(command: Sequence[str], folder: Path, environment: Mapping[str, str]
 
 def said(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
     """What a command that must succeed prints."""
-    done = subprocess.run(command, cwd=folder, env=dict(environment), capture_output=True, text=True, timeout=800)
+    done = subprocess.run(
+        command, cwd=folder, env={**COMPILED, **environment}, capture_output=True, text=True, timeout=800
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -66,7 +66,7 @@ def test_command_of_the_service_starts_a_server(service, tmp_path):
     for place in places.values():
         (place / "hybrid-scheduler").mkdir(parents=True)
     environment = dict(filled(line).split("=", 1) for line in service["Environment"])
-    del environment["NUMBA_CACHE_DIR"]  # the kernels lie beside the sources already
+    del environment["NUMBA_CACHE_DIR"]  # this machine has the machine code already
     program, *arguments = service["ExecStart"][0].split()
     assert program == "/opt/hybrid-scheduler/bin/hybrid-scheduler"
     command = [sys.executable, "-m", "hybrid_scheduler", *arguments]

@@ -10,7 +10,7 @@ from guide_book.pages import Page, pages, slug
 from guide_book.setter import column_widths, folded
 
 #: One page with drawings and lists, one with a wide table, one with long code.
-SOME = ("guide/start/kitchen.md", "guide/schedulers/hybrid_ml.md", "guide/start/own-trace.md")
+SOME = ("guide/start/kitchen.md", "guide/schedulers/fixed.md", "guide/start/own-trace.md")
 
 
 def some_pages() -> list[Page]:

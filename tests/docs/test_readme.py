@@ -55,7 +55,7 @@ def run(words: list[str], folder: Path) -> str:
 
 
 def test_setup_scripts_are_executable() -> None:
-    for script in re.findall(r"^\./(\S+)", block("sh", "## Install"), re.MULTILINE):
+    for script in re.findall(r"^\./(\S+)", block("sh", "## Start"), re.MULTILINE):
         assert os.access(ROOT / script, os.X_OK), script
 
 

@@ -62,6 +62,17 @@ def test_until_clear_stops_when_all_differences_are_significant():
     assert len(same.runs) == 5  # the same numbers on every seed: nothing more to learn
 
 
+@pytest.mark.parametrize(("seeds", "text"), [(5, "too few seeds: 6 needed"), (12, "better")])
+def test_too_few_seeds_are_named_instead_of_too_close(seeds, text):
+    found = compare_seeds(make_spec(("greedy", "oracle")), range(3000, 3000 + seeds), processes=1)
+    tests = found.test_pairs("mean_latency", "greedy")
+    oracle = tests.rank_of("oracle")
+    assert tests.verdict_text(oracle.pair) == text
+    sentence = found.verdict(tests).sentence
+    assert ("too few seeds: 6 needed" in sentence) == (seeds == 5)
+    assert "too close" not in sentence
+
+
 def test_noise_follows_the_seed():
     from dataclasses import replace
 

@@ -112,6 +112,54 @@ def test_excess_of_cpu_time_ends_a_policy_that_ignores_the_signal() -> None:
     assert refused.value.task_id == TASKS.task_id[3]
 
 
+def dripping(pause_s: float) -> str:
+    """Return an act that writes a byte of its answer again and again, and computes in between."""
+    return (
+        f"while True:\n    began = time.process_time()\n"
+        f"    while time.process_time() - began < {pause_s}: pass\n    os.write(3, b'1')"
+    )
+
+
+def test_answer_in_pieces_has_the_time_of_one_answer() -> None:
+    with (
+        PolicySandbox(PolicyLimits(answer_s=0.3, cpu_s=20)) as sandbox,
+        pytest.raises(PolicyDisqualifiedError, match=r"computed more than 0.3 s for one answer") as refused,
+    ):
+        outcomes(sandbox, at_fourth_task(dripping(0.2)))
+    assert refused.value.task_id == TASKS.task_id[3]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (PolicyLimits(answer_wall_s=0.5), r"took longer than 0.5 s for one answer"),
+        (PolicyLimits(policy_wall_s=0.5), r"took longer than 0.5 s in all its runs"),
+    ],
+)
+def test_quick_drip_has_a_limit_by_the_clock(limits: PolicyLimits, reason: str) -> None:
+    with (
+        PolicySandbox(limits) as sandbox,
+        pytest.raises(PolicyDisqualifiedError, match=reason),
+    ):
+        outcomes(sandbox, at_fourth_task(dripping(0.001)))
+
+
+def test_time_of_a_policy_counts_over_all_its_runs() -> None:
+    slow = (
+        "import time\n\ndef decide(task, view):\n    began = time.process_time()\n"
+        "    while time.process_time() - began < 0.1: pass\n    return 1, 1.0\n"
+    )
+
+    def run_often(sandbox: PolicySandbox) -> None:
+        for _ in range(30):
+            outcomes(sandbox, slow)
+
+    with PolicySandbox(PolicyLimits(policy_wall_s=3.0)) as sandbox:
+        with pytest.raises(PolicyDisqualifiedError, match="took longer than 3 s in all its runs"):
+            run_often(sandbox)
+        assert outcomes(sandbox, "def decide(task, view): return 1, 1.0") == [1] * len(TASKS)
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

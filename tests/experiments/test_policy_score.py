@@ -97,3 +97,8 @@ def test_command_scores_files_and_exits_with_1_if_one_is_disqualified(
     assert document["artifacts"]["worst_cases"] == []
     assert "7700" not in json.dumps(document)
     assert run("missing.py").exit_code == 2
+    Path("rude.py").write_text("raise Exception('[/x] [red]\\x1b[2J\\x1b]0;owned\\x07')")
+    result = run("rude.py", "good.py", "--seeds", "1")
+    assert result.exit_code == 1
+    assert "Exception: [/x] [red]␛[2J␛]0;owned␇" in result.stdout
+    assert "good: score 0." in result.stdout

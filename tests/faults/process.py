@@ -32,7 +32,7 @@ import aiosqlite, asyncpg
 import hybrid_scheduler.server.server_process
 from hybrid_scheduler import LiveConfig
 from hybrid_scheduler.cli import main
-from hybrid_scheduler.live.live_run import compile_live_code
+from hybrid_scheduler.server.compiling import compile_live_code
 from hybrid_scheduler.storage import SqlJournal, schema_version
 
 compile_live_code(LiveConfig(schedulers=sys.argv[1].split(",")))

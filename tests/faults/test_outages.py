@@ -19,8 +19,9 @@ from services import (  # noqa: F401
 )
 
 from hybrid_scheduler.live import measured_to_json
+from hybrid_scheduler.live.commands import Explanations
 from hybrid_scheduler.server.composition import open_server
-from hybrid_scheduler.storage import journal_writer
+from hybrid_scheduler.storage import retention
 from hybrid_scheduler.storage.retention import delete_tasks
 from hybrid_scheduler.storage.schema_version import with_connection
 
@@ -179,17 +180,16 @@ async def test_request_that_looked_before_the_first_was_stored_stores_nothing(
             return await rows() > 0
 
         control = running.context.control
-        name = "submit" if known_by == "task key" else "store_measured"
-        real, looked, go_on = getattr(control, name), asyncio.Event(), asyncio.Event()
+        real, looked, go_on = control.run, asyncio.Event(), asyncio.Event()
 
-        async def held(*arguments):
+        async def held(command):
             looked.set()
             await go_on.wait()
-            return await real(*arguments)
+            return await real(command)
 
         with locked(settings_of(tmp_path, **storage)):
             assert (await client.post(path, json=body, headers=headers)).status_code == 503
-            monkeypatch.setattr(control, name, held)
+            monkeypatch.setattr(control, "run", held)
             again = asyncio.create_task(client.post(path, json=body, headers=headers))
             await looked.wait()
         await until(stored)
@@ -199,14 +199,14 @@ async def test_request_that_looked_before_the_first_was_stored_stores_nothing(
 
 
 async def test_long_deletion_is_answered_with_its_progress(storage, tmp_path, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.server.local_engine_control.DELETE_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(journal_writer, "DELETE_CHUNK_TASKS", 5)
+    monkeypatch.setattr("hybrid_scheduler.server.engine_control.DELETE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(retention, "DELETE_CHUNK_TASKS", 5)
 
     async def slow(*arguments):
         await asyncio.sleep(0.05)
         return await delete_tasks(*arguments)
 
-    monkeypatch.setattr(journal_writer, "delete_tasks", slow)
+    monkeypatch.setattr(retention, "delete_tasks", slow)
     more = {**storage, "live.speed": "100", "live.update_interval": "0.1"}
     async with opened_server(tmp_path, monkeypatch, start=True, **more) as (client, _):
 
@@ -323,7 +323,9 @@ async def test_engine_and_api_in_two_processes(with_redis, request, tmp_path, mo
         made = await client.post("/api/tasks", json=TASK, headers={"Idempotency-Key": "k"})
         assert made.status_code == 201
         task_id = made.json()["task_id"]
-        assert await running.context.control.explanations(task_id) == {}  # the engine says that no scheduler learns
+        assert (
+            await running.context.control.run(Explanations(task_id)) == {}
+        )  # the engine says that no scheduler learns
         assert (await client.get(f"/api/tasks/{task_id}")).json() == made.json() | {"explanations": {}}
         measured = await client.post("/api/runs", json=measured_to_json(measured_run(30)))
         assert measured.status_code == 201

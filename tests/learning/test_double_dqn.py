@@ -8,14 +8,13 @@ import pytest
 
 from hybrid_scheduler import HybridSchedulerError
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
-from hybrid_scheduler.learning.dqn.double_dqn import DQN, Adam, DQNSettings
+from hybrid_scheduler.learning.dqn.double_dqn import DQN, Adam, DQNSettings, ReplayBuffer
 from hybrid_scheduler.learning.dqn.q_network import (
     NetworkShape,
     QNetwork,
     initial_weights,
 )
 from hybrid_scheduler.learning.dqn.queue_env import QueueEnv
-from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer
 from hybrid_scheduler.learning.dqn.training import pretrain, train_agent
 
 SMALL = {"num_envs": 8, "episode_tasks": 100, "scenarios": ["mixed"], "loads": [0.9]}
@@ -61,7 +60,7 @@ def test_agent_solves_a_trivial_environment():
 
 def test_untrained_agent_takes_the_least_known_cost():
     env = QueueEnv(32, seed=1, episode_tasks=50)
-    agent = DQN(FEATURES["queue"], ACTIONS, seed=0)
+    agent = DQN(FEATURES, ACTIONS, seed=0)
     for _ in range(20):
         np.testing.assert_array_equal(agent.act(env.features, env.masked_cost), env.masked_cost.argmin(axis=1))
         env.step(env.masked_cost.argmin(axis=1))
@@ -94,7 +93,7 @@ def random_weights(shape, rng):
 def test_values_and_best_action_agree_with_torch():
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
-    shape = NetworkShape(FEATURES["queue"], ACTIONS)
+    shape = NetworkShape(FEATURES, ACTIONS)
     weights = random_weights(shape, rng)
     x = rng.normal(size=(500, shape.features)).astype(np.float32)
     x[:, 3] = 0.0

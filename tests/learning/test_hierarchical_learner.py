@@ -33,8 +33,6 @@ from hybrid_scheduler.learning.duration.learner_state import (
     MAX_KINDS,
     MEASURED_FIT,
     MEASURED_LIMITS,
-    SHARE,
-    THRESHOLD,
     ExplorationLimits,
 )
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
@@ -82,10 +80,11 @@ def test_compiled_loop_and_protocol_give_the_same_schedule(platform, workload, n
     for name in ("device", "fraction", "cpu_start", "cpu_time", "accelerator_start", "accelerator_time", "status"):
         assert np.array_equal(getattr(one, name), getattr(two, name), equal_nan=True), name
     np.testing.assert_array_equal(
-        fast.hierarchical_.model.weights, slow.hierarchical_.model.weights[: len(fast.hierarchical_.model.weights)]
+        fast.duration_model_.arrays.weights,
+        slow.duration_model_.arrays.weights[: len(fast.duration_model_.arrays.weights)],
     )
     assert fast.versions == slow.versions
-    assert fast.events_ == slow.events_
+    assert fast.duration_model_.events == slow.duration_model_.events
 
 
 def test_measured_kernels_have_the_same_schedule_on_both_paths():
@@ -101,7 +100,7 @@ def test_measured_kernels_are_tried_during_the_first_tasks_of_a_kind_and_twice_o
         limits = MEASURED_LIMITS._replace(kind_tasks=kind_tasks)
         learner = HierarchicalLearner(limits=limits, prior=load_prior(), local=MEASURED_FIT)
         Cluster().run(work, learner)
-        counts.append(learner.trials)
+        counts.append(learner.rule_.placement.trials)
     kinds, classes = 2, 2
     assert counts[0] <= 2 * kinds * classes
     assert counts[0] < counts[1] < counts[2] <= kinds * 25
@@ -144,8 +143,8 @@ def test_trials_are_bounded_by_class_and_kind(kinds):
     work, platform = with_kinds(mixed(2000, platform=unequal_platform()), kinds), unequal_platform()
     learner = HierarchicalLearner()
     Cluster(platform).run(work, learner)
-    assert learner.placement.trials <= ExplorationLimits().trials * len(platform.classes) * kinds
-    assert (learner.model.observed[:, :kinds] > 0.0).all()
+    assert learner.rule_.placement.trials <= ExplorationLimits().trials * len(platform.classes) * kinds
+    assert (learner.duration_model_.arrays.observed[:, :kinds] > 0.0).all()
 
 
 def test_first_task_of_a_kind_gives_an_unknown_cpu_a_small_part_only():
@@ -167,7 +166,7 @@ def test_first_task_of_a_kind_gives_an_unknown_cpu_a_small_part_only():
 def test_without_trials_nothing_is_tried():
     learner = HierarchicalLearner(limits=ExplorationLimits(trials=0.0))
     Cluster(unequal_platform()).run(mixed(300, platform=unequal_platform()), learner)
-    assert learner.placement.trials == 0
+    assert learner.rule_.placement.trials == 0
 
 
 def test_small_parts_find_out_that_a_kind_is_faster_on_the_cpu():
@@ -194,22 +193,22 @@ def test_small_parts_find_out_that_a_kind_is_faster_on_the_cpu():
 def test_fast_part_of_a_split_task_is_learned_before_the_slow_part_ends():
     scheduler = HybridML(model=None)
     Cluster().run(mixed(50), scheduler)
-    learner = scheduler.hierarchical_
-    before, predicted = learner.seen, learner.predict(mixed(20))
+    model = scheduler.duration_model_
+    before, predicted = model.seen, model.predict(mixed(20))
     task = Task(1000, 500.0, 0.5, memory_required=10.0)
     scheduler.decide(task, View(0.0, np.zeros(5), workstation()))
-    learner.remember(task, Decision(1, 0.5))
-    learner.placement.pending[:] = 1
+    scheduler.remember(task, Decision(1, 0.5))
+    scheduler.rule_.placement.pending[:] = 1
     outcome = Outcome(1000, 1, 0.5, 0.0, 0.0, 8.0, 0.0, 0.5)
     scheduler.observe_part(outcome.earlier_part)
-    assert learner.seen == before + 1
-    assert (learner.placement.pending.sum(axis=1) < 2).tolist() == [False, True]
-    assert (learner.predict(mixed(20))[:, 1, 0] != predicted[:, 1, 0]).all()
+    assert model.seen == before + 1
+    assert (scheduler.rule_.placement.pending.sum(axis=1) < 2).tolist() == [False, True]
+    assert (model.predict(mixed(20))[:, 1, 0] != predicted[:, 1, 0]).all()
     scheduler.observe_part(outcome.earlier_part)  # a repetition
     scheduler.observe(outcome)
-    assert learner.seen == before + 2
+    assert model.seen == before + 2
     scheduler.observe(outcome)
-    assert learner.seen == before + 2
+    assert model.seen == before + 2
 
 
 def test_parts_and_whole_tasks_teach_the_same():
@@ -218,12 +217,12 @@ def test_parts_and_whole_tasks_teach_the_same():
     for in_parts in (True, False):
         scheduler = HybridML(model=None)
         Cluster().run(mixed(50), scheduler)
-        scheduler.hierarchical_.remember(task, Decision(1, 0.5))
+        scheduler.remember(task, Decision(1, 0.5))
         outcome = Outcome(1000, 1, 0.5, 0.0, 0.0, 0.5, 0.0, 1.0)
         if in_parts:
             scheduler.observe_part(outcome.earlier_part)
         scheduler.observe(outcome)
-        weights.append(scheduler.hierarchical_.model.weights)
+        weights.append(scheduler.duration_model_.arrays.weights)
     np.testing.assert_array_equal(*weights)
 
 
@@ -232,16 +231,16 @@ def test_a_loaded_model_learns_no_part_twice(tmp_path):
     task, outcome = Task(1000, 500.0, 0.5, memory_required=10.0), Outcome(1000, 1, 0.5, 0.0, 0.0, 8.0, 0.0, 0.5)
     scheduler = HybridML(model=None)
     Cluster().run(mixed(50), scheduler)
-    scheduler.hierarchical_.remember(task, Decision(1, 0.5))
+    scheduler.remember(task, Decision(1, 0.5))
     scheduler.observe_part(outcome.earlier_part)
     scheduler.save_model(path)
     again = HybridML(model=path)
     Cluster().start_scheduler(again, mixed(5))
-    seen = again.hierarchical_.seen
+    seen = again.duration_model_.seen
     again.learn_from(task, outcome)
-    assert again.hierarchical_.seen == seen + 1
+    assert again.duration_model_.seen == seen + 1
     again.learn_from(task, replace(outcome, accelerator_time=9.0, accelerator_start=1.0))
-    assert again.hierarchical_.seen == seen + 3
+    assert again.duration_model_.seen == seen + 3
 
 
 def test_a_part_that_runs_longer_than_predicted_counts_before_it_ends():
@@ -266,8 +265,7 @@ def test_nothing_is_pending_after_a_run():
     for make in (HierarchicalLearner, lambda: TaskByTask(model=None)):
         scheduler = make()
         Cluster().run(with_kinds(mixed(300), 3), scheduler)
-        learner = getattr(scheduler, "hierarchical_", scheduler)
-        assert (learner.placement.pending == 0).all()
+        assert (scheduler.rule_.placement.pending == 0).all()
 
 
 def test_a_single_cpu_runs_everything():
@@ -281,12 +279,12 @@ def test_kind_names_may_have_any_length(tmp_path):
     named = Workload(**{**work.columns(), "kind": ["", "x" * 100_000, "kérnel 🚀"] * 10})
     scheduler = HybridML(model=None)
     assert Cluster().run(named, scheduler).outcomes.completed.all()
-    assert len(scheduler.hierarchical_.kinds) == 3
-    assert max(map(len, scheduler.hierarchical_.kinds)) < 100
+    assert len(scheduler.duration_model_.kinds) == 3
+    assert max(map(len, scheduler.duration_model_.kinds)) < 100
     scheduler.save_model(tmp_path / "learned.safetensors")
     again = HybridML(model=str(tmp_path / "learned.safetensors"))
     assert Cluster().run(named, again).outcomes.completed.all()
-    assert again.hierarchical_.kinds == scheduler.hierarchical_.kinds
+    assert again.duration_model_.kinds == scheduler.duration_model_.kinds
 
 
 def test_platforms_with_extreme_features_are_learned():
@@ -298,48 +296,40 @@ def test_platforms_with_extreme_features_are_learned():
         assert (outcomes.device[100:] != 1).all()  # a transfer would take years
 
 
-def test_the_forest_is_chosen_by_the_target_or_the_file():
-    assert HybridML().durations == "hierarchical"
-    assert HybridML(target="fraction").durations == "forest"
-    assert HybridML(model="mine.skops").durations == "forest"
-    assert HybridML(model="mine.safetensors").durations == "hierarchical"
-
-
 def test_without_learning_the_model_stays_as_it_is():
     scheduler = HybridML(learn=False)
     outcomes = Cluster().run(mixed(200, 0.3), scheduler).outcomes
     assert outcomes.completed.all()
-    assert scheduler.hierarchical_.seen == 0
-    assert scheduler.hierarchical_.placement.trials == 0
+    assert scheduler.duration_model_.seen == 0
+    assert scheduler.rule_.placement.trials == 0
 
 
 def test_training_again_uses_recent_outcomes_alone():
     scheduler = HybridML(model=None)
     Cluster().run(mixed(20), scheduler)
-    learner = scheduler.hierarchical_
-    assert not learner.request_training()
+    assert not scheduler.duration_model_.request_training()
     Cluster().run(mixed(600), scheduler)
-    learner = scheduler.hierarchical_
-    expected = learner.predict(mixed(50))
-    assert learner.request_training()
-    assert learner.versions[-1].trigger == "request"
-    np.testing.assert_allclose(learner.predict(mixed(50))[:, :, 0], expected[:, :, 0], atol=0.2)
+    model = scheduler.duration_model_
+    expected = model.predict(mixed(50))
+    assert model.request_training()
+    assert model.versions[-1].trigger == "request"
+    np.testing.assert_allclose(model.predict(mixed(50))[:, :, 0], expected[:, :, 0], atol=0.2)
 
 
 def test_durations_saved_by_earlier_versions_are_loaded(tmp_path):
     """Those had no calibrated uncertainty, no jumps, and no shares of their outcomes."""
     learner = HierarchicalLearner()
     Cluster().run(mixed(50), learner)
-    found = learner.snapshot()
+    found = learner.rule_.snapshot()
     del found.arrays["model.calibration"]
-    for name, columns in (("model.stats", THRESHOLD), ("model.recent", SHARE)):
+    for name, columns in (("model.stats", 11), ("model.recent", 7)):
         found.arrays[name] = np.ascontiguousarray(found.arrays[name][..., :columns])
     found.arrays["model.largest"] = np.zeros((2, 2))
     found.save_model(tmp_path / "old.safetensors")
     scheduler = HybridML(model=str(tmp_path / "old.safetensors"))
     Cluster().start_scheduler(scheduler, mixed(2))
-    assert scheduler.hierarchical_.seen == learner.seen
-    assert (scheduler.hierarchical_.model.recent[:, :, SHARE] == 1.0).all()
+    assert scheduler.duration_model_.seen == learner.duration_model_.seen
+    assert (scheduler.duration_model_.arrays.recent["share"] == 1.0).all()
 
 
 def test_saved_durations_continue_on_the_same_machine_only(tmp_path):
@@ -352,7 +342,7 @@ def test_saved_durations_continue_on_the_same_machine_only(tmp_path):
     Cluster().start_scheduler(again, mixed(5))
     assert (again.state, len(again.versions)) == ("learned", 1)
     np.testing.assert_array_equal(
-        again.hierarchical_.predict(mixed(50)), scheduler.hierarchical_.predict(mixed(50))
+        again.duration_model_.predict(mixed(50)), scheduler.duration_model_.predict(mixed(50))
     )
     with pytest.raises(ModelFileError, match="other classes of device"):
         Cluster(unequal_platform()).start_scheduler(HybridML(model=path), mixed(5))
@@ -395,23 +385,23 @@ def test_prior_with_numbers_that_are_not_finite_is_refused(tmp_path):
 def test_outcomes_without_a_duration_teach_nothing(seconds):
     scheduler = HybridML(model=None)
     Cluster().run(mixed(50), scheduler)
-    learner = scheduler.hierarchical_
-    before = learner.model.weights.copy()
+    model = scheduler.duration_model_
+    before = model.arrays.weights.copy()
     task = Task(1000, 500.0, 0.5, memory_required=10.0)
     decision = scheduler.decide(task, View(0.0, np.zeros(5), workstation()))
     scheduler.observe(Outcome(1000, decision.device, decision.fraction, 0.0, 0.0, seconds, 0.0, seconds))
-    assert np.array_equal(learner.model.weights, before)
-    assert (learner.placement.pending == 0).all()
+    assert np.array_equal(model.arrays.weights, before)
+    assert (scheduler.rule_.placement.pending == 0).all()
 
 
 def test_a_forgotten_task_no_longer_blocks_trials():
     scheduler = HybridML(model=None)
     Cluster().run(mixed(50), scheduler)
     scheduler.decide(Task(1000, 500.0, 0.5, memory_required=10.0), View(0.0, np.zeros(5), workstation()))
-    assert scheduler.hierarchical_.placement.pending.sum() > 0
+    assert scheduler.rule_.placement.pending.sum() > 0
     scheduler.forget(1000)
     scheduler.forget(1000)  # an unknown task
-    assert (scheduler.hierarchical_.placement.pending == 0).all()
+    assert (scheduler.rule_.placement.pending == 0).all()
 
 
 def test_state_of_the_learner_says_whether_it_has_learned():
@@ -445,13 +435,18 @@ def test_predictions_are_calibrated_on_known_physics():
     work, learner = mixed(1500), HierarchicalLearner()
     Cluster().run(work, learner)
     log_seconds = np.log(AnalyticPhysics().times(work, workstation())[:, :, 0])
-    error = learner.predict(work)[:, :, 0] - log_seconds
+    error = learner.duration_model_.predict(work)[:, :, 0] - log_seconds
     assert np.sqrt((error**2).mean(axis=0)).max() < 0.2
+
+
+def handovers(learner):
+    """Return the events of the guard."""
+    return [event.kind for event in learner.duration_model_.events if event.kind in ("fallback", "recovered")]
 
 
 def poison(learner):
     """Let the model take the CPU for a fast device and the GPUs for slow ones, without any uncertainty."""
-    model = learner.model
+    model = learner.duration_model_.arrays
     cpu_block, gpu_block = model.device_kind[0] * FEATURES, model.device_kind[1] * FEATURES
     own = model.weights.copy(), model.covariance.copy(), model.prior_variance.copy()
     model.weights[cpu_block] -= 3.0
@@ -476,12 +471,12 @@ def test_guard_hands_over_from_inverted_predictions_and_back(objective):
         task = work[row]
         while running and running[0][0] <= task.arrival_time:
             scheduler.observe(heapq.heappop(running)[2])
-        learner = scheduler.hierarchical_
         if row == 200:
-            own = poison(learner)
+            own = poison(scheduler)
         if row == 700:
             assert own is not None
-            learner.model.weights[:], learner.model.covariance[:], learner.model.prior_variance[:] = own
+            arrays = scheduler.duration_model_.arrays
+            arrays.weights[:], arrays.covariance[:], arrays.prior_variance[:] = own
         decision = scheduler.decide(task, View(task.arrival_time, cluster.free_at_view, workstation()))
         outcome = cluster.simulate(task, decision)
         heapq.heappush(running, (outcome.finish, row, outcome))
@@ -489,7 +484,9 @@ def test_guard_hands_over_from_inverted_predictions_and_back(objective):
             assert scheduler.state == "learned"
         if row == 690:
             assert scheduler.state == "fallback"
-    assert [event.kind for event in scheduler.events_ if event.kind in ("fallback", "recovered")] == [
+    assert [
+        event.kind for event in scheduler.duration_model_.events if event.kind in ("fallback", "recovered")
+    ] == [
         "fallback",
         "recovered",
     ]
@@ -510,21 +507,8 @@ def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop(monk
         result = Cluster().run(mixed(1500, 0.7), learner)
         means[guard] = result.outcomes.latency.mean()
         # The model learns the truth from outcomes; until then the fallback rule decides.
-        changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
+        changes = [
+            event.kind for event in learner.duration_model_.events if event.kind in ("fallback", "recovered")
+        ]
         assert changes == ["fallback", "recovered"] * guard
     assert means[True] < means[False]
-
-
-@pytest.mark.parametrize(
-    ("options", "field"),
-    [
-        ({"durations": "trees"}, "durations"),
-        ({"durations": "hierarchical", "target": "fraction"}, "target"),
-        ({"durations": "hierarchical", "feedback": "oracle"}, "feedback"),
-        ({"feedback": "oracle"}, "feedback"),
-        ({"drift": "adwin"}, "drift"),
-    ],
-)
-def test_options_that_do_not_apply_are_refused(options, field):
-    with pytest.raises(InvalidInputError, match=field):
-        HybridML(**options)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numba import njit
 
 from hybrid_scheduler import Device, Platform, workstation
 from hybrid_scheduler.compiled import DEVICE
@@ -13,20 +12,16 @@ from hybrid_scheduler.learning.duration.compiled_learner import (
     learn_one,
     predict_table,
 )
-from hybrid_scheduler.learning.duration.hierarchical_regression import (
-    condition,
-    predict_classes,
-)
-from hybrid_scheduler.learning.duration.learned_placement import BOTH_SIDES, CPU_SIDE
+from hybrid_scheduler.learning.duration.hierarchical_regression import condition
+from hybrid_scheduler.learning.duration.learned_placement import EndedParts, LearnedTask
 from hybrid_scheduler.learning.duration.learner_state import (
-    JUMP,
     MEASURED_FIT,
-    NOISE,
     RECENT,
     kind_capacity,
     new_state,
     resize_model,
 )
+from hybrid_scheduler.learning.duration.model import BOTH_SIDES, CPU_SIDE
 
 #: The device of each class: its number is that of the class, and class 0 is the CPU.
 DEVICES = np.zeros(3, DEVICE)
@@ -39,8 +34,9 @@ def add_kind(state):
 
 def learn(state, size, intensity, memory, c, kind, seconds):
     """Learn from a whole task on a device of class `c`; return whether it revealed a change."""
-    times = (0.0, seconds, 0.0) if c == 0 else (1.0, 0.0, seconds)
-    return compiled_entry(learn_one)(state, size, intensity, memory, kind, c, *times, BOTH_SIDES, DEVICES)
+    task = LearnedTask(float(size), intensity, memory, kind, True)
+    share, on_cpu, on_gpu = (0.0, float(seconds), 0.0) if c == 0 else (1.0, 0.0, float(seconds))
+    return compiled_entry(learn_one)(state, task, EndedParts(c, share, on_cpu, on_gpu, BOTH_SIDES), DEVICES)
 
 
 def prediction(state, size, intensity, memory, c, kind):
@@ -55,8 +51,9 @@ def prediction(state, size, intensity, memory, c, kind):
 def learn_cpu(state, sizes, seconds, share=1.0):
     """Learn from shares of tasks on the CPU; their seconds follow from the size."""
     for size in sizes:
-        learned = compiled_entry(learn_one)
-        learned(state, size, 0.5, 50.0, 0, 1, 1.0 - share, seconds(size), 0.0, CPU_SIDE, DEVICES)
+        task = LearnedTask(float(size), 0.5, 50.0, 0, True)
+        ended = EndedParts(1, float(1.0 - share), float(seconds(size)), 0.0, CPU_SIDE)
+        compiled_entry(learn_one)(state, task, ended, DEVICES)
 
 
 def cliff(size):
@@ -68,7 +65,8 @@ def condition_on(state, index, value, innovation, noise):
     """Condition on one observation, in plain Python: compiling it takes seconds."""
     state.coordinate[: len(index)] = index
     state.value[: len(value)] = value
-    condition.py_func(state, len(index), innovation, noise)
+    records = np.dtype((np.record, state.layout.dtype))
+    condition.py_func(state._replace(layout=state.layout.view(records)), len(index), innovation, noise)
 
 
 @pytest.fixture
@@ -110,7 +108,7 @@ def test_one_outcome_by_hand():
     # Constants: 8² of all devices, 1² + 0.8² of the CPU, and a first kind with 0.3 times 0.7, 1.2 and 0.3.
     assert before == pytest.approx(-2.0 + 0.3)
     assert variance == pytest.approx(64.0 + 1.0 + 0.64 + 0.09 * (0.49 + 1.44 + 0.09))
-    noise = state.stats[0, NOISE]
+    noise = state.stats["noise"][0]
     learn(state, size, 0.5, memory, 0, 0, 1.0)
     after, left = prediction(state, size, 0.5, memory, 0, 0)
     assert after == pytest.approx(before * noise / (variance + noise))
@@ -151,7 +149,7 @@ def test_uncertainty_of_a_new_kind_follows_the_errors_of_kinds_before_it(platfor
         for size in rng.uniform(500, 2000, 4):
             learn(state, size, 0.5, 0.0, 0, kind, 1e-6 * size**1.5 * np.exp(spread * (kind % 2)))
     _, variance = prediction(state, 1000.0, 0.5, 0.0, 0, kinds - 1)
-    state.calibration[:] = 0.0
+    state.calibration[...] = 0
     assert (variance < prediction(state, 1000.0, 0.5, 0.0, 0, kinds - 1)[1]) == narrower
 
 
@@ -204,33 +202,33 @@ def test_known_jump_stays_after_more_outcomes_below_it_than_are_remembered(platf
     state, rng = started(platform), np.random.default_rng(8)
     learn_cpu(state, few_above_the_jump(rng), cliff)
     learn_cpu(state, rng.uniform(100, 2400, RECENT + 100), cliff)
-    assert (np.exp(state.recent[0, :, 0]) < 2500).all()
+    assert (np.exp(state.recent["log_size"][0]) < 2500).all()
     assert relative_errors(state, [500.0, 2000.0, 3000.0, 4900.0], cliff).max() < 0.2
 
 
 def test_jump_that_has_gone_is_forgotten(platform):
     state, rng = started(platform), np.random.default_rng(9)
     learn_cpu(state, rng.uniform(100, 5000, 60), cliff)
-    assert state.stats[0, JUMP] > 1.0
+    assert state.stats["jump"][0] > 1.0
     learn_cpu(state, rng.uniform(100, 5000, RECENT + 60), lambda size: 1e-6 * size**1.5)
-    assert state.stats[0, JUMP] == 0.0
+    assert state.stats["jump"][0] == 0.0
 
 
 def test_noise_and_costly_parts_are_no_jump(platform):
     noisy, split, rng = started(platform), started(platform), np.random.default_rng(10)
     learn_cpu(noisy, rng.uniform(100, 5000, 300), lambda size: 1e-6 * size**1.5 * np.exp(0.3 * rng.normal()))
-    assert not noisy.stats[:, JUMP].any()
+    assert not noisy.stats["jump"].any()
     for size in rng.uniform(100, 5000, 300):  # large tasks run in parts that cost 40 % of the whole in any case
         share = rng.uniform(0.1, 0.4) if size > 2500 or rng.random() < 0.1 else 1.0
         learn_cpu(split, [size], lambda size, s=share: 1e-6 * size**1.5 * (0.4 + 0.6 * s), share)
-    assert not split.stats[:, JUMP].any()
+    assert not split.stats["jump"].any()
 
 
 def test_measured_durations_have_no_jump(platform):
     """There the level of outcomes nearby corrects the law."""
     state, rng = started(platform, local=MEASURED_FIT), np.random.default_rng(11)
     learn_cpu(state, rng.uniform(100, 5000, 100), cliff)
-    assert not state.stats[:, JUMP].any()
+    assert not state.stats["jump"].any()
 
 
 def test_more_space_for_kinds_keeps_what_was_learned(platform):
@@ -241,23 +239,6 @@ def test_more_space_for_kinds_keeps_what_was_learned(platform):
     assert kind_capacity(wider) == 8
     assert prediction(wider, 1000.0, 0.5, 100.0, 1, 0) == prediction(state, 1000.0, 0.5, 100.0, 1, 0)
     assert [add_kind(wider) for _ in range(8)] == [1, 2, 3, 4, 5, 6, 7, -1]
-
-
-@njit
-def predictions(state, size, intensity, memory, kind, mean, deviation, fixed):
-    predict_classes(state, size, intensity, memory, kind, mean, deviation, fixed)
-
-
-def test_other_compiled_loops_predict_all_classes_at_once(platform):
-    state = started(platform)
-    for _ in range(10):
-        learn(state, 1000.0, 0.5, 100.0, 1, 0, 0.1)
-    mean, deviation, fixed = np.zeros(3), np.zeros(3), np.full(3, np.nan)
-    predictions(state, 800.0, 0.4, 90.0, 0, mean, deviation, fixed)
-    for c in range(3):
-        expected, variance = prediction(state, 800.0, 0.4, 90.0, c, 0)
-        assert (mean[c], deviation[c]) == pytest.approx((expected, np.sqrt(variance)))
-    assert fixed.tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.fixture

@@ -37,9 +37,10 @@ class Inverted(HierarchicalLearner):
 
     def start(self, setting):
         super().start(setting)
-        self.model.weights[self.model.device_kind[:2] * FEATURES] += (-3.0, 3.0)
-        self.model.prior_variance[:] = 1e-12
-        self.model.covariance[:] = np.diag(self.model.prior_variance)
+        arrays = self.duration_model_.arrays
+        arrays.weights[arrays.device_kind[:2] * FEATURES] += (-3.0, 3.0)
+        arrays.prior_variance[:] = 1e-12
+        arrays.covariance[:] = np.diag(arrays.prior_variance)
 
 
 def with_kinds(workload, kinds):
@@ -74,7 +75,9 @@ def test_guard_limits_the_harm_of_inverted_predictions(kind):
         learner = Inverted(guard=guard)
         means[guard] = Cluster().run(workload, kind(learner)).outcomes.latency.mean()
         # The model learns the truth from outcomes; until then the fallback rule decides.
-        changes = [event.kind for event in learner.events_ if event.kind in ("fallback", "recovered")]
+        changes = [
+            event.kind for event in learner.duration_model_.events if event.kind in ("fallback", "recovered")
+        ]
         assert changes == ["fallback", "recovered"] * guard
     assert means[True] < means[False]
 
@@ -84,7 +87,7 @@ def test_guard_does_not_act_where_predictions_are_right():
         workload = generate(scenario_named(scenario), 1000, seed=2006, utilisation=load)
         scheduler = LateHybridML()
         Cluster().run(workload, scheduler)
-        assert not [event for event in scheduler.events_ if event.kind == "fallback"]
+        assert not [event for event in scheduler.duration_model_.events if event.kind == "fallback"]
 
 
 @pytest.mark.parametrize("model", ["default", "None"])
@@ -112,7 +115,7 @@ def test_unequal_accelerators_get_the_prices_of_known_durations(tasks, tolerance
         return worth * value[devices["column"][~platform.is_cpu]]
 
     expected = prices(known.queue_arrays, known.devices)
-    assert np.allclose(expected, prices(learned.queue_arrays, learned.learner.devices), rtol=tolerance)
+    assert np.allclose(expected, prices(learned.queue_arrays, learned.duration_model_.devices), rtol=tolerance)
 
 
 def test_kinds_with_a_speed_of_their_own_on_every_class_are_learned_from_small_parts():
@@ -134,8 +137,8 @@ def test_uncertain_durations_count_less_as_longer_than_at_arrival():
     late_binding, early_binding = LateHybridML(), HybridML()
     for scheduler in (late_binding, early_binding):
         Cluster().run(workload, scheduler)
-    late = ExplorationLimits(*late_binding.duration_model_.placement.limits)
-    early = ExplorationLimits(*early_binding.hierarchical_.placement.limits)
+    late = ExplorationLimits(*late_binding.learner.rule_.placement.limits)
+    early = ExplorationLimits(*early_binding.rule_.placement.limits)
     assert late == early._replace(max_pessimism_variance=late.max_pessimism_variance)
     assert late.max_pessimism_variance < early.max_pessimism_variance
 
@@ -180,14 +183,13 @@ def test_learner_is_a_central_scheduler_with_versions_and_events():
     Cluster().run(workload, scheduler)
     assert scheduler.state == "learned"
     assert len(scheduler.versions) > 3
-    assert {event.kind for event in scheduler.events_} >= {"retrained"}
+    assert {event.kind for event in scheduler.duration_model_.events} >= {"retrained"}
 
 
 @pytest.mark.parametrize(
     ("spec", "error"),
     [
         ("hybrid_ml(binding=soon)", UnknownNameError),
-        ("hybrid_ml(binding=late,durations=forest)", InvalidInputError),
         ("hybrid_ml(binding=late,boost=-1)", InvalidInputError),
         ("hybrid_ml(binding=late,deferred=2)", InvalidInputError),
     ],

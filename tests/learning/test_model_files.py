@@ -4,37 +4,30 @@ import hashlib
 import json
 import pickle
 import shutil
-import subprocess
-import sys
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
 pytest.importorskip("skops")
-from hybrid_scheduler import platform_named, workstation
-from hybrid_scheduler.learning import model_files
 from hybrid_scheduler.learning.duration.features import FEATURE_NAMES
-from hybrid_scheduler.learning.duration.online_duration_model import OnlineDurationModel
 from hybrid_scheduler.learning.model_files import (
     Manifest,
     ModelFileError,
-    load,
-    load_forest_durations,
     manifest_path,
     save,
 )
 from hybrid_scheduler.learning.offline_trainer import train_default_duration_model
-from hybrid_scheduler.workload.scenarios import generate, scenario_named
+from hybrid_scheduler.learning.predictors import RandomForestPredictor, load_durations
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "times.skops"
     metrics = train_default_duration_model(path, 0, num_tasks=600, trees=5)
-    assert metrics["test_r2"] > 0.99
+    assert metrics["test_r2"] > 0.95
     return path
 
 
@@ -45,49 +38,19 @@ def copy(trained, tmp_path):
     return tmp_path / "times.skops"
 
 
-def rewrite(path, **changes):
-    """Change the arrays in a model file, with a manifest that agrees, as a forger would."""
-    arrays, manifest = load(path, "times")
-    arrays.update(changes)
-    save(arrays, path, manifest)
-
-
-@pytest.mark.parametrize("platform", ["workstation", "laptop", "mixed-gpus", "accelerators", "cluster-16"])
-def test_shipped_model_serves_every_built_in_platform(trained, platform):
-    times = OnlineDurationModel(pretrained=trained)
-    times.start(platform_named(platform), 0)
-    assert times.ready
-    assert times.versions[0].trigger == "pretrained"
-
-
-def test_unknown_device_class_starts_without_a_model(trained):
-    from dataclasses import replace
-
-    strange = workstation(1)
-    strange = replace(strange, devices=(strange.devices[0], replace(strange.devices[1], speedup_slope=9.0)))
-    times = OnlineDurationModel(pretrained=trained)
-    times.start(strange, 0)
-    assert not times.ready
-
-
 def test_loaded_model_predicts_bit_for_bit_the_same(trained, copy):
-    work = generate(scenario_named("mixed"), 50, 1)
-    tables = []
-    for path in (trained, copy):
-        times = OnlineDurationModel(pretrained=path)
-        times.start(workstation(), 0)
-        tables.append(times.table(work))
-    assert np.array_equal(*tables)
+    first, second = (load_durations(path).spread_predictions(50)[1] for path in (trained, copy))
+    assert np.array_equal(first, second)
 
 
 def test_manifest_describes_the_model(copy):
     manifest = json.loads(manifest_path(copy).read_text())
     assert manifest["features"] == list(FEATURE_NAMES)
-    assert manifest["kind"] == "times"
-    assert len(manifest["device_classes"]) == 6
+    assert (manifest["kind"], manifest["target"]) == ("random_forest", "times")
+    assert len(manifest["device_classes"]) == 2
     assert {"scikit-learn", "skops", "numpy"} <= set(manifest["versions"])
     assert len(manifest["sha256"]) == len(manifest["training_data_sha256"]) == 64
-    assert manifest["metrics"]["test_r2"] > 0.99
+    assert manifest["metrics"]["test_r2"] > 0.95
 
 
 def altered(path):
@@ -116,56 +79,38 @@ def with_garbage_for_manifest(path):
 
 
 def with_other_features(path):
-    arrays, manifest = load(path, "times")
-    save(arrays, path, Manifest("times", FEATURE_NAMES[:4], manifest.device_classes))
+    predictor = RandomForestPredictor.load(path)
+    save(predictor.packed(), path, replace(Manifest("random_forest"), features=FEATURE_NAMES[:4], target="times"))
 
 
-def of_another_kind(path):
-    save({"a": np.zeros(3)}, path, Manifest("random_forest"))
+def of_an_earlier_version(path):
+    save({"a": np.zeros(3)}, path, Manifest("times"))
 
 
-def with_nan(path):
-    arrays, _ = load(path, "times")
-    rewrite(path, coefficients=np.full_like(arrays["coefficients"], np.nan))
-
-
-def with_nan_in_a_leaf(path):
-    arrays, _ = load(path, "times")
-    values = arrays["values"].copy()
-    values[3] = np.inf
-    rewrite(path, values=values)
+def without_trees(path):
+    save({"a": np.zeros(3)}, path, Manifest("random_forest", target="times"))
 
 
 def with_a_loop(path):
-    arrays, _ = load(path, "times")
-    child = arrays["child"].copy()
-    child[5] = 0
-    rewrite(path, child=child)
-
-
-def with_a_branch_into_nowhere(path):
-    arrays, _ = load(path, "times")
-    child = arrays["child"].copy()
-    child[0] = 10**6
-    rewrite(path, child=child)
-
-
-def with_too_few_columns(path):
-    rewrite(path, fixed=np.zeros(2))
+    predictor = RandomForestPredictor.load(path)
+    tree = predictor.model_.estimators_[0].tree_
+    tree.children_left[np.flatnonzero(tree.children_left >= 0)[-1]] = 0
+    save(
+        predictor.packed(), path, replace(Manifest("random_forest", target="times"), device_classes=("cpu", "gpu"))
+    )
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
         altered, truncated, foreign, without_manifest, with_garbage_for_manifest, with_other_features,
-        of_another_kind, with_nan, with_nan_in_a_leaf, with_a_loop, with_a_branch_into_nowhere,
-        with_too_few_columns,
+        of_an_earlier_version, without_trees, with_a_loop,
     ],
 )  # fmt: skip
 def test_bad_files_are_refused(copy, spoil):
     spoil(copy)
     with pytest.raises(ModelFileError) as caught:
-        load_forest_durations(copy)
+        load_durations(copy)
     assert caught.value.exit_code == 2
     assert str(copy.with_suffix("")) in str(caught.value)
 
@@ -179,45 +124,17 @@ def test_pickle_is_refused_and_not_run(tmp_path):
     path = tmp_path / "bomb.skops"
     path.write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
-    manifest = {**asdict(Manifest("times")), "sha256": digest}
+    manifest = {**asdict(Manifest("random_forest")), "sha256": digest}
     manifest_path(path).write_text(json.dumps(manifest))
     with pytest.raises(ModelFileError, match="not a model file"):
-        load_forest_durations(path)
-
-
-def test_duration_models_load_without_scikit_learn(trained):
-    heavy = {"skops", "sklearn", "pandas"}
-    code = (
-        "import sys; from hybrid_scheduler.learning.model_files import load_forest_durations\n"
-        f"print(load_forest_durations({str(trained)!r}).fitted.samples, *({heavy} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(load_forest_durations(trained).fitted.samples)]
-
-
-def test_plain_arrays_are_read_as_skops_reads_them(trained):
-    from skops.io import loads
-
-    content = trained.read_bytes()
-    own, theirs = model_files.plain_arrays(content), loads(content)
-    assert own is not None
-    assert list(own) == list(theirs)
-    for name, array in theirs.items():
-        assert own[name].dtype == array.dtype
-        np.testing.assert_array_equal(own[name], array)
-
-
-def test_arrays_of_objects_are_left_to_skops(tmp_path):
-    path = tmp_path / "objects.skops"
-    save({"a": np.array([1, "b"], dtype=object)}, path, Manifest("times"))
-    assert model_files.plain_arrays(path.read_bytes()) is None
+        load_durations(path)
 
 
 def test_untrusted_types_are_refused(tmp_path):
     path = tmp_path / "odd.skops"
-    save({"counter": Counter(a=1)}, path, Manifest("times"))
+    save({"counter": Counter(a=1)}, path, Manifest("random_forest"))
     with pytest.raises(ModelFileError, match="not trusted"):
-        load_forest_durations(path)
+        load_durations(path)
 
 
 def test_full_disk_leaves_the_old_model(copy, monkeypatch):
@@ -232,4 +149,4 @@ def test_full_disk_leaves_the_old_model(copy, monkeypatch):
     assert copy.read_bytes() == before
     assert manifest_path(copy).read_bytes() == note
     assert sorted(entry.name for entry in copy.parent.iterdir()) == ["times.json", "times.skops"]
-    assert load_forest_durations(copy).fitted.samples > 0
+    assert load_durations(copy).target == "times"

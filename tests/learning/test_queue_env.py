@@ -9,7 +9,6 @@ from hybrid_scheduler import (
     Decision,
     InvalidInputError,
     Online,
-    UnknownNameError,
     platform_named,
 )
 from hybrid_scheduler.core import Objective, workstation
@@ -33,16 +32,15 @@ class Replayed(Online):
         return next(self.left)
 
 
-@pytest.mark.parametrize("actions", ["split", "placement"])
 @pytest.mark.parametrize("platform", ["workstation", "laptop", "mixed-gpus", "accelerators"])
-def test_episode_equals_a_run_of_the_cluster(platform, actions):
+def test_episode_equals_a_run_of_the_cluster(platform):
     machine, tasks = platform_named(platform), 60
-    env = QueueEnv(1, platform=machine, actions=actions, episode_tasks=tasks + 1, gamma=0.0, **ONE_STREAM)
+    env = QueueEnv(1, platform=machine, episode_tasks=tasks + 1, gamma=0.0, **ONE_STREAM)
     draw, decisions, latency = np.random.default_rng(0), [], []
     for _ in range(tasks):
         action = draw.choice(np.flatnonzero(np.isfinite(env.cost[0])))
-        decisions.append(Decision(int(env.device[0, action]), float(env.fraction[0, action])))
-        unit = typical_time(env.task_means[0])  # costs are in typical task times
+        decisions.append(Decision(int(env.options.device[0, action]), float(env.options.fraction[0, action])))
+        unit = typical_time(env.episodes.task_means[0])  # costs are in typical task times
         reward, over = env.step(np.array([action]))
         latency.append(-reward[0] * unit)
     assert over.all()
@@ -85,18 +83,17 @@ def test_balancing_option_equals_earliest_finish():
 
 
 def test_options_that_do_not_fit_are_masked():
-    env = QueueEnv(4, seed=0, actions="placement", scenarios=["oom"], episode_tasks=50)
+    env = QueueEnv(4, seed=0, scenarios=["oom"], episode_tasks=50)
     seen = set()
     for _ in range(40):
-        too_big = env.memory[np.arange(4), env.position] > 8000
-        assert np.isinf(env.cost[too_big, 1:]).all()
+        too_big = env.episodes.memory[np.arange(4), env.episodes.position] > 8000
+        assert (env.options.fraction[too_big] < 1.0).all()
         assert np.isfinite(env.cost[:, 0]).all()
         seen.update(too_big.tolist())
         env.step(np.zeros(4, np.int64))
     assert seen == {True, False}
-    split = QueueEnv(4, seed=0, scenarios=["oom"], episode_tasks=50)
-    cap = np.minimum(8000 / split.memory[np.arange(4), split.position], 1.0)
-    assert (split.fraction <= cap[:, None] + 1e-12).all()
+    cap = np.minimum(8000 / env.episodes.memory[np.arange(4), env.episodes.position], 1.0)
+    assert (env.options.fraction <= cap[:, None] + 1e-12).all()
 
 
 def test_platform_without_accelerator_offers_the_cpu_only():
@@ -108,10 +105,10 @@ def test_platform_without_accelerator_offers_the_cpu_only():
 def test_energy_objective_prefers_the_device_with_fewer_joules():
     env = QueueEnv(64, seed=2, objective=Objective(0.0, 1.0), loads=[0.5], episode_tasks=100)
     for _ in range(50):
-        rows, position = np.arange(64), env.position
-        on_cpu, on_gpu = env.times[rows, position, 0, 0], env.times[rows, position, 1, 0]
+        rows, position = np.arange(64), env.episodes.position
+        on_cpu, on_gpu = env.episodes.times[rows, position, 0, 0], env.episodes.times[rows, position, 1, 0]
         best = env.cost.argmin(axis=1)
-        chosen = env.fraction[rows, best]
+        chosen = env.options.fraction[rows, best]
         np.testing.assert_array_equal(chosen, np.where(50.0 * on_gpu < 30.0 * on_cpu, 1.0, 0.0))
         env.step(best)
 
@@ -119,12 +116,6 @@ def test_energy_objective_prefers_the_device_with_fewer_joules():
 def test_bad_arguments_are_refused():
     with pytest.raises(InvalidInputError, match="num_envs"):
         QueueEnv(0)
-    with pytest.raises(UnknownNameError, match="one of"):
-        QueueEnv(1, state="cue")
-    with pytest.raises(UnknownNameError):
-        QueueEnv(1, actions="spilt")
-    env = QueueEnv(1, actions="placement", scenarios=["oom"], episode_tasks=50)
-    while np.isfinite(env.cost).all():
-        env.step(np.zeros(1, np.int64))
+    env = QueueEnv(1, platform=workstation(0), episode_tasks=50)
     with pytest.raises(InvalidInputError, match="mask"):
         env.step(np.array([ACTIONS - 1]))

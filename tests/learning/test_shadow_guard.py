@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hybrid_scheduler.learning.fallback_guard import ShadowGuard
+from hybrid_scheduler.learning.shadow_guard import ShadowGuard
 
 TIMES = np.array([[2.0, 0.0], [1.0, 0.5]])  # a CPU and an accelerator: whole and fixed seconds
 FREE = np.zeros(2)

@@ -1,13 +1,15 @@
 """Central schedulers in a live run: tasks wait in a common queue, and results come when they start."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hybrid_scheduler import Central, Cluster, InvalidInputError, create, register
+from hybrid_scheduler.core.outcome import FAILED
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
-from hybrid_scheduler.live import LiveConfig, SubmittedTask
+from hybrid_scheduler.live import LiveConfig, SubmittedTask, scheduler_lane
 from hybrid_scheduler.live.journal import RESULT_COLUMNS
 from hybrid_scheduler.live.scheduler_lane import CentralLane
 from hybrid_scheduler.schedulers.registry import unregister
@@ -59,6 +61,21 @@ def test_tasks_that_arrive_together_are_queued_before_any_starts():
     assert np.array_equal(
         group.columns.finish, Cluster().run(tasks, create("late_binding"), seed=42).outcomes.finish
     )
+
+
+def test_full_queue_rejects_tasks_which_fail_and_are_announced(live, monkeypatch):
+    monkeypatch.setattr(scheduler_lane, "MAX_WAITING", 30)
+    run = live(replace(BUSY, utilisation=3.0, schedulers=("shortest_first", "oracle"))).started()
+    run.run(20.0)
+    (row,) = (row for row in run.engine.status().comparison if row.name == "shortest_first")
+    status = results(run, "shortest_first", "status")[1]
+    failed = int((status == FAILED).sum())
+    assert 0 < row.waiting <= 30
+    assert row.failed == failed > 30
+    assert row.tasks + row.waiting == run.journal.tasks
+    notes = [event.body["message"] for event in run.journal.events if event.body.get("kind") == "queue_full"]
+    assert 2 <= len(notes) < 20
+    assert notes[0].endswith("tasks were rejected: 30 wait")
 
 
 def test_every_result_is_numbered_once(played):
@@ -142,7 +159,7 @@ def test_explanation_says_how_long_a_task_waited_in_the_queue(played):
         found = played.engine.explanations(int(ids[-1]))[name]
         arrival = dict(zip(played.task_column("task_id"), played.task_column("arrival_time"), strict=True))
         assert found["queued"] == pytest.approx(starts[-1] - arrival[ids[-1]])
-        assert found["policy"] in ("late_binding", "shortest_first", "trial")
+        assert found["policy"] in ("learned_rule", "late_binding", "shortest_first", "trial")
     assert played.engine.explanations(int(ids[-1]))[LEARNED]["predictions"]
 
 

@@ -9,8 +9,9 @@ import gc
 import math
 from numba.core.dispatcher import Dispatcher
 from hybrid_scheduler import LiveConfig
-from hybrid_scheduler.live import InlineTrainingWorker
-from hybrid_scheduler.live.live_run import LiveRun, compile_live_code
+from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
+from hybrid_scheduler.live.live_run import LiveRun
+from hybrid_scheduler.server.compiling import compile_live_code
 
 def compiled():
     found = (each for each in gc.get_objects() if isinstance(each, Dispatcher))
@@ -20,10 +21,10 @@ config = LiveConfig()
 compile_live_code(config)
 before = compiled()
 run = LiveRun(config, InlineTrainingWorker())
-run.begin(1)
+run.lanes.learn_all(1)
 while run.ordinal < 500:
     run.advance(run.ordinal + 1, 100, math.inf)
-assert [lane.name for lane in run.active_lanes] == list(config.schedulers)
+assert [lane.name for lane in run.lanes.active] == list(config.schedulers)
 learner = next(lane.learner for lane in run.lanes if lane.name == "hybrid_ml")
 assert len(learner.times.versions) > 2
 assert learner.times.request_training()

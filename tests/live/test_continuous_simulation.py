@@ -25,9 +25,11 @@ from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live import EngineClosed, LiveConfig, SubmittedTask
 from hybrid_scheduler.live.journal import RESULT_COLUMNS
 from hybrid_scheduler.live.live_config import LiveTrace
-from hybrid_scheduler.live.live_run import LiveRun, stored_verdict
+from hybrid_scheduler.live.live_run import LiveRun
+from hybrid_scheduler.live.load_history import live_verdict
 from hybrid_scheduler.metrics import jain_index
 from hybrid_scheduler.physics import Tariff
+from hybrid_scheduler.server.stored_comparison import stored_verdict
 from hybrid_scheduler.testing import FakeClock
 from hybrid_scheduler.workload import generate, save_workload, scenario_named
 
@@ -266,7 +268,7 @@ def test_run_on_another_machine_is_resumed_on_that_machine(live):
     second = live(home, journal=first.journal, clock=first.clock)
     after = second.engine.open()
     assert (after.run_id, after.platform) == (before.run_id, before.platform)
-    assert after.platform["name"] == "laptop"
+    assert after.platform.name == "laptop"
 
 
 def test_record_lists_later_changes_and_submissions(live):
@@ -502,11 +504,11 @@ def test_traces_that_cannot_be_played_are_refused(tmp_path):
 def test_verdict_of_a_stored_run_has_the_leader_and_the_bound_of_the_live_one():
     config = LiveConfig(schedulers=("round_robin", "earliest_finish", "oracle"), utilisation=0.5)
     run = LiveRun(config, InlineTrainingWorker())
-    run.begin(1)
+    run.lanes.learn_all(1)
     while run.ordinal < 1500:
         run.advance(run.ordinal + 1, 1500 - run.ordinal, math.inf)
-        run.utilisations()
-    live, state = run.verdict(), json.loads(json.dumps(run.checkpoint()))
+        run.load.utilisations(run.now)
+    live, state = live_verdict(run), json.loads(json.dumps(run.checkpoint()))
     stored = stored_verdict(state, run.statistics(), [asdict(one) for one in config.platform.devices])
     assert (stored.title, stored.distance, stored.tasks) == (live.title, live.distance, live.tasks)
     assert stored.latency_bound == live.latency_bound
@@ -516,16 +518,16 @@ def test_verdict_of_a_stored_run_has_the_leader_and_the_bound_of_the_live_one():
     first, now = cause.reason.window
     busy = run.lanes[0].cluster.busy_by(now)[0] / (now - first)
     assert cause.reason.numbers["busy"] == pytest.approx(busy)
-    assert cause.reason.numbers["queue_s"] == pytest.approx(run.backlogs()["round_robin"]["cpu"])
+    assert cause.reason.numbers["queue_s"] == pytest.approx(run.load.backlogs(run.now)["round_robin"]["cpu"])
 
 
 def test_verdict_does_not_depend_on_when_loads_were_read():
     run = LiveRun(LiveConfig(schedulers=("greedy", "oracle"), seed=3), InlineTrainingWorker())
-    run.begin(1)
+    run.lanes.learn_all(1)
     for second in range(1, 130):
         run.advance(run.ordinal + 1, 1000, float(second))
         if second % 7 == 0 and second < 70:  # then nothing is read for a minute
-            run.utilisations()
-    before = run.verdict().as_dict()
-    run.utilisations()
-    assert run.verdict().as_dict() == before
+            run.load.utilisations(run.now)
+    before = live_verdict(run).as_dict()
+    run.load.utilisations(run.now)
+    assert live_verdict(run).as_dict() == before

@@ -5,23 +5,18 @@ import json
 import os
 import shutil
 from concurrent.futures import Future
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from hybrid_scheduler import Decision, InvalidInputError, Online, register, workstation
+from hybrid_scheduler import Decision, InvalidInputError, Online, register
 from hybrid_scheduler.cluster import Cluster
-from hybrid_scheduler.core import Workload
-from hybrid_scheduler.learning import ModelFileError, OnlineDurationModel
+from hybrid_scheduler.learning import ModelFileError, OfflineTrainer
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
+from hybrid_scheduler.learning.dqn.double_dqn import ReplayBuffer
 from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model
 from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights
-from hybrid_scheduler.learning.dqn.replay_buffer import ReplayBuffer
 from hybrid_scheduler.learning.duration.duration_files import load_snapshot
-from hybrid_scheduler.learning.duration.features import features
-from hybrid_scheduler.learning.duration.fitting import Samples
-from hybrid_scheduler.learning.duration.online_duration_model import TrainingRequest
 from hybrid_scheduler.learning.duration.retraining import (
     InlineTrainingWorker,
     ProcessTrainingWorker,
@@ -30,12 +25,14 @@ from hybrid_scheduler.learning.duration.retraining import (
 )
 from hybrid_scheduler.live import LiveConfig, scheduler_lane
 from hybrid_scheduler.live.journal import Recent
+from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.live.scheduler_lane import SchedulerLane
 from hybrid_scheduler.schedulers import RLAgent, create, unregister
+from hybrid_scheduler.schedulers.random_forest import TREES, ForestFit
 from hybrid_scheduler.schedulers.rl_agent import SHIPPED_MODEL
 from hybrid_scheduler.workload import generate, scenario_named
 
-FOREST = "hybrid_ml(durations=forest, feedback=oracle)"
+FOREST = "random_forest"
 
 
 @pytest.fixture
@@ -43,9 +40,8 @@ def learning(live):
     return live(LiveConfig(schedulers=("hybrid_ml", "oracle"), speed=20.0)).started()
 
 
-@pytest.mark.parametrize(("spec", "precise"), [("hybrid_ml", 0.15), (FOREST, 0.02)])
-def test_results_have_the_model_version_that_decided(live, spec, precise):
-    learning = live(LiveConfig(schedulers=(spec, "oracle"), speed=20.0)).started()
+def test_results_have_the_model_version_that_decided(learning):
+    spec = "hybrid_ml"
     learning.run(4.0)
     versions = [v for batch in learning.journal.batches for v in batch.versions]
     assert [v.version for v in versions] == list(range(1, len(versions) + 1))
@@ -57,13 +53,12 @@ def test_results_have_the_model_version_that_decided(live, spec, precise):
         assert (ids[used == version.version][:1] == version.at_task).all()
     retrained = learning.notifications("retrained")
     assert [n["version"] for n in retrained] == [v.version for v in versions[1:]]
-    assert all((v.seconds or 0.0) > 0 for v in versions[1:]) == (spec == FOREST)
     assert versions[-1].r2 > 0.9
     status = learning.engine.status()
     assert (status.comparison[0].state, status.comparison[0].model_version) == ("learned", versions[-1].version)
     # What was expected before the outcome was known is close to it: there is no noise.
     error = np.log(learning.column(spec, "predicted_time") / learning.column(spec, "time"))
-    assert np.abs(error)[100:].mean() < precise
+    assert np.abs(error)[100:].mean() < 0.15
     assert np.isnan(learning.column("oracle", "predicted_time")).all()
     confidence = learning.column(spec, "confidence")[100:]
     assert ((confidence > 0.0) & (confidence < 0.5)).all()
@@ -72,11 +67,8 @@ def test_results_have_the_model_version_that_decided(live, spec, precise):
     assert card.current_version == versions[-1].version
     assert sum(card.feature_importance.values()) == pytest.approx(1.0)
     assert card.feature_importance["size"] > card.feature_importance["memory"]
-    if spec == FOREST:
-        assert card.accuracy is None
-    else:
-        assert 0.0 < card.accuracy["error"] < precise
-        assert list(card.accuracy["kinds"]) == ["generic"]
+    assert 0.0 < card.accuracy["error"] < 0.15
+    assert list(card.accuracy["kinds"]) == ["generic"]
 
 
 def test_model_adapts_to_a_new_scenario(learning):
@@ -121,20 +113,15 @@ def test_failed_training_keeps_the_old_model(live):
     assert failed[0]["message"] == "kept the old model: no memory for trees"
     assert failed[0]["level"] == "warning"
     assert status.state == "running"
-    assert status.comparison[0].model_version == 1
+    assert status.comparison[0].model_version is None
 
 
 def test_long_training_does_not_delay_tasks(live):
     class ManualWorker:
         """A training worker whose results the test sets."""
 
-        ready = True
-
         def __init__(self):
             self.requests = []
-
-        def prepare(self):
-            pass
 
         def submit(self, request):
             self.requests.append((request, Future()))
@@ -147,56 +134,39 @@ def test_long_training_does_not_delay_tasks(live):
     one = live(LiveConfig(schedulers=(FOREST,), speed=20.0), trainer=trainer).started()
     assert one.run(5.0).tasks_processed > 500
     [(request, result)] = trainer.requests  # one at a time
-    assert one.engine.status().comparison[0].model_version == 1
+    assert one.engine.status().comparison[0].model_version is None
     result.set_result(train(request))
     before = one.engine.status().next_task_id
     one.run(0.5)
     version = [v for batch in one.journal.batches for v in batch.versions][-1]
-    assert version.version == 2
+    assert version.version == 1
+    assert (version.seconds or 0.0) > 0.0
     assert version.at_task >= before
 
 
-def _request():
-    tasks = Workload(
-        task_id=range(80),
-        size=np.linspace(100.0, 2000.0, 80),
-        compute_intensity=np.linspace(0.0, 1.0, 80),
-        memory_required=np.full(80, 50.0),
-        arrival_time=np.zeros(80),
-    )
-    logs = np.log(np.column_stack([tasks.duration_estimate, tasks.duration_estimate / 3.0]))
-    return TrainingRequest(Samples(features(tasks), logs, np.zeros((80, 2)), 0), 1, 5, None, True, "test")
+def _request(trigger="schedule"):
+    draw = np.random.default_rng(1)
+    return ForestFit(draw.uniform(size=(80, 5)), draw.uniform(size=80), 1, trigger)
 
 
-def die_if_whole(request):
+def die_on_request(request):
     """Replacement of `train` in the training process."""
-    if request.whole:
+    if request.trigger == "request":
         os._exit(3)
     return train(request)
 
 
 @pytest.mark.slow
 def test_training_process_that_dies_is_replaced():
-    trainer = ProcessTrainingWorker(die_if_whole)
+    trainer = ProcessTrainingWorker(die_on_request)
     try:
         with pytest.raises(Exception, match="terminated abruptly"):
-            trainer.submit(_request()).result(120)
-        trained = trainer.submit(replace(_request(), whole=False)).result(120)
+            trainer.submit(_request("request")).result(120)
+        trained = trainer.submit(_request()).result(120)
     finally:
         trainer.close()
     assert isinstance(trained, TrainedModel)
-    assert len(trained.fitted.trees) == 5
-
-
-def test_model_trained_before_a_drift_is_dropped():
-    times = OnlineDurationModel()
-    times.start(workstation(), 0)
-    times.synchronous = False
-    request = _request()
-    assert times.apply(request, request.fit(), 1)
-    before_drift = replace(request, drift_count=request.drift_count - 1)
-    assert times.apply(before_drift, request.fit(), 2) == []
-    assert len(times.versions) == 1
+    assert len(trained.fitted.trees) == TREES
 
 
 def test_newest_decisions_are_explained_by_the_policys_own_values(live, monkeypatch):
@@ -211,13 +181,32 @@ def test_newest_decisions_are_explained_by_the_policys_own_values(live, monkeypa
         cpu, gpus = explanation["predictions"]
         assert (cpu["devices"], len(gpus["devices"])) == (["cpu"], 4)
         assert min(cpu["seconds"], gpus["seconds"], cpu["spread"], gpus["spread"]) > 0.0
-    assert set(found["hybrid_ml"]["records"]) == {"price_index", "earliest_finish"}
+    assert set(found["hybrid_ml"]["records"]) == {"learned_rule", "earliest_finish"}
     agent = found["rl_agent"]
-    assert set(agent["records"]) == {"price_index", "earliest_finish", "network"}
+    assert set(agent["records"]) == {"learned_rule", "earliest_finish", "network"}
     assert agent["policy"] in {*agent["records"], "trial"}
     assert agent["options"]
     assert all(option["cost"] > 0.0 and 0.0 <= option["gpu_fraction"] <= 1.0 for option in agent["options"])
     json.dumps(found)
+
+
+def test_share_of_decisions_by_rule_and_network_is_shown_and_kept_in_checkpoints(live):
+    one = live(LiveConfig(schedulers=("hybrid_ml", "rl_agent", "greedy"), speed=20.0)).started()
+    one.run(4.0)
+    rows = {row.name: row.decided_by for row in one.engine.status().comparison}
+    assert rows["greedy"] == {}
+    for name in ("hybrid_ml", "rl_agent"):
+        assert sum(rows[name].values()) == pytest.approx(1.0)
+        card = one.engine.model_card(name)
+        assert card.decided_by == rows[name]
+        assert card.policy in card.decided_by
+    assert set(rows["rl_agent"]) <= {"learned_rule", "earliest_finish", "network", "trial"}
+    verdict = {row.name: row.decided_by for row in one.engine.status().verdict.rows}
+    assert verdict == rows
+    for lane in one.engine.controller.lanes:
+        kept = LaneStatistics(lane.cluster.platform.cpu_of)
+        kept.restore(json.loads(json.dumps(lane.statistics.state())))
+        assert kept.row(lane.name, "ready", None, None, 0).decided_by == rows[lane.name]
 
 
 # ---------------------------------------------------------------- restarts
@@ -274,8 +263,8 @@ def not_finite(file):
 
 
 def of_another_shape(file):
-    shape = NetworkShape(FEATURES["queue"], ACTIONS, 16)
-    save_model(file, AgentModel("queue", "split", 0.98, initial_weights(shape, np.random.default_rng(0)), {}, 16))
+    shape = NetworkShape(FEATURES, ACTIONS, 16)
+    save_model(file, AgentModel(0.98, initial_weights(shape, np.random.default_rng(0)), {}, 16))
 
 
 def a_folder(file):
@@ -365,13 +354,11 @@ def test_damaged_snapshot_is_refused_and_the_one_before_it_decides(live, tmp_pat
 )
 @pytest.mark.parametrize("scheduler", ["hybrid_ml", "rl_agent"])
 def test_damaged_model_of_a_stored_run_is_refused_and_the_run_goes_on_untrained(live, tmp_path, scheduler, damage):
-    from hybrid_scheduler.learning.model_files import DEFAULT_DURATION_MODEL
-
-    shipped = {"hybrid_ml": DEFAULT_DURATION_MODEL, "rl_agent": SHIPPED_MODEL}[scheduler]
-    for suffix in {shipped.suffix, ".json"}:
-        if (source := shipped.with_suffix(suffix)).exists():
-            shutil.copy(source, tmp_path)
-    model = tmp_path / shipped.name
+    model = tmp_path / ("model.skops" if scheduler == "hybrid_ml" else SHIPPED_MODEL.name)
+    if scheduler == "hybrid_ml":
+        OfflineTrainer(n_estimators=5).run_full_pipeline(generate(scenario_named("mixed"), 100, 1), model)
+    else:
+        shutil.copy(SHIPPED_MODEL, model)
     config = LiveConfig(schedulers=(f"{scheduler}(model={model})",))
     first = live(config).started()
     run_id = first.run(1.0).run_id
@@ -455,21 +442,21 @@ def test_learned_durations_are_the_same_after_a_restart(live, tmp_path):
     first.run(3.0)
     [lane] = first.engine.controller.lanes
     lane.catch_up(first.engine.status().virtual_time)  # a restart learns from all that has finished by now
-    before = lane.scheduler.hierarchical_
+    before, rules_before = lane.scheduler.duration_model_, lane.scheduler.rule_
     first.engine.close()
     second = live(config, journal=first.journal, clock=first.clock, snapshots=tmp_path)
     second.engine.open()
     assert second.notifications("model_refused") == []
     [lane] = second.engine.controller.lanes
-    after = lane.scheduler.hierarchical_
+    after = lane.scheduler.duration_model_
     assert after.kinds == before.kinds
     for name in ("weights", "covariance", "stats", "fixed", "recent", "observed", "means"):
-        assert np.array_equal(getattr(after.model, name), getattr(before.model, name)), name
-    assert np.array_equal(after.placement.window, before.placement.window)
-    assert np.array_equal(after.shadow.free_at, before.shadow.free_at)
+        assert np.array_equal(getattr(after.arrays, name), getattr(before.arrays, name)), name
+    assert np.array_equal(lane.scheduler.rule_.placement.window, rules_before.placement.window)
+    assert np.array_equal(lane.scheduler.rule_.shadow.free_at, rules_before.shadow.free_at)
     seen = after.seen
     second.run(1.0)
-    assert lane.scheduler.hierarchical_.seen > seen
+    assert lane.scheduler.duration_model_.seen > seen
     second.engine.close()
 
 
@@ -580,6 +567,6 @@ def test_a_restored_lane_learns_durations_again_from_the_newest_tasks():
     assert second.state == "warming"
     second.restore(first.checkpoint(), Recent(tasks, {spec: results}), now)
     assert second.state == "learned"
-    learned = second.scheduler.hierarchical_.seen
+    learned = second.scheduler.duration_model_.seen
     second.catch_up(float(results.finish.max()))
-    assert second.scheduler.hierarchical_.seen > learned > 0
+    assert second.scheduler.duration_model_.seen > learned > 0

@@ -67,7 +67,7 @@ def test_checkpoint_holds_the_comparison():
     saved = batch.state["lanes"]["cpu_only"]["statistics"]
     statistics = LaneStatistics(PLATFORM.cpu_of)
     statistics.restore(saved)
-    row, columns = statistics.row("cpu_only", "ready", None), run.results["cpu_only"]
+    row, columns = statistics.row("cpu_only", "ready", None, None, 0), run.results["cpu_only"]
     assert (row.tasks, row.failed) == (30, 1)
     assert row.mean_latency == pytest.approx(np.nanmean(columns.latency))
     assert row.mean_wait == pytest.approx(np.nanmean(columns.latency - columns.time))

@@ -1,6 +1,6 @@
 """Slowdowns of live runs: durations by hand, bounds, restarts, notifications and checks."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,8 +21,9 @@ from hybrid_scheduler import (
 from hybrid_scheduler.cluster import makespan_bound, mean_latency_bound
 from hybrid_scheduler.core.canonical_json import content_hash
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
-from hybrid_scheduler.live.live_config import LiveTrace, wave_slowdown
+from hybrid_scheduler.live.live_config import LiveTrace
 from hybrid_scheduler.live.live_run import LiveRun
+from hybrid_scheduler.server.configured_run import wave_slowdown
 from hybrid_scheduler.workload import capacity_of, generate, save_workload
 
 RULES = ("round_robin", "greedy", "earliest_finish", "price_index", "late_binding", "oracle")
@@ -79,8 +80,8 @@ def test_rows_equal_those_of_a_simulation(noise):
     config = replace(BUSY, noise=Noise(noise, 42))
     run = on_time(LiveRun(config, InlineTrainingWorker()), 30.0)
     tasks = generate(config.scenario, run.ordinal, config.seed, utilisation=0.5, first_id=1)
-    run.finish_queues()
-    run.take_started()
+    run.lanes.finish_queues()
+    run.lanes.take_started()
     for row in run.statistics():
         whole = config.machine.run(tasks, create(row.name), seed=config.seed)
         assert row.mean_latency == pytest.approx(whole.outcomes.latency.mean(), rel=1e-9), row.name
@@ -90,8 +91,8 @@ def test_bounds_hold_and_references_know_the_current_durations():
     config = replace(BUSY, schedulers=(*RULES, "hybrid_ml"), slowdown=Slowdown("gpu", 3.0, start=3.0, until=60.0))
     run = on_time(LiveRun(config, InlineTrainingWorker()), 40.0)
     tasks = generate(config.scenario, run.ordinal, config.seed, utilisation=0.5, first_id=1)
-    run.finish_queues()
-    run.take_started()
+    run.lanes.finish_queues()
+    run.lanes.take_started()
     machine, rows = config.machine, {row.name: row for row in run.statistics()}
     least = mean_latency_bound(tasks, machine.platform, machine.physics)
     assert least > 1.2 * mean_latency_bound(tasks, machine.platform, config.physics)
@@ -133,7 +134,7 @@ def test_restart_in_the_middle_of_a_slowdown_changes_no_row(live, killed):
     second = live(config, journal=first.journal, clock=first.clock, defaults=defaults)
     second.started()
     second.run(2.0)
-    assert second.engine.status().slowdown == asdict(config.slowdown)
+    assert second.engine.status().slowdown == config.slowdown
     n = len(undisturbed.task_column("task_id"))
     assert len(second.task_column("task_id")) >= n
     for name in ("arrival_time", "size"):

@@ -30,17 +30,55 @@ def test_headline_has_plain_multiples_of_bound_and_runner_up() -> None:
     assert found.as_dict()["sentence"] == found.sentence
 
 
+RIVAL = replace(LEADER, name="hybrid_ml", label="Hybrid ML", half_width=0.0004)
+
+
 @pytest.mark.parametrize(
-    ("mean", "half", "certainty"),
-    [(0.2, 0.01, "certain"), (0.1005, 0.0, "small"), (0.101, 0.01, "close"), (0.2, None, "early")],
+    ("mean", "half", "certainty", "title", "group_text"),
+    [
+        (0.2, 0.01, "certain", "Hybrid ML leads", ""),
+        (0.1005, 0.0, "small", "Hybrid ML and Greedy are equal", "equal within 1 %"),
+        (0.103, 0.01, "close", "Hybrid ML and Greedy are equal", "no significant difference between them"),
+        (0.2, None, "early", "Hybrid ML is ahead", ""),
+    ],
 )
-def test_certainty_needs_an_interval_and_a_difference_of_one_per_cent(
-    mean: float, half: float | None, certainty: str
+def test_equal_schedulers_are_one_group_and_never_ahead(
+    mean: float, half: float | None, certainty: str, title: str, group_text: str
 ) -> None:
-    leader = replace(LEADER, half_width=0.0004)
-    found = judge([leader, replace(LOSER, mean_latency=mean, half_width=half)])
-    assert found.certainty == certainty
-    assert ("is ahead" in found.title) == (certainty in ("close", "early"))
+    found = judge([RIVAL, replace(LOSER, mean_latency=mean, half_width=half)])
+    assert (found.certainty, found.title, found.group_text) == (certainty, title, group_text)
+
+
+def test_leading_group_is_compared_with_the_best_of_the_rest() -> None:
+    agent = replace(RIVAL, name="rl_agent", label="RL agent", mean_latency=0.1005)
+    frozen = replace(RIVAL, name="frozen_forest", label="Forest trained once", mean_latency=0.18)
+    found = judge([LOSER, frozen, agent, RIVAL], latency_bound=0.05)
+    assert (found.leader, found.runner_up, found.group) == ("hybrid_ml", "frozen_forest", ("hybrid_ml", "rl_agent"))
+    assert found.sentence == (
+        "Hybrid ML and RL agent lead (equal within 1 %): 2.0 × the lower bound, 1.8 × faster than "
+        "Forest trained once; significant, and at least 1 %."
+    )
+
+
+def test_large_group_is_named_by_its_first_members() -> None:
+    equals = [replace(RIVAL, name=f"s{n}", label=f"S{n}") for n in range(5)]
+    assert judge([*equals, LOSER]).title == "S0, S1 and 3 others lead"
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "leader"),
+    [
+        (0.1, "knows no durations, as fast as schedulers that do", "hybrid_ml"),
+        (0.0975, "knows no durations, within 3 % of schedulers that know them", "hybrid_ml"),
+        (0.12, "knows no durations, faster than schedulers that do", "hybrid_ml"),
+        (0.05, "", "late_binding"),
+    ],
+)
+def test_schedulers_that_know_durations_are_references_of_one_that_comes_near(
+    known: float, text: str, leader: str
+) -> None:
+    found = judge([replace(LEADER, mean_latency=known), RIVAL, LOSER])
+    assert (found.leader, found.knowledge_text) == (leader, text)
 
 
 def test_one_run_says_that_it_has_no_interval() -> None:
@@ -136,7 +174,7 @@ IDLE = tuple(replace(d, busy=0.8 if d.kind == "cpu" else 0.1) for d in CALM)
             "because they exceed the accelerator's memory",
         ),
         ({"state": "warming"}, "cold", "has not learned yet after 1,000 tasks"),
-        ({"state": "fallback"}, "cold", "uses a simpler rule until its model is accurate"),
+        ({"state": "fallback"}, "rule", "lets a simpler rule decide, which costs less by the predicted durations"),
         (
             {"drift_at": 360.0, "retrained_at": 371.0},
             "drift",

@@ -101,7 +101,7 @@ def test_execute_compares_as_json(program: Any, capsys: pytest.CaptureFixture[st
     [
         (["--scheduler", "unknown"], "scheduler: must be one of"),
         (["--scheduler", "oracle"], "before a task has run"),
-        (["--scheduler", "heft"], "decides online"),
+        (["--scheduler", "heft"], "an online scheduler"),
         (["--scheduler", ","], "at least one name"),
         (["--kernels", "sorting"], "kernel: must be one of"),
         (["--mix", "sorting"], "--mix: must be left out with --kernels"),

@@ -19,6 +19,7 @@ from hybrid_scheduler.profiling.hardware_profile import (
     read_profile,
     save_profile,
 )
+from hybrid_scheduler.profiling.strict_json import parse_json, read_json
 
 
 @pytest.mark.parametrize("gpu", [True, False])
@@ -154,7 +155,10 @@ TIMES = ("points", 0, "cpu_seconds")
         (_set(*TIMES, "n", 0), r"points\[0\].cpu_seconds.n"),
         (_drop(*TIMES, "spread"), r"points\[0\].cpu_seconds.spread"),
         (_drop("points", 0, "cpu_seconds"), r"points\[0\].cpu_seconds: must be an object"),
-        (_set("points", 0, "gpu_seconds", "pageable", None), r"points\[0\].gpu_seconds.pageable: must be a timing"),
+        (
+            _set("points", 0, "gpu_seconds", "pageable", None),
+            r"points\[0\].gpu_seconds.pageable: must be an object",
+        ),
         (_set("points", 0, "gpu_fraction", 0.123), r"points\[0\].gpu_fraction: must be .* .it follows"),
         (_set("points", 0, "cpu_gpu_ratio", None), r"points\[0\].cpu_gpu_ratio: must be"),
         (_set("points", 0, "colour", "red"), r"points\[0\].colour: must be left out: no such field"),
@@ -214,6 +218,34 @@ def test_bad_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInputError, match="a file that can be written"):
         save_profile(profile_examples.profile(), tmp_path / "file" / "p.json")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are of Unix")
+@pytest.mark.timeout(20)
+def test_named_pipe_is_refused_instead_of_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(InvalidInputError, match=r"path: must be a regular file, got 'pipe\.json'"):
+        load_profile(tmp_path / "pipe.json")
+
+
+def test_file_beyond_the_limit_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    (tmp_path / "large.json").write_text("[" * 2000)
+    with pytest.raises(InvalidInputError, match=r"path: must be a file of at most 0\.000953674 MB"):
+        read_json(tmp_path / "large.json", max_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff", "document: must be JSON in UTF-8"),
+        ("{", "document: must be JSON"),
+        ('{"seconds": NaN}', "NaN is not JSON"),
+        ("[" * 100_000, "document: must be JSON"),
+    ],
+)
+def test_text_that_is_no_json_is_refused(content: bytes | str, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        parse_json(content)
 
 
 def test_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Results and memory of every kernel."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,19 @@ def test_kernel_results_equal_those_of_numpy(kernel: Kernel, size: int) -> None:
     arrays = [t.numpy().astype(float) if t.is_floating_point() else t.numpy() for t in inputs]
     np.testing.assert_allclose(result.numpy(), REFERENCES[kernel.name](*arrays), rtol=2e-4, atol=2e-4)
     assert all(torch.equal(before, after) for before, after in zip(untouched, inputs, strict=True))
+
+
+@EVERY
+@pytest.mark.parametrize("size", [16, 48])
+def test_numpy_runs_the_same_kernels(kernel: Kernel, size: int) -> None:
+    inputs: Any = kernel.make(size, np.random.default_rng(1))  # type: ignore[arg-type]
+    untouched = [array.copy() for array in inputs]
+    (result,) = kernel.run(inputs)
+    assert kernel.bytes_in(size) == sum(array.nbytes for array in inputs)
+    assert kernel.bytes_out(size) == np.asarray(result).nbytes
+    arrays = [array.astype(float) if array.dtype.kind == "f" else array for array in inputs]
+    np.testing.assert_allclose(result, REFERENCES[kernel.name](*arrays), rtol=2e-4, atol=2e-4)
+    assert all(np.array_equal(before, after) for before, after in zip(untouched, inputs, strict=True))
 
 
 @EVERY

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import profile_examples
 import pytest
@@ -43,8 +44,24 @@ def test_gaps_are_left_open() -> None:
     whole = profile_examples.profile(sizes=(64, 256))
     points = tuple(replace(p, gpu_seconds=None, gpu_kernel_seconds=None, flops=None) for p in whole.points[:5])
     sparse = replace(whole, points=points, gpu_memory_bandwidth=None)
-    profile_plots.crossover_figure(sparse).draw_without_rendering()
-    profile_plots.roofline_figure(sparse).draw_without_rendering()
+    for point in points:
+        assert drawn_sizes(profile_plots.crossover_figure(whole), point.kernel, "GPU with copies") >= {point.size}
+        assert point.size not in drawn_sizes(
+            profile_plots.crossover_figure(sparse), point.kernel, "GPU with copies"
+        )
+    assert all(panel.lines for panel in profile_plots.roofline_figure(whole).axes)
+    assert not any(panel.lines for panel in profile_plots.roofline_figure(sparse).axes)
+
+
+def drawn_sizes(figure: Any, kernel: str, label: str) -> set[float]:
+    """Return the sizes at which a kernel's panel has a point of the series of this label."""
+    panel = next(panel for panel in figure.axes if panel.get_title("left") == kernel)
+    return {
+        float(size)
+        for container in panel.containers
+        if container.get_label() == label
+        for size in container[0].get_xdata()
+    }
 
 
 def test_bad_folder_and_missing_matplotlib_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

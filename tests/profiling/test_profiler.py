@@ -255,6 +255,15 @@ def test_fallback_to_the_cpu_warns_and_is_noted(monkeypatch: pytest.MonkeyPatch)
     assert "cuda cannot be used" in one.profile_range([16]).notes
 
 
+def test_missing_device_is_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.warns(UserWarning, match="this machine has no mps device"):
+        one = HardwareProfiler("mps", kernels=["sort"], limits=QUICK)
+    profile = one.profile_range([16])
+    assert profile.notes[0] == "the CPU alone is measured: this machine has no mps device"
+    assert profile.method.device == "cpu"
+
+
 def test_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     one = HardwareProfiler("cpu", kernels=["sort"], limits=QUICK)
     monkeypatch.setattr(os, "getloadavg", lambda: (400.0, 1.0, 1.0), raising=False)

@@ -10,7 +10,8 @@ import pytest
 from hybrid_scheduler import InvalidInputError
 from hybrid_scheduler.reports import pipeline_figure
 from hybrid_scheduler.reports.figure_style import label_of, line_style, look_of, save_png, three_digits
-from hybrid_scheduler.reports.pipeline_figure import Performance, draw, rolling_mean
+from hybrid_scheduler.reports.panels import rolling_mean
+from hybrid_scheduler.reports.pipeline_figure import Performance, draw
 from hybrid_scheduler.schedulers import hybrid_ml, rl_agent, schedulers
 
 NAMES = (
@@ -106,7 +107,11 @@ def test_few_tasks_of_a_batch_can_be_drawn(tasks):
 def test_failed_tasks_leave_a_gap():
     shown = performance()
     fractions = dict(shown.fractions) | {"greedy": np.full(len(shown.arrival), np.nan)}
-    draw(Performance(shown.arrival, fractions, dict(shown.makespans) | {"greedy": 0.0}, 9.0))
+    figure = draw(Performance(shown.arrival, fractions, dict(shown.makespans) | {"greedy": 0.0}, 9.0))
+    means = [np.asarray(line.get_ydata()) for line in figure.axes[1].get_lines()]
+    assert len(means) == len(NAMES)
+    assert sum(np.isnan(mean).all() for mean in means) == 1
+    assert sum(np.isfinite(mean).all() for mean in means) == len(NAMES) - 1
 
 
 def test_missing_baseline_is_refused():

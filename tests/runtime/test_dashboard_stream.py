@@ -14,7 +14,7 @@ import hybrid_scheduler as hs
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.live.measured_run import measured_from_json
 from hybrid_scheduler.runtime import dashboard_stream
-from hybrid_scheduler.server.schemas import MeasuredRunCreate, ProgramReport
+from hybrid_scheduler.server.schemas.measured import MeasuredRunCreate, ProgramReport
 from hybrid_scheduler.testing import FakeAccelerator
 
 MANY = np.ones((100, 100))

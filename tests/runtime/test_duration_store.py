@@ -69,11 +69,11 @@ def test_measurements_return_as_they_were(store: DurationStore) -> None:
     for seconds in (0.5, 0.25, 0.25):
         durations.learn("f:1", "cpu", CALL, seconds)
     durations.learn("f:1", "gpu", CALL, 9.0, first=True)
-    store.save(durations.as_document())
+    store.save(durations.state())
     loaded = FunctionDurations()
-    loaded.add_document(store.load())
+    loaded.restore(store.load())
     assert list(loaded.rows()) == [row for row in durations.rows() if row[1] == "cpu"]
-    assert loaded.estimate("f:1", "cpu", CALL) == durations.estimate("f:1", "cpu", CALL)
+    assert loaded.predict("f:1", "cpu", CALL) == durations.predict("f:1", "cpu", CALL)
 
 
 def test_second_start_of_a_program_chooses_without_trials(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_program_that_only_reads_changes_nothing(store: DurationStore, monkeypat
     store.save([ROW])
     monkeypatch.setattr(time, "time", lambda: 2_000.0)
     reader = FunctionDurations()
-    reader.add_document(store.load())
+    reader.restore(store.load())
     store.save([[*ROW[:5], 0.5, 4]])  # another program measures meanwhile
     reader.learn("g:1", "cpu", CALL, 1.0)
-    store.save(reader.as_document())
+    store.save(reader.state())
     rows = {row.function: row for row in read_duration_file(store.path).rows}
     assert (rows["f:1"].seconds, rows["f:1"].runs, rows["f:1"].measured_at) == (0.5, 4, 2_000)
     assert set(rows) == {"f:1", "g:1"}
@@ -426,6 +426,6 @@ def test_time_grows_at_most_with_the_cube_of_a_size() -> None:
 
     for n, seconds in ((16, 1e-4), (64, 0.05)):  # the second one was slow for another reason
         durations.learn("f", "gpu", call(n), seconds)
-    found = durations.estimate("f", "gpu", call(2048))
+    found = durations.predict("f", "gpu", call(2048))
     assert found is not None
     assert 0.05 < found.seconds < 0.05 * 32**3

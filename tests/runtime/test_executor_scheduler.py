@@ -1,17 +1,22 @@
 """Schedulers of executors: the simulated ones, which learn real kernels from what was executed."""
 
+import ast
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import hybrid_scheduler as hs
 from hybrid_scheduler.cluster import Cluster, Noise
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Outcome, Setting, Task, View
 from hybrid_scheduler.profiling.calibration import calibrate, platform_of
 from hybrid_scheduler.profiling.hardware_profile import profile_named
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.runtime.executor_scheduler import executor_scheduler, real_spec
+from hybrid_scheduler.runtime.device_placement import DevicePlacement
+from hybrid_scheduler.runtime.executor_scheduler import RegistryPlacement, executor_scheduler, real_spec
 from hybrid_scheduler.runtime.kernel_stream import as_workload, make_stream
+from hybrid_scheduler.schedulers import create, schedulers
 from studies.kernel_learning import choice_ratio, choice_ratios, machine
 
 MACHINE = machine("h200")
@@ -46,12 +51,8 @@ def learner(request: pytest.FixtureRequest) -> Online:
     ("given", "made"),
     [
         ("greedy", "greedy"),
-        ("hybrid_ml", "hybrid_ml(feedback='bandit', prices=False, measured=True)"),
-        ("hybrid_ml(prices=True)", "hybrid_ml(feedback='bandit', prices=True, measured=True)"),
-        (
-            "hybrid_ml(durations=forest)",
-            "hybrid_ml(feedback='bandit', prices=False, measured=True, model=None, durations='forest')",
-        ),
+        ("hybrid_ml", "hybrid_ml(prices=False, measured=True)"),
+        ("hybrid_ml(prices=True)", "hybrid_ml(prices=True, measured=True)"),
         ("rl_agent", "rl_agent(replay='bandit', measured=True)"),
     ],
 )
@@ -61,7 +62,7 @@ def test_learners_get_parameters_for_real_hardware(given: str, made: str) -> Non
 
 def test_offline_scheduler_is_refused() -> None:
     for spec in ("shortest_first", "heft"):
-        with pytest.raises(InvalidInputError, match="decides online"):
+        with pytest.raises(InvalidInputError, match="an online scheduler"):
             executor_scheduler(spec)
 
 
@@ -131,3 +132,28 @@ def test_splits_pay_for_their_start(spec: str) -> None:
     found = [choice_ratio(spec, seed, EXECUTOR, split=True) for seed in range(8)]
     assert np.median(found) <= 1.10
     assert found != [choice_ratio(spec, seed, EXECUTOR) for seed in range(8)]
+
+
+def test_what_places_calls_has_its_own_name() -> None:
+    with hs.HybridExecutor(device_type="cpu", history=False, cores=1) as own:
+        assert own.graph.placement.label == "learned_placement"
+        assert type(own.graph.placement) is DevicePlacement
+    for name in LEARNERS:
+        with hs.HybridExecutor(name, device_type="cpu", history=False, cores=1) as chosen:
+            placement = chosen.graph.placement
+            assert placement.label == name
+            assert isinstance(placement, RegistryPlacement)
+            assert type(placement._scheduler) is type(create(name))
+
+
+def test_no_module_of_the_runtime_compares_names_of_schedulers() -> None:
+    names = set(schedulers())
+    compared = {
+        constant.value
+        for path in (Path(hs.__file__).parent / "runtime").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Compare)
+        for constant in ast.walk(node)
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
+    }
+    assert compared & names == set()

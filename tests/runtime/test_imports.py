@@ -21,7 +21,6 @@ ABSENT = [
     "ray",
     "redis",
     "reportlab",
-    "river",
     "skops",
     "sqlalchemy",
     "starlette",

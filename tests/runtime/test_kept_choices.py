@@ -67,7 +67,7 @@ def considered(executor: hs.HybridExecutor, monkeypatch: pytest.MonkeyPatch) -> 
 def _learn(executor: hs.HybridExecutor, function: Any, seconds: dict[str, float], *values: Any) -> None:
     placed = [executor.put(one) if isinstance(one, np.ndarray) else one for one in values]
     for device_class, one in seconds.items():
-        for _ in range(2):
+        for _ in range(3):
             executor.graph.durations.learn(function.key, device_class, function.sizes_of(placed, (), {}), one)
         executor.graph.placement.facts_of(function.key).runs[device_class] = 2
 

@@ -22,9 +22,10 @@ from hybrid_scheduler.profiling.machine_info import THREAD_POOL, Gpu
 from hybrid_scheduler.runtime import device_discovery
 from hybrid_scheduler.runtime.accelerators import CpuBackend, TorchAccelerator, backend_for, is_out_of_memory
 from hybrid_scheduler.runtime.device_discovery import DevicePool, as_platform, pools_for
-from hybrid_scheduler.runtime.kernel_executor import LATE, KernelExecutor
+from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
+from hybrid_scheduler.runtime.kernel_split import DIVISIONS
+from hybrid_scheduler.runtime.kernel_tasks import LATE
 from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
-from hybrid_scheduler.runtime.task_parts import DIVISIONS
 
 WITH_GPU = (THREADS[0], DevicePool("gpu_0", "gpu", "cpu", memory=100.0))
 
@@ -62,7 +63,7 @@ def test_every_kernel_on_every_device_equals_the_reference(kind: str, make: Call
 def test_split_kernels_equal_the_reference(
     kind: str, fraction: float, make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_split.MIN_BYTES", 1)
     run = make(Always(fraction))
     result = run.submit_kernel(KernelCall(kind, 96)).result()
     for actual, expected in zip(result, _reference(kind, 96), strict=True):
@@ -255,7 +256,7 @@ class OutOfMemoryBackend(CpuBackend):
 def test_out_of_memory_is_retried_on_the_cpu(
     fraction: float, make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_split.MIN_BYTES", 1)
     run = make(Always(fraction), pools=WITH_GPU, backend=OutOfMemoryBackend)
     (result,) = run.submit_kernel(KernelCall("matmul", 64)).result()
     torch.testing.assert_close(result, _reference("matmul", 64)[0], rtol=1e-4, atol=1e-4)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.experiments.kernel_benchmark import KernelBenchmark
 from hybrid_scheduler.physics import Curve, ProfiledPhysics
 from hybrid_scheduler.profiling.calibration import Calibration
 from hybrid_scheduler.profiling.hardware_profile import load_profile, save_profile
@@ -32,7 +33,6 @@ from hybrid_scheduler.runtime.kernel_stream_execution import (
     run_stream,
     share_energy,
 )
-from hybrid_scheduler.runtime.scheduler_benchmark import KernelBenchmark
 from hybrid_scheduler.runtime.simulated_vs_real import compare_real, simulate
 from hybrid_scheduler.runtime.submission import ExecutionRecord, KernelCall
 

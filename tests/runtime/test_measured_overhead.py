@@ -11,7 +11,6 @@ import pytest
 import hybrid_scheduler as hs
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.runtime import cpu_cores
-from hybrid_scheduler.runtime.device_placement import Shadow
 from hybrid_scheduler.runtime.function_durations import MeasuredOverhead
 from hybrid_scheduler.testing import FakeAccelerator
 from hybrid_scheduler.testing.fakes import OutOfMemoryError
@@ -46,7 +45,7 @@ def _learn(
     executor: hs.HybridExecutor, function: Any, device_class: str, seconds: float, array: Any = SOME
 ) -> None:
     sizes = function.sizes_of([executor.put(array)], (), {})
-    for _ in range(2):
+    for _ in range(3):
         executor.graph.durations.learn(function.key, device_class, sizes, seconds)
 
 
@@ -182,21 +181,18 @@ def test_a_size_that_one_core_has_measured_is_not_measured_again() -> None:
         _learn(executor, counted.function, "cpu", 1e-2, large)
         future = executor.submit(counted.function, large)
         future.result(timeout=60)
-        assert (future.space, future.shadow) == (1, Shadow.NONE)
+        assert (future.space, future.shadow) == (1, False)
     assert counted.on_cpu == []
 
 
-def test_a_short_program_is_measured_on_the_cpu_when_the_executor_closes() -> None:
+def test_a_function_of_the_accelerator_is_measured_on_the_cpu_beside_it() -> None:
     counted = _Counted()
-    values = SOME.copy()
     with _executor() as executor:
-        _learn(executor, counted.function, "fake", 1e-3)
-        for _ in range(3):
-            executor.submit(counted.function, values).result(timeout=60)
-        values[:] = 7.0  # the measurement has a copy
-        assert counted.on_cpu == []
-    assert set(counted.on_cpu) == {400.0}
-    assert {row[1] for row in executor.graph.durations.rows()} == {"fake", "cpu"}
+        _learn(executor, counted.function, "fake", 1e-4)
+        executor.submit(counted.function, SOME).result(timeout=60)
+        executor.graph.wait_learned()
+        assert set(counted.on_cpu) == {400.0}
+        assert {row[1] for row in executor.graph.durations.rows()} == {"fake", "cpu"}
 
 
 def test_the_second_start_measures_nothing_on_the_cpu(tmp_path: Path) -> None:
@@ -205,7 +201,10 @@ def test_the_second_start_measures_nothing_on_the_cpu(tmp_path: Path) -> None:
         before = len(counted.on_cpu)
         with _executor(history=tmp_path) as executor:
             executor.graph.placement.starting[1].seconds = 1e-6
-            for _ in range(3):
+            if not start:  # which of both devices ran is a matter of the machine's load
+                _learn(executor, counted.function, "fake", 1e-4)
+                _learn(executor, counted.function, "cpu", 1e-3)
+            for _ in range(8):
                 executor.submit(counted.function, SOME).result(timeout=60)
             executor.graph.wait_learned()
             on_cpu = sum(one.device == "cpu" for one in executor.records)
@@ -225,17 +224,9 @@ def test_shutdown_with_options_ends_during_measurements(options: dict[str, bool]
         assert counted.on_cpu == []
 
 
-def test_large_arrays_are_not_copied_for_a_later_measurement() -> None:
+def test_large_results_on_an_accelerator_are_not_fetched_for_a_measurement() -> None:
     counted = _Counted()
     with _executor() as executor:
-        executor.submit(counted.function, np.ones((600, 600))).result(timeout=60)
-    assert counted.on_cpu == []
-
-
-def test_results_on_an_accelerator_are_not_kept_for_a_later_measurement() -> None:
-    counted = _Counted()
-    with _executor() as executor:
-        executor.graph.placement.facts_of(counted.function.key).shadow_seconds = 1.0  # none beside the call
         first = executor.submit(counted.function, executor.put(np.ones((600, 600))))
         executor.submit(counted.function, first).handle(timeout=60)
         del first
@@ -249,9 +240,9 @@ def test_measurements_take_a_share_of_a_functions_seconds() -> None:
     counted = _Counted()
     with _executor() as executor:
         placement = executor.graph.placement
-        _learn(executor, counted.function, "fake", 1e-3)
+        _learn(executor, counted.function, "fake", 2e-3)
         facts = placement.facts_of(counted.function.key)
-        for seconds, expected in ((0.0, Shadow.LATE), (1.0, Shadow.NOW)):
+        for seconds, expected in ((0.0, False), (1.0, True)):
             facts.seconds = seconds
             facts.kept.clear()
             future = executor.submit(counted.function, SOME)
@@ -280,7 +271,7 @@ def test_a_first_run_that_loads_kernels_does_not_keep_a_size_from_the_gpu(monkey
             future.result(timeout=60)
             executor.graph.wait_learned()
         assert future.space == 1
-        estimate = executor.graph.durations.estimate(counted.function.key, "fake", future.sizes)
+        estimate = executor.graph.durations.predict(counted.function.key, "fake", future.sizes)
         assert estimate is not None
         assert estimate.warm
         assert estimate.seconds == pytest.approx(1e-3)

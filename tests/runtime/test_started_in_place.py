@@ -234,7 +234,7 @@ def test_a_larger_call_is_tried_where_small_ones_were_slower(fake: FakeAccelerat
         executor.graph.wait_ready()
         for device_class, n, seconds in (("fake", 10, 3e-4), ("cpu", 10, 1e-4), ("cpu", 100_000, 0.5)):
             call = hs.auto(size=n)(lambda: None).sizes_of([], (), {})
-            for _ in range(2):
+            for _ in range(3):
                 executor.graph.durations.learn(sized.key, device_class, call, seconds)
         small, large = executor.submit(sized, 10), executor.submit(sized, 100_000)
         assert (small.result(timeout=60), large.result(timeout=60)) == (10, 100_000)

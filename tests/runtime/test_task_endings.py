@@ -18,13 +18,13 @@ from executor_helpers import THREADS, Always, executors
 
 from hybrid_scheduler.core import Decision, InvalidInputError, Online, Task, View
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.runtime import kernel_executor
+from hybrid_scheduler.runtime import kernel_tasks
 from hybrid_scheduler.runtime.accelerators import CpuBackend
 from hybrid_scheduler.runtime.device_discovery import DevicePool
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream_execution import run_stream
+from hybrid_scheduler.runtime.measured_task import PlacedTask, TaskPart
 from hybrid_scheduler.runtime.submission import MOVED, KernelCall
-from hybrid_scheduler.runtime.task_parts import PlacedTask, TaskPart
 
 GPUS = (DevicePool("cpu", "cpu"), DevicePool("gpu_0", "gpu", "cpu"), DevicePool("gpu_1", "gpu", "cpu"))
 LONG = 60.0
@@ -82,7 +82,7 @@ def test_retry_on_the_cpu_finishes_during_shutdown(make: Callable[..., KernelExe
 def test_begun_split_is_finished_when_the_rest_is_cancelled(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_split.MIN_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
     begin = TaskPart.begin
 
@@ -218,7 +218,7 @@ def test_gpu_out_of_memory_runs_the_cpu_variant(make: Callable[..., KernelExecut
 def test_stream_longer_than_the_kept_records_is_refused(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_executor, "MAX_RECORDS", 2)
+    monkeypatch.setattr(kernel_tasks, "MAX_RECORDS", 2)
     with pytest.raises(InvalidInputError, match="at most 2"):
         run_stream(make(), [KernelCall("sort", 16)] * 3)
 
@@ -256,8 +256,7 @@ def test_batch_of_a_new_kind_uses_all_classes_of_device(spec: str, make: Callabl
     run, gate = make(spec), Gate()
     run.submit_variants(cpu=int, gpu=int, kind="old", size=9.0).result(LONG)  # compiles
     futures = [run.submit_variants(cpu=gate, gpu=gate, kind="new", size=9.0, intensity=0.9) for _ in range(20)]
-    policy: Any = run.policy
-    assert policy.duration_model_.trials <= 2
+    assert run.policy.decision_counts().get("trial", 0) <= 2
     gate.open.set()
     for future in futures:
         future.result(LONG)
@@ -287,16 +286,17 @@ def test_failed_tasks_leave_no_state(spec: str, make: Callable[..., KernelExecut
         run.submit_variants(cpu=work, gpu=work, kind="mine", size=10.0 + i).exception(LONG)
     run.learn()
     policy: Any = run.policy
-    assert policy.duration_model_.decided == {}
-    assert (policy.duration_model_.placement.pending == 0).all()
+    learner = getattr(policy, "learner_", policy)
+    assert learner.decided == {}
+    assert (learner.rule_.placement.pending == 0).all()
     if spec == "rl_agent":
-        assert {**policy.pending, **policy.experience.waiting} == {}
+        assert {**policy.network.experience.waiting} == {}
 
 
 def test_records_are_limited_when_devices_are_given(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_executor, "MAX_RECORDS", 5)
+    monkeypatch.setattr(kernel_tasks, "MAX_RECORDS", 5)
     run = make()
     for _ in range(20):
         run.submit_variants(cpu=int, device="cpu").result(LONG)
@@ -307,7 +307,7 @@ def test_records_are_limited_when_devices_are_given(
 def test_queued_splits_hold_no_result_memory(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_split.MIN_BYTES", 1)
     made: list[object] = []
     empty = torch.empty
 
@@ -358,7 +358,7 @@ def test_every_task_ends_once_whatever_happens(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Splits, lack of memory, errors, exits, cancellations and a task that hangs, in one stream."""
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_split.MIN_BYTES", 1)
     run, gate, draw = make(_Anywhere(), backend=_Unreliable), Gate(), random.Random(3)
     futures: list[Future[Any]] = [run.submit_variants(cpu=gate, gpu=gate, timeout=0.05)]
     for i in range(300):
@@ -389,7 +389,7 @@ def test_every_task_ends_once_whatever_happens(
 def test_dropped_results_of_splits_are_freed_at_once(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_split.MIN_BYTES", 1)
     run = make(Always(0.5))
     gc.disable()
     try:
@@ -405,7 +405,7 @@ def test_time_limit_holds_for_the_parts_of_a_split(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The part that waits for the CPU is dropped, and limits of later tasks hold as well."""
-    monkeypatch.setattr("hybrid_scheduler.runtime.task_parts.MIN_BYTES", 1)
+    monkeypatch.setattr("hybrid_scheduler.runtime.kernel_split.MIN_BYTES", 1)
     gates = [Gate(), Gate(), Gate()]
 
     class Hanging(CpuBackend):

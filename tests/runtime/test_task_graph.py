@@ -506,7 +506,7 @@ def test_the_cpu_is_tried_once_that_is_cheap_beside_what_was_spent(fake: FakeAcc
         facts = executor.graph.placement.facts_of(add.key)
         facts.seconds = 1e9
         facts.kept.clear()
-        for _ in range(4):
+        for _ in range(8):
             executor.submit(add, MANY, 1.0).result()
             executor.graph.wait_learned()
         assert [one.device for one in executor.records][-3:] == ["cpu"] * 3

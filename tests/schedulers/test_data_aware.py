@@ -12,7 +12,7 @@ from hybrid_scheduler.workload.task_graphs import cholesky, fork_join
 
 ONLINE = (
     "earliest_finish", "min_completion", "oracle", "oracle(grid=11)", "price_index", "two_level", "greedy",
-    "gpu_only", "hybrid_ml", "hybrid_ml(durations=forest)", "rl_agent", "rl_agent(durations=forest)",
+    "gpu_only", "hybrid_ml", "rl_agent",
 )  # fmt: skip
 MACHINE = workstation(2)
 NOW = 5.0
@@ -49,7 +49,7 @@ def test_prices_follow_the_queues_and_not_the_data():
     # A long transfer to one GPU is no load on the machine: with it the other GPU is used as without it.
     far = View(NOW, np.full(3, NOW), MACHINE, ready_at=np.array([NOW, NOW, 90.0]))
     near = View(NOW, np.full(3, NOW), MACHINE, ready_at=np.full(3, NOW))
-    for name in ("price_index", "hybrid_ml", "hybrid_ml(durations=forest)"):
+    for name in ("price_index", "hybrid_ml"):
         assert started(name).decide(TASK, far) == started(name).decide(TASK, near)
 
 

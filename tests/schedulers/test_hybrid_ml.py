@@ -1,14 +1,17 @@
-"""Hybrid ML with a forest decides by what it has learned, warms up as greedy, and heeds the objective."""
+"""Hybrid ML: contract, models it starts from, objective, and former options."""
+
+import re
 
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
 pytest.importorskip("skops")
-from hybrid_scheduler import Cluster, InvalidInputError, Objective, create, workstation
+from hybrid_scheduler import Cluster, InvalidInputError, Objective, compare, create, workstation
 from hybrid_scheduler.learning.model_files import ModelFileError
 from hybrid_scheduler.learning.offline_trainer import train_default_duration_model
 from hybrid_scheduler.physics import AnalyticPhysics
+from hybrid_scheduler.schedulers import split_specs
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.testing import check_scheduler, small_workload
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -25,11 +28,6 @@ def workload(tasks=400, load=0.7, seed=3):
     return generate(scenario_named("mixed"), tasks, seed, utilisation=load)
 
 
-@pytest.mark.parametrize("options", [{}, {"feedback": "oracle"}, {"target": "fraction"}, {"prices": False}])
-def test_forest_variants_pass_the_contract(options):
-    check_scheduler(lambda: HybridML(model=None, durations="forest", **options))
-
-
 @pytest.mark.parametrize("options", [{}, {"model": None}, {"prices": False}, {"guard": False}, {"learn": False}])
 def test_regression_variants_pass_the_contract(options):
     check_scheduler(lambda: HybridML(**options))
@@ -40,42 +38,27 @@ def test_contract_with_a_model(model):
     check_scheduler(lambda: HybridML(model=model, learn=False))
 
 
-@pytest.mark.parametrize("feedback", ["oracle", "bandit"])
-def test_with_a_model_it_matches_schedulers_that_know_durations(model, feedback):
+def test_with_a_model_it_matches_schedulers_that_know_durations(model):
     work = workload()
     reference = Cluster().run(work, create("earliest_finish")).outcomes.latency.mean()
-    own = Cluster().run(work, HybridML(model=model, feedback=feedback)).outcomes.latency.mean()
+    own = Cluster().run(work, HybridML(model=model)).outcomes.latency.mean()
     assert own < 1.05 * reference
 
 
-def test_without_prices_latency_only_is_earliest_finish(model):
+def test_without_prices_latency_only_is_earliest_finish():
     work = workload(200, load=0.5)
     reference = Cluster().run(work, create("earliest_finish")).outcomes
-    own = Cluster().run(work, HybridML(model=model, prices=False, learn=False)).outcomes
-    np.testing.assert_allclose(own.fraction, reference.fraction, atol=0.05)
-    assert own.latency.mean() < 1.01 * reference.latency.mean()
+    own = Cluster().run(work, HybridML(prices=False)).outcomes
+    assert own.latency.mean() < 1.03 * reference.latency.mean()
 
 
-def test_untrained_forest_acts_as_greedy():
-    work = workload(300, load=0.1)
-    scheduler = HybridML(model=None, durations="forest", feedback="oracle")
-    outcomes = Cluster().run(work, scheduler).outcomes
-    greedy = Cluster().run(work, create("greedy")).outcomes
-    assert np.array_equal(outcomes.fraction[:5], greedy.fraction[:5])
-    assert np.array_equal(outcomes.device[:5], greedy.device[:5])
-    assert scheduler.state == "learned"
-    assert outcomes.latency[100:].mean() < greedy.latency[100:].mean()
-    assert scheduler.versions[-1].r2 > 0.99
-
-
-def test_energy_only_sends_a_task_where_it_costs_fewer_joules(model):
+def test_energy_only_sends_tasks_where_they_cost_fewer_joules():
     work = workload(200, load=0.2)
-    outcomes = (
-        Cluster().run(work, HybridML(model=model, learn=False), objective=Objective(latency=0, energy=1)).outcomes
-    )
+    outcomes = Cluster().run(work, HybridML(), objective=Objective(latency=0, energy=1)).outcomes
     cpu, gpu = AnalyticPhysics().times(work, workstation())[:, :, 0].T
     clear = np.abs(np.log(50 * gpu / (30 * cpu))) > 0.05
-    assert np.array_equal(outcomes.fraction[clear], np.where(50 * gpu < 30 * cpu, 1.0, 0.0)[clear])
+    # The first tasks of a device are trials.
+    assert np.mean(outcomes.fraction[clear] == np.where(50 * gpu < 30 * cpu, 1.0, 0.0)[clear]) > 0.95
 
 
 def test_cost_only_sends_everything_to_the_cpu(model):
@@ -106,54 +89,52 @@ def test_same_seed_same_decisions_other_objects(model):
     assert np.array_equal(first.device, second.device)
 
 
-def test_guard_falls_back_to_greedy_while_learning_is_worse_and_recovers():
-    work = workload(1500, load=0.1)
-    scheduler = HybridML(model=None, drift="cusum", durations="forest", feedback="oracle")
-    cluster = Cluster()
-
-    class Misled(HybridML):
-        """Its predictions are upside down for a while."""
-
-        def decide(self, task, view):
-            decision = super().decide(task, view)
-            if 100 <= task.task_id < 500 and self.duration_model_.ready:
-                candidates = self.decided[task.task_id][1]
-                candidates[0], candidates[1] = 0.0, 0.0  # everything onto the CPU
-                if not self.guard_.active:
-                    return type(decision)(0, 0.0)
-            return decision
-
-    scheduler.__class__ = Misled
-    cluster.run(work, scheduler)
-    kinds = [event.kind for event in scheduler.events_ if event.kind in ("fallback", "recovered")]
-    assert kinds == ["fallback", "recovered"]
-    assert scheduler.state == "learned"
-
-
 def test_a_bad_model_file_is_an_error_with_the_file_in_it(tmp_path):
     with pytest.raises(ModelFileError, match=r"missing\.skops"):
         Cluster().run(workload(5), HybridML(model=str(tmp_path / "missing.skops")))
 
 
 def test_bad_options_are_refused():
-    for options in ({"target": "speed"}, {"feedback": "none"}, {"model": 3}, {"retrain_interval": 0}):
+    for options in ({"binding": "never"}, {"binding": "late"}, {"model": 3}, {"retrain_interval": 0}):
         with pytest.raises(InvalidInputError):
             HybridML(**options)
 
 
-def test_labels_are_requested_only_with_oracle_feedback():
-    assert HybridML(durations="forest", feedback="oracle").wants_labels
-    assert not HybridML(durations="forest").wants_labels
-    assert not HybridML(durations="forest", feedback="oracle", learn=False).wants_labels
-    assert not HybridML().wants_labels
+@pytest.mark.parametrize(
+    ("former", "current"),
+    [
+        ("hybrid_ml(durations=forest)", "random_forest"),
+        ("hybrid_ml(target=fraction, retrain_interval=20)", "random_forest(retrain_interval=20)"),
+        ("hybrid_ml(durations=forest, feedback=oracle, model=default, drift=adwin)", "random_forest"),
+        ("hybrid_ml(durations=hierarchical, feedback=bandit, prices=False)", "hybrid_ml(prices=False)"),
+        ("rl_agent(state=task, actions=placement)", "dqn"),
+        ("rl_agent(state=queue, durations=hierarchical, replay=bandit)", "rl_agent(replay='bandit')"),
+    ],
+)
+def test_former_options_choose_the_present_scheduler_with_a_warning(former, current):
+    with pytest.warns(DeprecationWarning, match="is deprecated: use " + re.escape(current)):
+        assert split_specs(former) == [current]
+    with pytest.warns(DeprecationWarning, match="is deprecated"):
+        assert type(create(former)) is type(create(current))
 
 
-def test_tasks_that_are_never_observed_are_dropped(monkeypatch):
-    """With the memory policy "fail" a task may never finish; its entry must not stay in memory."""
-    from hybrid_scheduler.schedulers import hybrid_ml
+@pytest.mark.parametrize(
+    ("former", "hint"),
+    [
+        ("hybrid_ml(feedback=oracle)", "random_forest is the published"),
+        ("hybrid_ml(drift=adwin)", "random_forest is the published"),
+        ("rl_agent(durations=forest)", "dqn is the published"),
+        ("rl_agent(state=task)", "dqn is the published"),
+        ("rl_agent(actions=placement)", "dqn is the published"),
+    ],
+)
+def test_former_options_without_a_present_form_name_the_nearest(former, hint):
+    with pytest.raises(InvalidInputError, match="must be left out") as caught:
+        create(former)
+    assert hint in (caught.value.hint or "")
 
-    monkeypatch.setattr(hybrid_ml, "MAX_PENDING", 5)
-    scheduler = hybrid_ml.HybridML(model=None, durations="forest")
-    out = Cluster(memory_policy="fail").run(small_workload(80, max_memory=40000.0), scheduler).outcomes
-    assert len(out) == 80
-    assert len(scheduler.decided) <= 6
+
+def test_results_of_former_options_bear_the_name_of_what_ran():
+    with pytest.warns(DeprecationWarning, match="use random_forest"):
+        found = compare(small_workload(20), ["hybrid_ml(target=fraction)", "greedy"])
+    assert list(found.results) == ["random_forest", "greedy"]

@@ -124,3 +124,8 @@ def test_published_strategies_carry_their_colours():
     looks = {name: info.look for name, info in schedulers().items() if info.published}
     assert looks["greedy"].dark == "#FB7F27"
     assert len({(look.dark, look.glyph) for look in looks.values()}) == len(looks)
+
+
+@pytest.mark.parametrize(("text", "learns"), [("false", False), ("False", False), ("true", True), ("True", True)])
+def test_constants_of_json_are_understood_in_specs(text, learns):
+    assert create(f"hybrid_ml(learn={text})").learns is learns

@@ -1,18 +1,22 @@
 """The agent as a scheduler: contract, warm-up, model files, objective."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, create, workstation
+from hybrid_scheduler import Cluster, InvalidInputError, Setting, UnknownNameError, View, create, workstation
 from hybrid_scheduler.core import Objective, Online
 from hybrid_scheduler.core.platform import platform_named
 from hybrid_scheduler.learning.dqn.decision_options import ACTIONS, FEATURES
-from hybrid_scheduler.learning.dqn.model_file import AgentModel, load_model, save_model
+from hybrid_scheduler.learning.dqn.model_file import FORMAT, AgentModel, load_model, save_model
 from hybrid_scheduler.learning.dqn.q_network import NetworkShape, initial_weights
-from hybrid_scheduler.learning.duration import online_duration_model
-from hybrid_scheduler.learning.model_files import ModelFileError
+from hybrid_scheduler.learning.duration import versions
+from hybrid_scheduler.learning.duration.learned_placement import LEARNED
+from hybrid_scheduler.learning.model_files import ModelFileError, save_safetensors
+from hybrid_scheduler.learning.shadow_guard import ShadowGuard
 from hybrid_scheduler.schedulers import rl_agent
-from hybrid_scheduler.schedulers.rl_agent import RLAgent
+from hybrid_scheduler.schedulers.rl_agent import POLICIES, RLAgent
 from hybrid_scheduler.testing import check_scheduler
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -23,13 +27,13 @@ def mixed(tasks=400, seed=5, load=0.3):
     return generate(scenario_named("mixed"), tasks, seed, utilisation=load)
 
 
-def random_model(state="queue", actions="split"):
+def random_model():
     rng = np.random.default_rng(1)
-    shape = NetworkShape(FEATURES[state], ACTIONS)
+    shape = NetworkShape(FEATURES, ACTIONS)
     weights = initial_weights(shape, rng)
     for part in shape.split(weights)[4:]:
         part[:] = rng.normal(size=part.shape) / 30
-    return AgentModel(state, actions, 0.98, weights)
+    return AgentModel(0.98, weights)
 
 
 def assert_same(a, b):
@@ -37,11 +41,7 @@ def assert_same(a, b):
         assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"replay": "bandit"}, {"durations": "forest"}, {"state": "task", "actions": "placement"}],
-    ids=["default", "bandit", "forest", "published"],
-)
+@pytest.mark.parametrize("options", [{}, {"replay": "bandit"}], ids=["default", "bandit"])
 def test_agent_variants_pass_the_contract(options):
     check_scheduler(lambda: RLAgent(model=None, **options))
 
@@ -53,52 +53,6 @@ def test_agent_is_registered_as_published():
     assert (info.label, info.look.dark, info.look.light, info.look.glyph, info.published) == (
         "RL agent", "#C85FFD", "#7E19E8", "◆", True,
     )  # fmt: skip
-    assert isinstance(create("rl_agent(state=task, actions=placement, model=None)"), RLAgent)
-
-
-@pytest.mark.parametrize(
-    ("options", "durations"),
-    [
-        ({}, "hierarchical"),
-        ({"model": None}, "hierarchical"),
-        ({"model": "agent.safetensors"}, "hierarchical"),
-        ({"model": "old.pth"}, "forest"),
-        ({"state": "task"}, "forest"),
-        ({"actions": "placement"}, "forest"),
-        ({"actions": "placement", "durations": "hierarchical"}, "hierarchical"),
-    ],
-)
-def test_forest_is_for_published_forms_and_files_of_earlier_versions(options, durations):
-    assert RLAgent(**options).durations == durations
-
-
-def test_forest_form_acts_as_greedy_until_it_knows_durations():
-    agent = RLAgent(model=None, durations="forest")
-    batch = generate(scenario_named("mixed"), 25, 5, batch=True)  # decided before the first of them finishes
-    assert_same(Cluster().run(batch, agent).outcomes, Cluster().run(batch, create("greedy")).outcomes)
-    agent.start(Setting(workstation()))
-    assert agent.state == "warming"
-    Cluster().run(mixed(), agent)
-    assert agent.state == "learned"
-    assert agent.agent_.updates > 0
-    assert agent.versions
-
-
-def test_without_the_shipped_model_the_forest_form_stays_warming(tmp_path, monkeypatch):
-    monkeypatch.setattr(rl_agent, "SHIPPED_MODEL", tmp_path / "none.safetensors")
-    agent = RLAgent(durations="forest")
-    assert_same(Cluster().run(mixed(), agent).outcomes, Cluster().run(mixed(), create("greedy")).outcomes)
-    assert agent.state == "warming"
-    assert agent.events_[0].kind == "model_refused"
-
-
-def test_the_same_seed_gives_the_same_run_and_another_seed_explores_elsewhere():
-    def run(seed):
-        agent = RLAgent(model=None, replay="bandit", epsilon=0.3, durations="forest")
-        return Cluster().run(mixed(), agent, seed=seed).outcomes
-
-    assert_same(run(1), run(1))
-    assert not np.array_equal(run(1).fraction, run(2).fraction)
 
 
 def test_without_the_shipped_network_a_rule_decides(tmp_path, monkeypatch):
@@ -108,7 +62,7 @@ def test_without_the_shipped_network_a_rule_decides(tmp_path, monkeypatch):
     ours = Cluster().run(workload, agent).outcomes.latency.mean()
     assert ours < 1.05 * Cluster().run(workload, create("earliest_finish")).outcomes.latency.mean()
     assert agent.state == "fallback"
-    assert agent.events_[0].kind == "model_refused"
+    assert agent.take_events()[0].kind == "model_refused"
 
 
 def test_save_and_load_give_the_same_decisions(tmp_path):
@@ -126,7 +80,9 @@ def test_save_and_load_give_the_same_decisions(tmp_path):
 def test_a_bad_file_keeps_the_old_model(tmp_path):
     agent = RLAgent(model=None)
     save_model(tmp_path / "good.safetensors", random_model())
-    save_model(tmp_path / "other.safetensors", random_model("task", "placement"))
+    arrays = {"w1": np.zeros(1, np.float32)}
+    texts = {"format": FORMAT, "version": "1", "state": "task", "actions": "placement", "gamma": "0.9"}
+    save_safetensors(tmp_path / "other.safetensors", arrays, {**texts, "hidden": "256", "notes": "{}"})
     (tmp_path / "bad.safetensors").write_bytes(b"nothing of ours")
     agent.load_model(tmp_path / "good.safetensors")
     loaded = load_model(tmp_path / "good.safetensors").weights
@@ -155,7 +111,7 @@ def test_a_frozen_network_does_not_change(tmp_path):
 
 @pytest.mark.parametrize("how", ["weight", "objective"])
 def test_energy_alone_goes_where_joules_are_fewer(how):
-    agent = RLAgent(model=None, energy_weight=1.0 if how == "weight" else 0.0, durations="forest")
+    agent = RLAgent(model=None, energy_weight=1.0 if how == "weight" else 0.0)
     goal = Objective(0.0, 1.0) if how == "objective" else None
     workload = mixed(600)
     outcomes = Cluster().run(workload, agent, objective=goal).outcomes
@@ -167,7 +123,7 @@ def test_energy_alone_goes_where_joules_are_fewer(how):
 
 def test_latency_alone_is_earliest_finish_before_training():
     workload = mixed(600, load=0.2)
-    agent = RLAgent(model=None, learn=False, durations="forest")
+    agent = RLAgent(model=None, learn=False)
     ours = Cluster().run(workload, agent).outcomes.latency[200:]
     best = Cluster().run(workload, create("earliest_finish")).outcomes.latency[200:]
     assert ours.mean() < 1.05 * best.mean()
@@ -176,13 +132,10 @@ def test_latency_alone_is_earliest_finish_before_training():
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"state": "queues"}, UnknownNameError),
-        ({"actions": "all"}, UnknownNameError),
         ({"replay": "all"}, UnknownNameError),
         ({"epsilon": 1.5}, InvalidInputError),
         ({"energy_weight": -0.1}, InvalidInputError),
         ({"energy_weight": "half"}, UnknownNameError),
-        ({"durations": "trees"}, UnknownNameError),
     ],
 )
 def test_bad_parameters_are_refused(options, error):
@@ -257,11 +210,11 @@ def test_file_continues_with_durations_and_record(tmp_path):
     agent, path = saved(tmp_path)
     again = RLAgent(model=path)
     again.start(Setting(workstation()))
-    assert again.regression_.seen == agent.regression_.seen > 0
+    assert again.duration_model_.seen == agent.duration_model_.seen > 0
     assert again.guard_.active == agent.guard_.active
     for name, array in agent.guard_arrays().items():
         assert np.array_equal(array, again.guard_arrays()[name]), name
-    assert np.array_equal(again.regression_.model.weights, agent.regression_.model.weights)
+    assert np.array_equal(again.duration_model_.arrays.weights, agent.duration_model_.arrays.weights)
     assert again.versions[-1].trigger == "pretrained"
 
 
@@ -278,8 +231,8 @@ def test_network_of_another_machine_is_used_without_its_durations(tmp_path):
     _, path = saved(tmp_path)
     agent = RLAgent(model=path)
     agent.start(Setting(platform_named("mixed-gpus")))
-    assert agent.regression_.seen == 0
-    assert [event.kind for event in agent.events_] == ["model_refused"]
+    assert agent.duration_model_.seen == 0
+    assert [event.kind for event in agent.take_events()] == ["model_refused"]
     assert np.array_equal(agent.agent_.weights, load_model(path).weights)
 
 
@@ -301,15 +254,14 @@ def test_damaged_record_is_refused(tmp_path, damage):
 
 
 def test_versions_and_events_are_bounded(monkeypatch):
-    monkeypatch.setattr(online_duration_model, "MAX_KEPT", 5)
+    monkeypatch.setattr(versions, "MAX_KEPT", 5)
     agent = RLAgent()
     Cluster().run(mixed(1000), agent)
     numbers = [version.version for version in agent.versions]
     assert len(numbers) <= 10
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert numbers[-1] > 15
-    assert len(agent.events_) <= 10
-    assert agent.events_ is agent.regression_.events_
+    assert 0 < len(agent.take_events()) <= 10
 
 
 # ---------------------------------------------------------------- indivisible tasks
@@ -318,9 +270,7 @@ def test_versions_and_events_are_bounded(monkeypatch):
 @pytest.mark.parametrize(
     "spec",
     [
-        "rl_agent", "rl_agent(replay=bandit)", "rl_agent(durations=forest)",
-        "hybrid_ml", "hybrid_ml(durations=forest)", "hybrid_ml(durations=forest, prices=False)",
-        "hybrid_ml(target=fraction)",
+        "rl_agent", "rl_agent(replay=bandit)", "hybrid_ml", "hybrid_ml(prices=False)",
     ],
 )  # fmt: skip
 def test_learners_place_indivisible_tasks_whole(spec, monkeypatch):
@@ -336,7 +286,7 @@ def test_learners_place_indivisible_tasks_whole(spec, monkeypatch):
 
     monkeypatch.setattr(scheduler, "decide", recorded)
     latency = Cluster().run(whole, scheduler).outcomes.latency[100:].mean()
-    assert set(shares[100:]) <= {0.0, 1.0}  # the forest acts as greedy at first
+    assert set(shares[100:]) <= {0.0, 1.0}
     assert latency < 1.2 * Cluster().run(whole, create("min_completion")).outcomes.latency[100:].mean()
 
 
@@ -345,13 +295,14 @@ def test_learners_place_indivisible_tasks_whole(spec, monkeypatch):
 
 @pytest.mark.parametrize("replay", ["counterfactual", "bandit"])
 def test_largest_value_is_the_networks_choice(replay, monkeypatch):
-    agent = RLAgent(durations="forest", replay=replay, epsilon=0.0)
+    monkeypatch.setattr(ShadowGuard, "active", property(lambda guard: POLICIES.index("network")))
+    agent = RLAgent(replay=replay, epsilon=0.0)
     decide, checked = agent.decide, []
 
     def recorded(task, view):
         decision = decide(task, view)
         found = agent.explanation()
-        if found is not None and found.options:
+        if found is not None and found.policy == "network":
             best = max(found.options, key=lambda option: option.value)
             checked.append((best.device, best.fraction) == (decision.device, decision.fraction))
         return decision
@@ -369,3 +320,38 @@ def test_records_and_deciding_policy_are_explained():
     assert dict(found.policy_costs) == dict(zip(rl_agent.POLICIES, agent.guard_.means.tolist(), strict=True))
     assert found.policy in (*rl_agent.POLICIES, "trial")
     assert (found.prediction.times.sum(axis=1) > 0.0).all()
+
+
+def test_every_decision_is_counted_for_the_policy_that_made_it():
+    tasks = mixed(300, load=0.7)
+    for spec in ("rl_agent", "hybrid_ml", "hybrid_ml(binding=late)"):
+        scheduler = create(spec)
+        result = Cluster().run(tasks, scheduler)
+        assert sum(result.decision_counts.values()) == len(tasks)
+        assert scheduler.explanation().policy in result.decision_counts
+    assert Cluster().run(tasks, create("earliest_finish")).decision_counts == {}
+
+
+def test_guard_scores_the_rule_that_acts(monkeypatch):
+    """With queues that equal the simulated ones, the learned rule's decision is the one that was scored."""
+    agent = RLAgent(replay="bandit", learn=False)
+    agent.start(Setting(workstation()))
+    scored, guard = [], agent.guard_
+    place = agent.learner_.rule_.place_by_rules
+
+    def recorded(shadow, task, now):
+        before = shadow.free_at[LEARNED].copy()
+        place(shadow, task, now)
+        scored.append((np.flatnonzero(shadow.free_at[LEARNED] != before), before))
+
+    monkeypatch.setattr(agent.learner_.rule_, "place_by_rules", recorded)
+    feed = RLAgent(replay="bandit")
+    Cluster().run(mixed(200), feed)
+    agent.learner_.rule_.restore(feed.learner_.rule_.snapshot(), Path("memory"))
+    for task in mixed(300, load=0.9).rows(200, 300):
+        view = View(task.arrival_time, guard.free_at[LEARNED].copy(), workstation())
+        decision = agent.learner_.decide(task, view)
+        agent.learner_.rule_.place_by_rules(guard.shadow, task, task.arrival_time)
+        used = {decision.device} if decision.fraction > 0.0 else set()
+        used |= {0} if decision.fraction < 1.0 else set()
+        assert set(scored[-1][0].tolist()) == used

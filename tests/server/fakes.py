@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,20 +17,39 @@ from pydantic import BaseModel
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.canonical_json import plain_value
-from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, LiveConfig, MeasuredRun, RunLabels
+from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, LiveConfig, SubmittedTask
+from hybrid_scheduler.live.commands import (
+    Command,
+    DeleteRun,
+    DeleteTasks,
+    DeletionCommand,
+    DescribeRun,
+    Explanations,
+    Models,
+    Pause,
+    Resume,
+    SetScenario,
+    SetSpeed,
+    Stop,
+    StoredCommand,
+    StoreMeasured,
+    Submit,
+)
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.metrics import RunningMean
 from hybrid_scheduler.metrics.summary import Evidence
 from hybrid_scheduler.metrics.verdict import judge
 from hybrid_scheduler.physics import Slowdown
 from hybrid_scheduler.server.app_context import AppContext, ServerOptions
-from hybrid_scheduler.server.engine_control import (
-    NewTask,
-    StartOptions,
+from hybrid_scheduler.server.new_runs import (
+    BeginRun,
+    PreviewRun,
+    StartRun,
     chosen_machine,
     machine_fields,
     preview_of,
 )
+from hybrid_scheduler.server.openapi_document import EXAMPLES
 from hybrid_scheduler.server.prometheus_metrics import Metrics
 from hybrid_scheduler.server.security_middleware import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
@@ -42,14 +62,8 @@ SCHEDULERS = ("greedy", "hybrid_ml", "oracle")
 
 
 def documented_example(schema: type[BaseModel]) -> dict[str, Any]:
-    """Return the first example that the documentation of the REST interface has of a request."""
-    extra = schema.model_config["json_schema_extra"]
-    assert isinstance(extra, dict)
-    examples = extra["examples"]
-    assert isinstance(examples, list)
-    example = examples[0]
-    assert isinstance(example, dict)
-    return example
+    """Return the example that the documentation of the REST interface has of a request."""
+    return deepcopy(EXAMPLES[schema.__name__])
 
 
 _AVERAGES = (
@@ -79,6 +93,7 @@ def comparison_row(name: str, tasks: int) -> dict[str, Any]:
         "state": "learned" if name == "hybrid_ml" else "ready",
         "model_version": 3 if name == "hybrid_ml" else None,
         "waiting": 0,
+        "decided_by": {},
     }
 
 
@@ -129,11 +144,11 @@ class FakeRepository:
         self.outage: Exception | None = None
         self.next_id = 1
         for _ in range(tasks):
-            self.add(NewTask(1000.0, 0.5, 100.0))
+            self.add(SubmittedTask(1000.0, 0.5, 100.0))
         for seq in range(1, 6):
             self.add_event(seq)
 
-    def add(self, task: NewTask) -> int:
+    def add(self, task: SubmittedTask, key: IdempotencyKey | None = None) -> int:
         task_id, self.next_id = self.next_id, self.next_id + 1
         arrival = 0.1 * task_id
         self.tasks_by_id[task_id] = {
@@ -153,8 +168,8 @@ class FakeRepository:
             "optimal_gpu_fraction": 0.7,
             "optimal_time": 0.02,
         }
-        if task.key is not None:
-            self.keys[task.key] = (task.fingerprint, task_id)
+        if key is not None:
+            self.keys[key.key] = (key.fingerprint, task_id)
         return task_id
 
     def add_event(self, seq: int, kind: str = "notification") -> bytes:
@@ -255,6 +270,7 @@ class FakeRepository:
             "state",
             "model_version",
             "waiting",
+            "decided_by",
         )
         table = [comparison_row(name, len(rows)) for name in names]
         ids = [row["task_id"] for row in rows]
@@ -430,81 +446,52 @@ class FakeControl:
             "verdict": plain_value(judge(_EVIDENCE, 0.02).as_dict()),
         }
 
-    async def _obey(self, order: Any, state: str | None = None) -> dict[str, Any]:
-        self.orders.append(order)
-        self.state = state or self.state
+    async def run(self, command: Command[Any, Any]) -> Any:
+        """Record the command, and answer as the engine would."""
+        match command:
+            case Explanations():
+                return await self.explanations(command.task_id)
+            case Models():
+                accuracy = {"error": 0.05, "kinds": {"generic": 0.05}, "outcomes": 150}
+                importance = {"size": 0.8, "intensity": 0.2}
+                return {"hybrid_ml": {"feature_importance": importance, "agent": None, "accuracy": accuracy}}
+            case PreviewRun(options):
+                config = LiveConfig(schedulers=options.schedulers or SCHEDULERS)
+                config = replace(config, **machine_fields(chosen_machine(config.machine, options)))
+                if isinstance(options.slowdown, dict):
+                    config = replace(config, slowdown=Slowdown.from_dict(options.slowdown))
+                return preview_of(config)
+            case StoredCommand() | DeletionCommand() if self.repository.outage is not None:
+                raise JournalUnavailable("the database is unavailable")
+            case DeleteRun(run_id) if run_id == RUN and self.state != "stopped":
+                raise InvalidInputError("run_id", "a run that has ended", run_id, hint="stop it first")
+            case DeleteTasks():
+                count = len(self.repository.tasks_by_id)
+                self.repository.tasks_by_id.clear()
+                return count
+        self.orders.append(command)
+        match command:
+            case Submit(task, key):
+                return self.repository.add(task, key)
+            case StoreMeasured():
+                return OTHER_RUN
+            case DeleteRun():
+                return None if self.slow_deletion else 7
+            case DescribeRun(run_id, labels):
+                labels_of = {"name": labels.name, "tags": list(labels.tags), "note": labels.note}
+                self.repository.labels[run_id] = labels_of
+                return None
+            case SetSpeed(speed):
+                self.speed = speed
+            case SetScenario(scenario):
+                self.scenario = scenario.name
+            case Stop():
+                self.state = "stopped"
+            case Pause():
+                self.state = "paused"
+            case Resume() | StartRun() | BeginRun():
+                self.state = "running"
         return await self.status()
-
-    async def start(self, options: StartOptions) -> dict[str, Any]:
-        return await self._obey(("start", options), "running")
-
-    async def begin(self, options: StartOptions) -> dict[str, Any]:
-        return await self._obey(("begin", options), "running")
-
-    async def preview(self, options: StartOptions) -> dict[str, Any]:
-        config = LiveConfig(schedulers=options.schedulers or SCHEDULERS)
-        config = replace(config, **machine_fields(chosen_machine(config.machine, options)))
-        if isinstance(options.slowdown, dict):
-            config = replace(config, slowdown=Slowdown.from_dict(options.slowdown))
-        return preview_of(config)
-
-    async def describe_run(self, run_id: str, labels: RunLabels) -> None:
-        self.orders.append(("describe_run", run_id, labels))
-        self.repository.labels[run_id] = {"name": labels.name, "tags": list(labels.tags), "note": labels.note}
-
-    async def stop(self) -> dict[str, Any]:
-        return await self._obey("stop", "stopped")
-
-    async def pause(self) -> dict[str, Any]:
-        return await self._obey("pause", "paused")
-
-    async def resume(self) -> dict[str, Any]:
-        return await self._obey("resume", "running")
-
-    async def set_speed(self, speed: float) -> dict[str, Any]:
-        self.speed = speed
-        return await self._obey(("speed", speed))
-
-    async def set_scenario(self, scenario: str, utilisation: float | None) -> dict[str, Any]:
-        from hybrid_scheduler.workload.scenarios import scenario_named
-
-        self.scenario = scenario_named(scenario).name
-        return await self._obey(("scenario", scenario, utilisation))
-
-    async def retrain(self, scheduler: str) -> dict[str, Any]:
-        return await self._obey(("retrain", scheduler))
-
-    async def submit(self, task: NewTask) -> int:
-        if self.repository.outage is not None:
-            raise JournalUnavailable("the database is unavailable")
-        self.orders.append(("submit", task))
-        return self.repository.add(task)
-
-    async def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> str:
-        if self.repository.outage is not None:
-            raise JournalUnavailable("the database is unavailable")
-        self.orders.append(("measured", run))
-        return OTHER_RUN
-
-    async def delete_tasks(self) -> int:
-        if self.repository.outage is not None:
-            raise JournalUnavailable("the database is unavailable")
-        count = len(self.repository.tasks_by_id)
-        self.repository.tasks_by_id.clear()
-        return count
-
-    async def delete_run(self, run_id: str) -> int | None:
-        if self.repository.outage is not None:
-            raise JournalUnavailable("the database is unavailable")
-        if run_id == RUN and self.state != "stopped":
-            raise InvalidInputError("run_id", "a run that has ended", run_id, hint="stop it first")
-        self.orders.append(("delete_run", run_id))
-        return None if self.slow_deletion else 7
-
-    async def learners(self) -> dict[str, dict[str, Any]]:
-        accuracy = {"error": 0.05, "kinds": {"generic": 0.05}, "outcomes": 150}
-        importance = {"size": 0.8, "intensity": 0.2}
-        return {"hybrid_ml": {"feature_importance": importance, "agent": None, "accuracy": accuracy}}
 
     async def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
         predictions = [{"devices": ["cpu"], "seconds": 0.05, "spread": 0.04}]

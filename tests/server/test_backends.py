@@ -10,6 +10,7 @@ import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import published as schemas
 import pytest
 from fakes import client_of
 from measured_examples import measured_run
@@ -18,7 +19,6 @@ from test_contract import fits
 
 from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.live import measured_to_json
-from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server, options_of
 
@@ -82,7 +82,7 @@ async def script(client):
     whole = await ask("POST", "/api/tasks", schemas.TaskDetail, json={**TASK, "divisible": False})
     assert (first["divisible"], whole["divisible"]) == (True, False)
     assert {result["gpu_fraction"] for result in whole["results"].values()} <= {0.0, 1.0}
-    await ask("GET", "/api/status", schemas.Status)
+    await ask("GET", "/api/status", schemas.LiveStatus)
     await ask("GET", "/api/full_history?limit=4", list[schemas.TaskDetail])
     everything = await ask("GET", "/api/full_history?limit=all", list[schemas.TaskDetail])
     assert [task["task_id"] for task in everything] == list(range(1, 15))
@@ -93,6 +93,8 @@ async def script(client):
     assert explained == everything[12] | {"explanations": {}}  # none of the schedulers learns
     await ask("GET", "/api/tasks/9223372036854775807")
     await ask("GET", "/api/history/comparative?limit=5", schemas.Comparative)
+    listed = await ask("GET", "/api/history/comparative?format=published&limit=5", list[schemas.ResultRow])
+    assert len({row["task_id"] for row in listed}) == 5
     await ask("GET", f"/api/history/comparative?run_id={run}", schemas.Comparative)
     await ask("GET", f"/api/history/trends?run_id={run}&buckets=3", schemas.Trends)
     await ask("GET", f"/api/results?run_id={run}&limit=7", schemas.ResultPage)
@@ -124,7 +126,7 @@ async def script(client):
     await ask("POST", "/api/tasks", json=TASK, headers={"Idempotency-Key": "one"})
     later = await ask("POST", "/api/tasks", schemas.TaskDetail, json=TASK)
     assert later["task_id"] == 15  # ids are never used again
-    await ask("POST", "/api/simulation/stop", schemas.Status)
+    await ask("POST", "/api/simulation/stop", schemas.LiveStatus)
     return [(method, path.replace(run, "RUN"), code, timeless(body, run)) for method, path, code, body in responses]
 
 

@@ -9,8 +9,7 @@ from numba.core.event import trigger_event
 from hybrid_scheduler.compiled import jit_cache
 from hybrid_scheduler.config import Settings, load_settings
 from hybrid_scheduler.core import HybridSchedulerError
-from hybrid_scheduler.server import server_process
-from hybrid_scheduler.server.app_context import ServerOptions
+from hybrid_scheduler.server import compiling
 
 
 class FakeProcess:
@@ -52,9 +51,9 @@ def started(monkeypatch: pytest.MonkeyPatch, settings: Settings, process: FakePr
             with trigger_event("numba:compile"):
                 raise AssertionError("compiled in this process")
 
-    monkeypatch.setattr(server_process, "WorkerProcess", process)
-    monkeypatch.setattr(server_process, "compile_run_code", load)
-    server_process.compile_before_serving(settings, ServerOptions())
+    monkeypatch.setattr(compiling, "WorkerProcess", process)
+    monkeypatch.setattr(compiling, "compile_run_code", load)
+    compiling.compile_before_serving(settings, Path())
     return calls
 
 

@@ -2,12 +2,13 @@
 
 import json
 
+import published as schemas
 import pytest
 from fakes import OTHER_RUN, RUN, documented_example
 from pydantic import TypeAdapter
 
 from hybrid_scheduler.live import JournalUnavailable
-from hybrid_scheduler.server import schemas
+from hybrid_scheduler.live.commands import DeleteRun, Retrain, SetSpeed
 
 TASK = {"size": 1200.0, "compute_intensity": 0.5, "memory_required": 96.0}
 #: The report of the documentation.
@@ -16,8 +17,8 @@ READS = [
     ("/api/health", schemas.Health),
     ("/api/health/live", schemas.Alive),
     ("/api/health/ready", schemas.Alive),
-    ("/api/simulation/status", schemas.Status),
-    ("/api/status", schemas.Status),
+    ("/api/simulation/status", schemas.LiveStatus),
+    ("/api/status", schemas.LiveStatus),
     ("/api/history/deletion", schemas.Deleted),
     ("/api/full_history", list[schemas.TaskDetail]),
     ("/api/full_history?limit=3", list[schemas.TaskDetail]),
@@ -46,17 +47,17 @@ READS = [
     ("/", schemas.OnlineResponse),
 ]
 ORDERS = [
-    ("/api/simulation/start", None, schemas.Status),
-    ("/api/simulation/start", {}, schemas.Status),
-    ("/api/simulation/start", {"scenario": "mixed", "seed": 1, "schedulers": ["greedy"]}, schemas.Status),
-    ("/api/simulation/start", {"trace": "week", "repeat": True, "load": 0.5}, schemas.Status),
-    ("/api/simulation/stop", None, schemas.Status),
-    ("/api/simulation/pause", None, schemas.Status),
-    ("/api/simulation/resume", None, schemas.Status),
-    ("/api/pause", None, schemas.Status),
-    ("/api/resume", None, schemas.Status),
-    ("/api/simulation/speed", {"speed": 4}, schemas.Status),
-    ("/api/simulation/scenario", {"scenario": "bursty"}, schemas.Status),
+    ("/api/simulation/start", None, schemas.LiveStatus),
+    ("/api/simulation/start", {}, schemas.LiveStatus),
+    ("/api/simulation/start", {"scenario": "mixed", "seed": 1, "schedulers": ["greedy"]}, schemas.LiveStatus),
+    ("/api/simulation/start", {"trace": "week", "repeat": True, "load": 0.5}, schemas.LiveStatus),
+    ("/api/simulation/stop", None, schemas.LiveStatus),
+    ("/api/simulation/pause", None, schemas.LiveStatus),
+    ("/api/simulation/resume", None, schemas.LiveStatus),
+    ("/api/pause", None, schemas.LiveStatus),
+    ("/api/resume", None, schemas.LiveStatus),
+    ("/api/simulation/speed", {"speed": 4}, schemas.LiveStatus),
+    ("/api/simulation/scenario", {"scenario": "bursty"}, schemas.LiveStatus),
     ("/api/tasks", TASK, schemas.TaskDetail),
     ("/api/programs", PROGRAM, schemas.ProgramAccepted),
     ("/api/models/hybrid_ml/retrain", None, schemas.RetrainAccepted),
@@ -68,7 +69,7 @@ def fits(shape, body: bytes):
     """Exactly the promised fields: nothing missing, nothing more, strict JSON."""
     content = json.loads(body, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     parsed = TypeAdapter(shape).validate_json(body)
-    assert TypeAdapter(shape).dump_python(parsed, mode="json") == content
+    assert TypeAdapter(shape).dump_python(parsed, mode="json", by_alias=True) == content
     return content
 
 
@@ -137,9 +138,9 @@ async def test_commands_reach_the_engine(client, context):
     await client.post("/api/simulation/start", json={"scenario": "mixed", "schedulers": ["greedy", "oracle"]})
     await client.post("/api/simulation/speed", json={"speed": 2.5})
     await client.post("/api/models/hybrid_ml/retrain")
-    kinds = [order[0] for order in context.control.orders]
-    assert kinds == ["start", "speed", "retrain"]
-    assert context.control.orders[0][1].schedulers == ("greedy", "oracle")
+    start, *others = context.control.orders
+    assert (start.options.scenario, start.options.schedulers) == ("mixed", ("greedy", "oracle"))
+    assert others == [SetSpeed(2.5), Retrain("hybrid_ml")]
 
 
 async def test_deleting_history_forgets_cached_answers(client):
@@ -153,7 +154,7 @@ async def test_deleting_history_forgets_cached_answers(client):
 async def test_run_that_has_ended_is_deleted(client, context):
     response = await client.delete(f"/api/runs/{OTHER_RUN}")
     assert (response.status_code, response.json()) == (200, {"deleted_tasks": 7, "tasks": 7, "done": True})
-    assert context.control.orders == [("delete_run", OTHER_RUN)]
+    assert context.control.orders == [DeleteRun(OTHER_RUN)]
     context.control.slow_deletion = True
     response = await client.delete(f"/api/runs/{OTHER_RUN}")
     assert (response.status_code, response.json()["done"]) == (202, False)

@@ -4,22 +4,52 @@ import asyncio
 from concurrent.futures import Future
 from dataclasses import replace
 
+import orjson
 import pytest
+from measured_examples import measured_run
 
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.live import EngineBusy, EngineClosed, JournalFull, JournalUnavailable, LiveConfig
-from hybrid_scheduler.server import local_engine_control
-from hybrid_scheduler.server.engine_control import NewTask, StartOptions
+from hybrid_scheduler.live import (
+    EngineBusy,
+    EngineClosed,
+    IdempotencyKey,
+    JournalFull,
+    JournalUnavailable,
+    LiveConfig,
+    LiveStatus,
+    RunLabels,
+    SubmittedTask,
+)
+from hybrid_scheduler.live.commands import (
+    Command,
+    DeleteRun,
+    DeleteTasks,
+    DescribeRun,
+    Explanations,
+    Models,
+    Pause,
+    Resume,
+    Retrain,
+    SetScenario,
+    SetSpeed,
+    Start,
+    Stop,
+    StoreMeasured,
+    Submit,
+    command_from_json,
+)
+from hybrid_scheduler.server import engine_control
+from hybrid_scheduler.server.engine_control import LocalEngineControl, RemoteEngineControl
 from hybrid_scheduler.server.errors import ApiError
-from hybrid_scheduler.server.local_engine_control import LocalEngineControl
-from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl
+from hybrid_scheduler.server.new_runs import BeginRun, ConfiguredRun, PreviewRun, StartOptions, StartRun
 from hybrid_scheduler.storage import DatabaseUnavailable
-from hybrid_scheduler.storage.engine_commands import CommandReply
+from hybrid_scheduler.storage.engine_commands import CommandReply, EngineUnavailable
 from hybrid_scheduler.testing import MemoryJournal
 from hybrid_scheduler.workload import generate, save_workload
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 HOME = LiveConfig(schedulers=("greedy", "oracle"), seed=1)
+SUBMIT = Submit(SubmittedTask(1.0, 0.5, 1.0), IdempotencyKey("k", "f"))
 
 
 class _Engine:
@@ -40,96 +70,92 @@ class _Engine:
     def status(self):
         return self.now
 
-    def start(self):
-        self.commands.append("start")
-        return self.now
+    def send(self, command):
+        self.commands.append(command)
+        done: Future[LiveStatus] = Future()
+        done.set_result(self.now)
+        return done
 
-    def restart(self, course):
-        self.commands.append(course)
-        return self.now
-
-    def set_speed(self, speed):
-        self.commands.append(speed)
-        return self.now
-
-    def submit(self, task, key):
-        self.commands.append((task, key))
+    def store(self, command):
+        self.commands.append(command)
         return self.future
 
 
-def control(engine):
-    return LocalEngineControl(engine, HOME, scenario_named)
+def control(engine, home=HOME):
+    return LocalEngineControl(engine, ConfiguredRun(home, scenario_named))
+
+
+async def start(engine, home=HOME, **options):
+    return await control(engine, home).run(StartRun(StartOptions(**options)))
 
 
 @pytest.mark.parametrize("state", ["running", "held"])
 async def test_a_running_run_is_left_alone(state):
     engine = _Engine(state)
-    await control(engine).start(StartOptions(scenario="mixed", seed=7))
-    assert engine.commands == ["start"]
+    await start(engine, scenario="mixed", seed=7)
+    assert engine.commands == [Start()]
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped"])
 async def test_other_settings_are_another_run(state):
     engine = _Engine(state)
-    await control(engine).start(StartOptions(scenario="mixed", seed=7, schedulers=("greedy",)))
-    (course,) = engine.commands
-    assert (course.scenario.name, course.seed, course.schedulers) == ("mixed", 7, ("greedy",))
-    assert course.utilisation is None  # the new scenario's own
+    await start(engine, scenario="mixed", seed=7, schedulers=("greedy",))
+    (restart,) = engine.commands
+    config = restart.config
+    assert (config.scenario.name, config.seed, config.schedulers) == ("mixed", 7, ("greedy",))
+    assert config.utilisation is None  # the new scenario's own
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped"])
 async def test_the_same_settings_go_on(state):
     engine = _Engine(state)
-    await control(engine).start(StartOptions())
-    await control(engine).start(StartOptions(scenario="waves", seed=1))
-    assert engine.commands == ["start", "start"]
+    await start(engine)
+    await start(engine, scenario="waves", seed=1)
+    assert engine.commands == [Start(), Start()]
 
 
 async def test_start_plays_a_stored_trace(tmp_path):
     save_workload(generate(scenario_named("mixed"), 20, 3), tmp_path / "week.csv")
     engine = _Engine()
     home = replace(HOME, trace_folder=tmp_path)
-    local = LocalEngineControl(engine, home, scenario_named)
-    await local.start(StartOptions(trace="week", repeat=True))
-    (config,) = engine.commands
+    await start(engine, home, trace="week", repeat=True)
+    config = engine.commands[-1].config
     assert (config.scenario.name, config.trace.repeat, len(config.trace.workload)) == ("trace:week", True, 20)
-    await local.start(StartOptions(trace="week", utilisation=0.25))
-    assert engine.commands[-1].load == pytest.approx(0.25)
+    await start(engine, home, trace="week", utilisation=0.25)
+    assert engine.commands[-1].config.load == pytest.approx(0.25)
     with pytest.raises(InvalidInputError, match="trace: must be one of week, got 'weak'"):
-        await local.start(StartOptions(trace="weak"))
-    playing = LocalEngineControl(engine, config, scenario_named)
-    await playing.start(StartOptions(scenario="mixed"))
-    assert (engine.commands[-1].scenario.name, engine.commands[-1].trace) == ("mixed", None)
+        await start(engine, home, trace="weak")
+    await start(engine, config, scenario="mixed")
+    assert (engine.commands[-1].config.scenario.name, engine.commands[-1].config.trace) == ("mixed", None)
 
 
 async def test_another_speed_is_no_other_run():
     engine = _Engine("paused")
-    await control(engine).start(StartOptions(speed=4.0))
-    assert engine.commands == [4.0, "start"]
+    await start(engine, speed=4.0)
+    assert engine.commands == [Start(speed=4.0)]
 
 
 async def test_bad_start_options_are_refused_before_the_run_ends():
     engine = _Engine()
     with pytest.raises(InvalidInputError):
-        await control(engine).start(StartOptions(scenario="nowhere"))
+        await start(engine, scenario="nowhere")
     with pytest.raises(InvalidInputError):
-        await control(engine).start(StartOptions(schedulers=("heft",)))  # needs the whole workload
+        await start(engine, schedulers=("heft",))  # needs the whole workload
     assert engine.commands == []
 
 
 async def test_a_task_that_is_not_stored_in_time_is_not_acknowledged(monkeypatch):
-    monkeypatch.setattr(local_engine_control, "COMMIT_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(engine_control, "COMMIT_TIMEOUT_S", 0.01)
     engine = _Engine()
     with pytest.raises(JournalUnavailable):
-        await control(engine).submit(NewTask(1.0, 0.5, 1.0, key="k", fingerprint="f"))
-    (_, key), *_ = engine.commands
-    assert (key.key, key.fingerprint) == ("k", "f")
+        await control(engine).run(SUBMIT)
+    assert engine.commands == [SUBMIT]
     assert not engine.future.cancelled()  # the writer may still be at it
 
 
 async def test_a_stored_task_has_its_number():
     engine = _Engine()
-    waiting = asyncio.create_task(control(engine).submit(NewTask(1.0, 0.5, 1.0)))
+    waiting = asyncio.create_task(control(engine).run(SUBMIT))
     while not engine.commands:
         await asyncio.sleep(0)
     engine.future.set_result(17)
@@ -150,25 +176,25 @@ class _RefusingCommands:
 async def test_remote_errors_that_pass_become_a_503(error):
     remote = RemoteEngineControl(_RefusingCommands(error("not now")), _Beating(0.5))
     with pytest.raises(ApiError) as refused:
-        await remote.pause()
+        await remote.run(Pause())
     assert refused.value.status == 503
 
 
 async def test_other_remote_errors_keep_their_message():
     remote = RemoteEngineControl(_RefusingCommands(HybridSchedulerError("it broke")), _Beating(0.5))
     with pytest.raises(HybridSchedulerError, match="it broke"):
-        await remote.pause()
+        await remote.run(Pause())
 
 
 @pytest.mark.parametrize("state", ["running", "paused", "stopped"])
 async def test_start_with_a_load_is_compared_with_the_run(state):
     engine = _Engine(state)
-    await control(engine).start(StartOptions(utilisation=HOME.load))
-    assert engine.commands == ["start"]
+    await start(engine, utilisation=HOME.load)
+    assert engine.commands == [Start()]
     other = _Engine(state)
-    await control(other).start(StartOptions(utilisation=0.77))
+    await start(other, utilisation=0.77)
     (command,) = other.commands
-    assert command == "start" if state == "running" else command.load == 0.77
+    assert command == Start() if state == "running" else command.config.load == 0.77
 
 
 class _Beating:
@@ -190,7 +216,7 @@ async def test_dead_engine_is_named_at_once():
 
     remote = RemoteEngineControl(Commands(), _Beating(5.0))
     with pytest.raises(ApiError) as refused:
-        await remote.pause()
+        await remote.run(Pause())
     assert refused.value.status == 503
     assert asked == []
     status = await remote.status()
@@ -207,7 +233,76 @@ async def test_readers_of_the_engine_wait_two_seconds_at_most():
             return CommandReply(True, {})
 
     remote = RemoteEngineControl(Commands(), _Beating(0.5))
-    await remote.explanations(1)
-    await remote.learners()
-    await remote.pause()
-    assert timeouts == {"explanations": 2.0, "learners": 2.0, "pause": 30.0}
+    await remote.run(Explanations(1))
+    await remote.run(Models())
+    await remote.run(Pause())
+    assert timeouts == {"Explanations": 2.0, "Models": 2.0, "Pause": 30.0}
+
+
+COMMANDS = [
+    Start(),
+    Start(speed=2.0),
+    Stop(),
+    Pause(),
+    Resume(),
+    SetSpeed(4.0),
+    SetScenario(scenario_named("bursty"), 0.3),
+    Retrain("hybrid_ml"),
+    SUBMIT,
+    Submit(SubmittedTask(1.0, 0.5, 1.0, "sort", "mine", divisible=False)),
+    StoreMeasured(measured_run(6), IdempotencyKey("k", "f")),
+    DescribeRun("01JCQ4W3E8Z0V6M8T1S9Y5K2RB", RunLabels("a name", ("a", "b"), "a note")),
+    DeleteTasks(),
+    DeleteRun("01JCQ4W3E8Z0V6M8T1S9Y5K2RB"),
+    Models(),
+    Explanations(7),
+    StartRun(StartOptions(schedulers=("greedy",), seed=3)),
+    BeginRun(StartOptions(slowdown={"device": "gpu", "factor": 2.0, "start": 1.0, "until": 2.0})),
+    PreviewRun(StartOptions(platform="laptop")),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
+def test_command_is_the_same_after_its_way_through_the_table(command):
+    sent = orjson.loads(orjson.dumps(command.as_json()))
+    received = command_from_json(type(command).__name__, sent)
+    assert type(received) is type(command)
+    assert orjson.dumps(received.as_json()) == orjson.dumps(command.as_json())
+
+
+def test_every_command_is_sent_but_those_that_the_engine_makes():
+    families = {"StatusCommand", "StoredCommand", "DeletionCommand", "SettingsCommand"}
+    sent = {type(command).__name__ for command in COMMANDS}
+    assert set(Command.by_name) - families - sent == {"Recover", "Restart"}
+
+
+def test_unknown_command_is_refused():
+    with pytest.raises(HybridSchedulerError, match="unknown command 'Explode'"):
+        command_from_json("Explode", {})
+
+
+class SlowEngine(_Engine):
+    """An engine that answers no command by itself."""
+
+    def send(self, command):
+        self.commands.append(command)
+        return self.future
+
+
+async def test_an_engine_that_does_not_answer_in_time_is_unavailable(monkeypatch):
+    monkeypatch.setattr(Pause, "reply_timeout", 0.01)
+    engine = SlowEngine()
+    with pytest.raises(EngineUnavailable, match="did not answer in time"):
+        await control(engine).run(Pause())
+    assert not engine.future.cancelled()  # the command may still take effect
+
+
+async def test_command_of_a_client_that_leaves_takes_effect():
+    engine = SlowEngine()
+    request = asyncio.create_task(control(engine).run(Pause()))
+    while not engine.commands:
+        await asyncio.sleep(0)
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    assert not engine.future.cancelled()

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import RUN
 
+from hybrid_scheduler.live import SubmittedTask
 from hybrid_scheduler.reports.file_formats import escape_formula
-from hybrid_scheduler.server.engine_control import NewTask
 from hybrid_scheduler.server.file_exports import RESULT_COLUMNS, TASK_COLUMNS
 from hybrid_scheduler.server.routes import history
 
@@ -28,7 +28,7 @@ def test_other_cells_are_unchanged(cell):
 
 
 async def test_exported_tasks_have_all_columns_and_escaped_formulas(client, context):
-    context.repository.add(NewTask(5.0, 0.1, 1.0, external_id='=HYPERLINK("http://evil")'))
+    context.repository.add(SubmittedTask(5.0, 0.1, 1.0, external_id='=HYPERLINK("http://evil")'))
     answer = await client.get("/api/export/tasks.csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert answer.headers["content-disposition"] == f'attachment; filename="all-runs-tasks-{TODAY}.csv"'

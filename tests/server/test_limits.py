@@ -5,6 +5,7 @@ from fakes import client_of, fake_context
 
 from hybrid_scheduler.config import load_settings
 from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.live.commands import Pause
 from hybrid_scheduler.server.access_control import client_address, parse_networks
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.app_context import ServerOptions
@@ -28,7 +29,7 @@ async def test_writes_have_a_second_limit(tmp_path):
     async with client_of(create_app(context)) as client:
         assert [(await client.post("/api/pause")).status_code for _ in range(3)] == [200, 200, 429]
         assert (await client.get("/api/status")).status_code == 200
-    assert context.control.orders == ["pause", "pause"]
+    assert context.control.orders == [Pause(), Pause()]
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded"])

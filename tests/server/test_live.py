@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from hybrid_scheduler.live.journal import published_name
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server
-from hybrid_scheduler.server.schemas import Hello, LogLine, Notification, SimulationUpdate
+from hybrid_scheduler.server.schemas.stream import Hello, LogLine, Notification, SimulationUpdate
 from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
 
 SHAPES: dict[str, type[BaseModel]] = {
@@ -64,7 +64,7 @@ async def watched(socket, client):
         raw = await socket.recv()
         message = json.loads(raw, parse_constant=pytest.fail)
         parsed = SHAPES[message["type"]].model_validate_json(raw)
-        assert json.loads(parsed.model_dump_json()) == message  # exactly the promised fields
+        assert json.loads(parsed.model_dump_json(by_alias=True)) == message  # exactly the promised fields
         assert message["seq"] == hello.seq + len(messages) + 1
         assert message["run_id"] == hello.run_id
         messages.append((message["seq"], raw))

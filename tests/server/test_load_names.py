@@ -15,8 +15,8 @@ async def test_start_takes_the_load_under_both_names(
 ) -> None:
     answer = await client.post("/api/simulation/start", json={name: 0.3})
     assert answer.status_code == 200
-    _, options = context.control.orders[-1]  # type: ignore[attr-defined]
-    assert options.utilisation == 0.3
+    command = context.control.orders[-1]  # type: ignore[attr-defined]
+    assert command.options.utilisation == 0.3
 
 
 @pytest.mark.parametrize("name", ["load", "utilisation"])
@@ -25,7 +25,8 @@ async def test_scenario_takes_the_load_under_both_names(
 ) -> None:
     answer = await client.post("/api/simulation/scenario", json={"scenario": "bursty", name: 0.3})
     assert answer.status_code == 200
-    assert context.control.orders[-1] == ("scenario", "bursty", 0.3)  # type: ignore[attr-defined]
+    command = context.control.orders[-1]  # type: ignore[attr-defined]
+    assert (command.scenario.name, command.utilisation) == ("bursty", 0.3)
 
 
 @pytest.mark.parametrize("path", ["/api/simulation/start", "/api/simulation/scenario", "/api/whatif"])
@@ -41,6 +42,6 @@ def test_the_old_name_is_deprecated_in_openapi_and_absent_from_responses(app: Fa
     schemas = app.openapi()["components"]["schemas"]
     for name in ("StartRequest", "ScenarioRequest", "WhatIfRequest"):
         assert schemas[name]["properties"]["utilisation"]["deprecated"] is True
-    for name in ("Status", "Run", "RunDetail", "ScenarioInfo"):
+    for name in ("LiveStatus", "Run", "RunDetail", "ScenarioInfo"):
         assert "load" in schemas[name]["properties"]
         assert "utilisation" not in schemas[name]["properties"]

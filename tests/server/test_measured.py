@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import Any
 
+import published as schemas
 import pytest
 from fakes import OTHER_RUN, RUN, client_of, documented_example, fake_context
 from measured_examples import measured_run
@@ -14,9 +15,9 @@ from test_backends import server, settings_of
 from test_contract import fits
 
 from hybrid_scheduler.live import JournalUnavailable, measured_to_json
-from hybrid_scheduler.server import schemas
+from hybrid_scheduler.live.commands import StoreMeasured, command_from_json
 from hybrid_scheduler.server.app import create_app
-from hybrid_scheduler.server.remote_engine_control import RemoteEngineControl, execute_command
+from hybrid_scheduler.server.engine_control import RemoteEngineControl
 from hybrid_scheduler.storage import DatabaseAddress
 from hybrid_scheduler.storage.engine_commands import CommandReply
 from hybrid_scheduler.storage.integrity_check import verify
@@ -29,7 +30,7 @@ async def test_measured_run_is_acknowledged_with_its_id(client, context):
     assert answer.status_code == 201
     fits(schemas.RunStored, answer.content)
     assert answer.json() == {"run_id": OTHER_RUN, "tasks": 6, "schedulers": ["greedy", "cpu_only"]}
-    (_, run) = context.control.orders[-1]
+    run = context.control.orders[-1].run
     assert measured_to_json(run) == BODY
 
 
@@ -40,7 +41,7 @@ async def test_run_that_is_sent_twice_is_stored_once(client, context):
     named = {**BODY, "run_id": NAME}
     first = await client.post("/api/runs", json=named)
     assert (first.status_code, first.headers.get("Idempotent-Replay")) == (201, None)
-    assert context.control.orders[-1][1].run_id == NAME
+    assert context.control.orders[-1].run.run_id == NAME
     stored = {**await context.repository.run(RUN), "run_id": NAME, "source": "measured", "created_at": 1000.0}
     context.repository.run = lambda run_id: asyncio.sleep(0, stored)
     count = len(context.control.orders)
@@ -134,9 +135,9 @@ async def test_a_run_may_be_larger_than_other_bodies_but_not_endless(tmp_path):
 
 
 async def test_storing_a_run_needs_the_token_and_counts_as_a_write(tmp_path):
-    context = fake_context(tmp_path, token="t" * 32, write_rate_limit="1/minute")
+    context = fake_context(tmp_path, token="t" * 32, write_rate_limit="2/minute")
     async with client_of(create_app(context)) as client:
-        assert (await client.post("/api/runs", json=BODY)).status_code == 401
+        assert (await client.post("/api/runs", json=BODY)).status_code == 401  # counts, too
         known = {"Authorization": f"Bearer {'t' * 32}"}
         assert (await client.post("/api/runs", json=BODY, headers=known)).status_code == 201
         assert (await client.post("/api/runs", json=BODY, headers=known)).status_code == 429
@@ -152,14 +153,13 @@ class DirectQueue:
         self.control = control
 
     async def send_command(self, kind, payload=None, timeout=10.0):
-        return CommandReply(True, await execute_command(self.control, kind, payload or {}))
+        return CommandReply(True, await self.control.run(command_from_json(kind, payload or {})))
 
 
 async def test_api_process_sends_a_measured_run_to_the_engine(context):
     control = RemoteEngineControl(DirectQueue(context.control), context.repository)
-    assert await control.store_measured(measured_run(6)) == OTHER_RUN
-    (kind, run) = context.control.orders[-1]
-    assert (kind, measured_to_json(run)) == ("measured", BODY)
+    assert await control.run(StoreMeasured(measured_run(6))) == OTHER_RUN
+    assert measured_to_json(context.control.orders[-1].run) == BODY
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -266,6 +266,28 @@ async def test_magnitude_that_no_arithmetic_holds_is_422(client, column, value):
     answer = await client.post("/api/runs", json=body)
     assert answer.status_code == 422
     assert answer.json()["error"]["fields"][0]["field"] == f"results.greedy.{column}.2"
+
+
+async def test_a_column_is_refused_by_its_first_wrong_value(client):
+    body = copy.deepcopy(BODY)
+    body["results"]["greedy"]["gpu_time"] = ["x"] * 20_000
+    answer = await client.post("/api/runs", json=body)
+    assert [field["field"] for field in answer.json()["error"]["fields"]] == ["results.greedy.gpu_time.0"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "allowed"),
+    [
+        ({**BODY, "results": {f"s{number}": {} for number in range(19_000)}}, "results", "results of at most"),
+        (dict.fromkeys(map(str, range(20_001)), 0), "body", "at most 20,000 names"),
+    ],
+)
+async def test_thousands_of_entries_are_refused_by_one_error(client, body, field, allowed):
+    answer = await client.post("/api/runs", json=body)
+    assert answer.status_code == 422
+    (problem,) = answer.json()["error"]["fields"]
+    assert problem["field"] == field
+    assert problem["allowed"].startswith(allowed)
 
 
 async def test_part_longer_than_its_task_is_422(client):

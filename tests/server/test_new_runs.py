@@ -2,6 +2,7 @@
 
 import io
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,14 +13,17 @@ from fakes import OTHER_RUN, RUN
 
 from hybrid_scheduler.core import InvalidInputError, platform_named
 from hybrid_scheduler.live import LiveConfig, RunLabels
+from hybrid_scheduler.live.commands import DescribeRun
 from hybrid_scheduler.physics import Slowdown, Tariff
 from hybrid_scheduler.schedulers import register, unregister
 from hybrid_scheduler.schedulers.greedy import Greedy
-from hybrid_scheduler.server.engine_control import StartOptions, chosen_machine
-from hybrid_scheduler.server.local_engine_control import LocalEngineControl
-from hybrid_scheduler.server.routes.runs import replay_of
+from hybrid_scheduler.server.engine_control import LocalEngineControl
+from hybrid_scheduler.server.errors import ApiError
+from hybrid_scheduler.server.new_runs import BeginRun, ConfiguredRun, StartOptions, chosen_machine
 from hybrid_scheduler.server.routes.strict_route import stored_run
-from hybrid_scheduler.server.schemas import MachineOption, RunPreview, ScenarioPreview, TraceInspection
+from hybrid_scheduler.server.run_replay import replay_of
+from hybrid_scheduler.server.schemas.catalogue import MachineOption, ScenarioPreview, TraceInspection
+from hybrid_scheduler.server.schemas.simulation import RunPreview
 from hybrid_scheduler.server.whatif_worker import EvidenceJob, compute_evidence
 from hybrid_scheduler.workload import load_workload
 from hybrid_scheduler.workload.scenarios import scenario_named
@@ -41,15 +45,17 @@ async def test_new_run_gets_its_settings_and_labels(client, context):
     }  # fmt: skip
     answer = await client.post("/api/simulation/runs", json=body)
     assert answer.status_code == 201
-    (_, options), (_, run_id, labels) = context.control.orders
+    begin, describe = context.control.orders
+    options = begin.options
     assert options.schedulers == ("greedy", "oracle(grid=11)")
     assert (options.scenario, options.utilisation, options.seed, options.platform) == ("mixed", 0.4, 7, "laptop")
-    assert (run_id, labels) == (answer.json()["run_id"], RunLabels("Laptop", ("a", "b"), "first"))
+    assert describe == DescribeRun(answer.json()["run_id"], RunLabels("Laptop", ("a", "b"), "first"))
 
 
 async def test_new_run_repeats_a_stored_one(client, context):
     assert (await client.post("/api/simulation/runs", json={"repeats": RUN, "seed": 8})).status_code == 201
-    ((_, options),) = context.control.orders
+    (begin,) = context.control.orders
+    options = begin.options
     assert (options.repeats, options.seed) == ({"seed": 42}, 8)
 
 
@@ -64,7 +70,12 @@ async def test_new_run_repeats_a_stored_one(client, context):
         ({"platform_yaml": "a: [1"}, "platform_yaml", "line 1: valid YAML"),
         ({"platform_yaml": "a: &x 1\nb: *x"}, "platform_yaml", "written without aliases"),
         ({"platform_yaml": "when: 2020-99-99"}, "platform_yaml", "valid YAML"),
-        ({"platform_yaml": "a: " + "[" * 2000}, "platform_yaml", "valid YAML"),
+        (
+            {"platform_yaml": "devices:\n" + "- {name: a, count: 9999}\n" * 700},
+            "platform_yaml",
+            "devices: at most 10,000 in all",
+        ),
+        ({"platform_yaml": "a: " + "[" * 2000}, "platform_yaml", "at most 16 levels of brackets"),
         ({"platform_yaml": LAB.replace("memory", "memori")}, "platform_yaml", "device 2: key: one of name"),
         ({"platform_yaml": LAB.replace("2,", "5000,")}, "platform_yaml", "a machine of at most 1024 devices"),
         ({"schedulers": [{"name": "gredy"}]}, "schedulers", "one of cpop"),
@@ -127,15 +138,18 @@ class _Engine:
     def __init__(self):
         self.config = None
 
-    def restart(self, config):
-        self.config = config
+    def status(self):
+        return None
+
+    def send(self, command):
+        self.config = command.config
         raise InvalidInputError("seed", "any", "reached")
 
 
 async def begun(options, home=HOME):
     engine = _Engine()
     with pytest.raises(InvalidInputError, match="reached"):
-        await LocalEngineControl(engine, home, scenario_named).begin(options)
+        await LocalEngineControl(engine, ConfiguredRun(home, scenario_named)).run(BeginRun(options))
     return engine.config
 
 
@@ -148,9 +162,9 @@ async def test_repeated_run_keeps_its_own_machine_and_changes_what_is_given():
 
 
 async def test_run_of_another_version_cannot_be_repeated():
-    control = LocalEngineControl(_Engine(), HOME, scenario_named)
+    control = LocalEngineControl(_Engine(), ConfiguredRun(HOME, scenario_named))
     with pytest.raises(InvalidInputError, match="repeats: must be a run that this program can repeat"):
-        await control.begin(StartOptions(repeats={"seed": 42}))
+        await control.run(BeginRun(StartOptions(repeats={"seed": 42})))
 
 
 # ------------------------------------------------------------------------------------------ labels
@@ -373,6 +387,6 @@ async def test_run_that_has_just_begun_is_waited_for(live, looks):
             return {"run_id": live}
 
     context = SimpleNamespace(repository=Repository(), control=Control())
-    found = await stored_run(context, "new")
-    assert (found is not None) == (live == "new")
+    with nullcontext() if live == "new" else pytest.raises(ApiError, match="there is no run new"):
+        assert await stored_run(context, "new")
     assert len(rows) == 3 - looks

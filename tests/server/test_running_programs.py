@@ -2,11 +2,11 @@
 
 import copy
 
+import published as schemas
 import pytest
 from fakes import documented_example
 from test_contract import fits
 
-from hybrid_scheduler.server import schemas
 from hybrid_scheduler.server.routes import running_programs
 
 REPORT = documented_example(schemas.ProgramReport)

@@ -11,7 +11,7 @@ from test_security import ORIGINS, TOKEN
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from hybrid_scheduler.server.schemas import Hello
+from hybrid_scheduler.server.schemas.stream import Hello
 from hybrid_scheduler.server.stream_hub import Client, Message, StreamHub
 from hybrid_scheduler.server.uvicorn_protocols import text_frame
 

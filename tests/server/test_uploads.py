@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -230,7 +231,8 @@ import json, os, pathlib, sys
 import pyarrow.compute, pyarrow.parquet
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.server.errors import ApiError
-from hybrid_scheduler.server.trace_uploads import ImportOptions, read_upload, parse_mapping
+from hybrid_scheduler.server.trace_reading import ImportOptions, read_upload
+from hybrid_scheduler.server.trace_uploads import parse_mapping
 from hybrid_scheduler.workload.trace_files import load_with_report
 
 def peak():
@@ -307,3 +309,51 @@ def test_leftovers_of_killed_uploads_are_swept(tmp_path):
     assert sweep_uploads(tmp_path) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "week.csv"]
     assert sweep_uploads(tmp_path / "missing") == 0
+
+
+# ------------------------------------------------------------------------------------------ poison behind a decoder
+
+_POISONED_MAPPINGS = [
+    r'{"size": {"column": "\ud800"}}',
+    r'{"size": {"column": "a\u0000"}}',
+    r'{"\udfff": {"value": 1}}',
+    r'{"size": {"column": "a", "minus": "\ud800"}}',
+    '{"size": {"value": NaN}}',
+    '{"size": {"value": 1e999}}',
+    '{"size": {"value": %s}}' % ("9" * 401),
+    '{"size": {"value": true}}',
+    "[" * 1500,
+    "9" * 1500,
+]
+
+
+@pytest.mark.parametrize("mapping", _POISONED_MAPPINGS)
+@pytest.mark.parametrize("route", ["/api/traces/inspect?", "/api/traces?name=t&"])
+async def test_poisoned_mapping_is_refused(client, mapping, route):
+    answer = await client.post(f"{route}mapping={quote(mapping)}", content=b"a,b\n1,2\n", headers=CSV)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["fields"][0]["field"] == "mapping"
+
+
+_KIND = "task_id,size,compute_intensity,memory_required,arrival_time,kind\n0,1,0.5,1,0,%s\n"
+_WORKFLOW = json.dumps(
+    {"workflow": {"specification": {"tasks": [{"name": "MARK", "id": "MARK", "parents": [], "children": []}]},
+     "execution": {"tasks": [{"id": "MARK", "runtimeInSeconds": 1}]}}}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ((_KIND % "a\0b").encode(), "text/csv"),
+        ((_KIND % "a").replace("kind", "external_id\0").encode(), "text/csv"),
+        (_WORKFLOW.replace("MARK", r"\ud800").encode(), "application/json"),
+        (_WORKFLOW.replace("MARK", r"a\u0000").encode(), "application/json"),
+    ],
+)
+async def test_poisoned_text_of_a_trace_is_no_server_error(client, body, kind):
+    for route in ("/api/traces/inspect", "/api/traces?name=poisoned"):
+        answer = await client.post(route, content=body, headers={"Content-Type": kind})
+        assert answer.status_code in (200, 201, 422), answer.text
+        json.loads(answer.content)
+        assert b"\0" not in answer.content

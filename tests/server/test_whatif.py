@@ -240,3 +240,73 @@ async def test_what_if_needs_a_scenario_while_a_trace_is_played(client, context)
     answer = await client.post("/api/whatif", json=request)
     assert answer.status_code == 422
     assert answer.json()["error"]["hint"] == "the live run plays a trace: name a scenario"
+
+
+# ------------------------------------------------------------------------------------------ limits of the worker
+
+
+def _sleep_on_demand(job):
+    if job.tasks == 61:
+        time.sleep(600)
+    return compute(job)
+
+
+def _long_job(tasks):
+    return WhatIfJob(WhatIfChange(num_gpus=2), Machine(), 0.3, "default", ("greedy",), tasks, 2)
+
+
+async def test_computation_past_its_limit_is_ended_with_its_process(monkeypatch):
+    monkeypatch.setattr(whatif_worker, "_COMPARISON_S", 0.5)
+    worker = ProcessWhatIfWorker(_sleep_on_demand, prepare=time.time)
+    with pytest.raises(BrokenExecutor):
+        await worker.run(_long_job(61))
+    monkeypatch.setattr(whatif_worker, "_COMPARISON_S", 120.0)
+    assert len(await worker.run(_long_job(60))) == 1
+    worker.close()
+
+
+async def test_computation_of_a_client_that_left_ends_at_its_limit(monkeypatch):
+    monkeypatch.setattr(whatif_worker, "_COMPARISON_S", 1.0)
+    worker = ProcessWhatIfWorker(_sleep_on_demand, prepare=time.time)
+    abandoned = [asyncio.ensure_future(worker.run(_long_job(61))) for _ in range(3)]
+    while not worker._turn.locked():
+        await asyncio.sleep(0.01)
+    for request in abandoned:
+        request.cancel()
+    await asyncio.wait(abandoned)
+    monkeypatch.setattr(whatif_worker, "_COMPARISON_S", 120.0)
+    assert len(await worker.run(_long_job(60))) == 1
+    worker.close()
+
+
+@pytest.mark.parametrize("path", ["report", "evidence"])
+async def test_request_of_a_client_that_left_gives_its_place_back(app, context, path):
+    began = asyncio.Event()
+
+    async def never(job):
+        began.set()
+        await asyncio.Event().wait()
+
+    context.whatif_worker.evidence = never
+    left = asyncio.Event()
+    sent = []
+
+    async def receive():
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "GET", "path": f"/api/runs/{RUN}/{path}", "raw_path": b"", "query_string": b"",
+        "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1), "server": ("localhost", 80),
+        "scheme": "http", "root_path": "", "http_version": "1.1", "asgi": {"version": "3.0"},
+    }  # fmt: skip
+    request = asyncio.ensure_future(app(scope, receive, send))
+    await began.wait()
+    assert context.state.whatif_slots._value == 3
+    left.set()
+    await request
+    assert context.state.whatif_slots._value == 4
+    assert sent[0]["status"] == 408

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hybrid_scheduler.server.schemas import SimulationUpdate
+from hybrid_scheduler.server.schemas.stream import SimulationUpdate
 from hybrid_scheduler.storage.batch_rows import payload_seq
 from hybrid_scheduler.storage.repository import current_event
 

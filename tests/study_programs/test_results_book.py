@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from examples import measure_schedulers
+from hybrid_scheduler.experiments import distribution_shift
 from hybrid_scheduler.metrics import Interval
 from hybrid_scheduler.reports import figures
+from hybrid_scheduler.workload.argument_checks import parse_spec
 from studies import book_cases, goals, learned_quality, measurements, published_claims, quoted_figures, results_book
 from studies.published_claims import FAILS, HOLDS, OPEN, Claim
 
@@ -120,8 +122,8 @@ def invented():
                 for name in job.arguments[0].schedulers
             }
         elif job.section == "shift":
-            policies = ("optimal", "static forest", "hybrid_ml", "rl_agent", "rl_agent, bandit")
-            value = {name: {"total": 13.0 * rng.uniform(1, 2), "ratio": 1.1, "recovery": 3} for name in policies}
+            names = ("optimal", *(parse_spec(spec)[0] for spec in distribution_shift.SPECS))
+            value = {name: {"total": 13.0 * rng.uniform(1, 2), "ratio": 1.1, "recovery": 3} for name in names}
         elif job.section == "alarms":
             value = 0
         elif job.section == "quality":
@@ -134,7 +136,7 @@ def invented():
             }
             value = {"tasks": 200, "schedulers": rows}
         else:
-            several = {"raw reward": 3, "forest": 2}.get(
+            several = {"raw reward": 3, "forest": 2, "training": 2}.get(
                 job.key.partition("/")[0], 3 if job.section == "forest" else 0
             )
             value = rng.uniform(0.5, 1.0, several).tolist() if several else rng.uniform(0.5, 1.0)
@@ -155,11 +157,11 @@ def test_page_has_every_goal_claim_and_table(invented):
     for words in (
         "makespan of greedy / Hybrid ML", "share of makespan saved, mixed batch", "energy of GPU only / CPU only",
         "million tasks per CPU second", "WebSocket server CPU", "simulated against real makespan", "122.92",
-        "failed",
+        "FAILED",
         "| `price_index` against `earliest_finish` | 1.50 ± 0.10 | 0.3, poisson | adversary, Uniform sizes 1 to 2",
     ):  # fmt: skip
         assert words in page, words
-    assert len(document["claims"]) == 24
+    assert len(document["claims"]) == 32
     assert set(document["cases"]) == {case.key for case in book_cases.cases(200)}
 
 
@@ -173,8 +175,8 @@ def test_other_tables_are_written_from_the_same_data(invented, tmp_path, monkeyp
     assert (results / "prices.txt").read_text() == "mixed 0.95\n"
     quality = (results / "learning" / "quality.txt").read_text(encoding="utf-8")
     assert "mixed, load 0.7, 2,000 tasks, 4 seeds" in quality
-    assert "rl_agent(state=task)" in quality
-    assert json.loads((results / "learning" / "shift.json").read_text())["policies"][1]["name"] == "static forest"
+    assert "rl_agent(replay=bandit)" in quality
+    assert json.loads((results / "learning" / "shift.json").read_text())["policies"][4]["name"] == "frozen_forest"
     measured = json.loads((tmp_path / "docs/guide/schedulers/measured.json").read_text())
     assert measured["first_seed"] == 3000
     assert measured["cases"]["batch"]["schedulers"]["heft"]["mean_latency"][0] > 0

@@ -546,7 +546,7 @@ def test_parquet_file_whose_metadata_ends_pyarrow_is_refused():
     # pyarrow aborts the process when the statistics of a column of this file are looked at.
     path = Path(__file__).parent / "damaged" / "column_statistics.parquet"
     for limit in (None, 2**26):
-        with pytest.raises(InvalidInputError, match=r"readable Parquet table, got '(damaged|Definition)"):
+        with pytest.raises(InvalidInputError, match="must be a readable Parquet table"):
             load_with_report(path, max_bytes=limit)
 
 

@@ -207,7 +207,9 @@ def test_saving_replaces_an_older_file_and_leaves_nothing_else(tmp_path, suffix)
 def test_a_failed_save_keeps_the_older_file(tmp_path, suffix):
     path = tmp_path / f"trace{suffix}"
     path.write_text("old")
-    with pytest.raises(InvalidInputError, match="kind or external_id: must be text that UTF-8 can hold"):
+    with pytest.raises(
+        InvalidInputError, match="external_id: must be text without NUL characters and unpaired surrogates"
+    ):
         save_workload(small(external_id=["fine", "\ud800", "fine"]), path)
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
@@ -239,9 +241,6 @@ def test_csv_cannot_hold_nul(tmp_path):
     with pytest.raises(InvalidInputError, match="external_id: must be text without NUL characters"):
         save_workload(small(external_id=["a\0b", None, None]), tmp_path / "trace.csv")
     assert list(tmp_path.iterdir()) == []
-    with_nul = small(external_id=["a\0b", None, None])
-    save_workload(with_nul, tmp_path / "trace.parquet")
-    assert_same(load_workload(tmp_path / "trace.parquet"), with_nul)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

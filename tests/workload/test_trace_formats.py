@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +56,78 @@ def test_parallel_jobs_keep_their_work_and_the_report_has_both_sums() -> None:
     workload, report = import_trace(TRACES / "jobs.swf")
     assert report.totals == {"run seconds": 170, "processor seconds": 480, "parallel jobs": 2}
     assert cpu_seconds(workload).sum() == pytest.approx(480, abs=1e-5)
-    assert "480 processor seconds in the file and in the trace, from 170 s of run time" in report.notes[0]
+    assert "480 processor seconds in the file, 480 in the trace, from 170 s of run time" in report.notes[0]
+
+
+def swf_line(job: int, *, submit: float = 0, run: float = 100, processors: int = 4, status: int = 1) -> str:
+    return f"{job} {submit} 0 {run} {processors} -1 -1 {processors} -1 -1 {status} 1 1 1 1 1 -1 -1\n"
+
+
+def test_work_of_rows_left_out_is_in_the_sum_of_the_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.swf"
+    path.write_text(
+        swf_line(1, run=1600) + swf_line(2, run=16_000, submit=-1) + swf_line(3, run=-1) + "4 5 6\n",
+    )
+    _, report = import_trace(path, skip_bad=True)
+    assert report.totals["processor seconds"] == 6_400
+    assert report.file_totals["processor seconds"] == 70_400
+    assert "70,400 processor seconds in the file, 6,400 in the trace, 64,000 left out" in report.notes[0]
+
+
+def test_scaled_work_is_what_the_trace_holds(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.swf"
+    path.write_text(swf_line(1))
+    workload, report = import_trace(path, scale=0.01)
+    assert cpu_seconds(workload).sum() == pytest.approx(4)
+    assert "400 processor seconds in the file, 4 in the trace (times 0.01)" in report.notes[0]
+
+
+@pytest.mark.parametrize("last", [3, 4])
+def test_partial_executions_of_an_swf_job_are_counted_once(last: int, tmp_path: Path) -> None:
+    whole = swf_line(1, run=100)
+    parts = swf_line(1, run=60, submit=-1, status=2) + swf_line(1, run=40, submit=60, status=last)
+    path = tmp_path / "jobs.swf"
+    for text in (whole + parts, parts + whole):
+        path.write_text(text)
+        workload, report = import_trace(path)
+        assert cpu_seconds(workload).sum() == pytest.approx(400)
+        assert report.totals["processor seconds"] == report.file_totals["processor seconds"] == 400
+        assert any("2 lines of partial executions" in note for note in report.notes)
+
+
+def test_partial_executions_without_a_line_of_their_job_are_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.swf"
+    path.write_text(swf_line(1, run=60, status=2) + swf_line(1, run=40, submit=60, status=3))
+    workload, report = import_trace(path)
+    assert cpu_seconds(workload) == pytest.approx([240, 160])
+    assert report.rows_kept == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "rows", "total"),
+    [
+        (
+            "pods.csv",
+            "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+            "a,1000,100,2,1000,,LS,Running,0,110,10\nb,1000,-1,3,1000,,LS,Running,0,110,10\n",
+            (200, 500),
+        ),
+        (
+            "jobs.csv",
+            "job_id;user;gpu_num;cpu_num;state;submit_time;duration\n"
+            "1;u;2;8;COMPLETED;2020-04-01 00:00:10;100\n2;u;3;8;COMPLETED;yesterday;100\n",
+            (200, 500),
+        ),
+    ],
+)
+def test_other_formats_print_both_sums_too(file: str, rows: str, total: tuple[int, int], tmp_path: Path) -> None:
+    path = tmp_path / file
+    path.write_text(rows)
+    _, report = import_trace(path, skip_bad=True)
+    kept, whole = total
+    assert report.totals["device seconds"] == kept
+    assert report.file_totals["device seconds"] == whole
+    assert f"{whole} device seconds in the file, {kept} in the trace, {whole - kept} left out" in report.notes[-1]
 
 
 def test_job_that_never_ran_is_refused_with_its_field(tmp_path: Path) -> None:
@@ -88,7 +160,7 @@ def test_alibaba_pods_with_several_gpus_are_counted_and_keep_their_work(tmp_path
     workload, report = import_trace(path)
     assert cpu_seconds(workload) == pytest.approx([800, 50])
     assert report.totals["multi-gpu"] == report.totals["cpu"] == 1
-    assert "850 device seconds in the file and in the trace, 150 s of run time" in report.notes[0]
+    assert "850 device seconds in the file, 850 in the trace, from 150 s of run time" in report.notes[0]
 
 
 def test_azure_trace_equals_values_computed_by_hand() -> None:
@@ -298,3 +370,22 @@ def test_damaged_files_are_refused_or_read_but_never_crash(file: str, tmp_path: 
         except InvalidInputError:
             continue
         assert len(workload) == report.rows_kept
+
+
+@pytest.mark.timeout(60)
+def test_workflow_with_a_parent_named_many_times_is_read_in_time(tmp_path):
+    files = [f"f{number}" for number in range(10_000)]
+    tasks: list[dict[str, Any]] = [
+        {"id": "a", "outputFiles": files},
+        {"id": "b", "parents": ["a"] * 10_000, "inputFiles": files},
+        {"id": "_-" * 100_000 + "x"},
+        {"id": "split_ID0000012"},
+        {"id": "12"},
+    ]
+    runs = [{"id": task["id"], "runtimeInSeconds": 1} for task in tasks]
+    sizes = [{"id": name, "sizeInBytes": 1000} for name in files]
+    document = {"workflow": {"specification": {"tasks": tasks, "files": sizes}, "execution": {"tasks": runs}}}
+    (tmp_path / "workflow.json").write_text(json.dumps(document))
+    workload, _ = import_trace(tmp_path / "workflow.json", skip_bad=True)
+    assert {kind[:5] for kind in workload.kinds} >= {"_-_-_", "split", "12"}
+    assert workload.parent_data.tolist() == pytest.approx([10.0] * 10_000)

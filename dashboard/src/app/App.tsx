@@ -10,6 +10,7 @@ import {
 } from "react";
 import { Link } from "../components/Link";
 import { Button } from "../components/ui/Button";
+import { useLive } from "../store/liveStore";
 import type { Route, ViewName } from "../store/routes";
 import { useStudio } from "../store/studioStore";
 import { useUi } from "../store/uiStore";
@@ -96,6 +97,30 @@ function usePrefetch(): void {
   }, []);
 }
 
+const TITLES: Record<Route["view"], string> = {
+  compare: "Compare",
+  scheduler: "Scheduler",
+  history: "History",
+  run: "Run",
+  diff: "Diff of two runs",
+  runtime: "Runtime",
+  workspace: "Workspace",
+  learning: "Learning",
+  missing: "Not found",
+};
+
+/** Title of the page: its view, and the scheduler where it is about one. */
+function useTitle(route: Route): void {
+  const name = "name" in route ? route.name : null;
+  const label = useLive((s) => s.schedulers.find((scheduler) => scheduler.name === name)?.label ?? name);
+  useEffect(() => {
+    document.title = [label, TITLES[route.view], "Hybrid Scheduler"].filter(Boolean).join(" · ");
+  }, [route.view, label]);
+}
+
+/** Views with facts of their own, which those of the live run would contradict. */
+const WITHOUT_STRIP: readonly Route["view"][] = ["runtime", "workspace", "run", "diff", "learning"];
+
 function View({ route }: { route: Route }) {
   if (route.view === "missing") return <Missing path={route.path} />;
   // Starts loading now, so that the view loads in parallel with its providers. The boundary shows a failure.
@@ -131,6 +156,7 @@ export function App() {
   const [help, setHelp] = useState(false);
   const openHelp = useCallback(() => setHelp(true), []);
   useShortcuts(openHelp);
+  useTitle(route);
   usePrefetch();
   return (
     <>
@@ -141,7 +167,7 @@ export function App() {
         Skip to the content
       </a>
       <TopBar onHelp={openHelp} />
-      {route.view === "runtime" || route.view === "workspace" ? (
+      {WITHOUT_STRIP.includes(route.view) ? (
         <div className="h-4" />
       ) : (
         <Suspense fallback={<div className="h-12" />}>

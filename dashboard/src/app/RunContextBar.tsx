@@ -1,15 +1,16 @@
-import { Activity, FlaskConical, TriangleAlert, X } from "lucide-react";
-import type { MouseEvent, ReactNode } from "react";
+import { TriangleAlert, X } from "lucide-react";
+import { type MouseEvent, type ReactNode, useRef, useState } from "react";
 import { SavedViews } from "../components/SavedViews";
 import { classNames } from "../components/ui/classNames";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
-import { shortRunId, significant, time } from "../lib/format";
+import { count, moment, shortRunId, significant } from "../lib/format";
 import { type SchedulerStyle, shortLabel } from "../lib/schedulerStyle";
 import { slowSpansOf } from "../lib/slowdown";
 import { useLive } from "../store/liveStore";
 import { useSchedulerStyles } from "../store/schedulerStyles";
 import { useDevices, useFocus } from "../store/selectors";
 import { navigate, setUi, useUi } from "../store/uiStore";
+import { DEFAULTS } from "../store/urlState";
 import { RangePicker } from "./RangePicker";
 
 function Fact({ label, wide, children }: { label: string; wide?: boolean; children: ReactNode }) {
@@ -37,8 +38,6 @@ function Facts() {
   const status = useLive((s) => s.status);
   const runId = useLive((s) => s.runId);
   if (!status) return <span className="text-faint">waiting for the server</span>;
-  const measured = status.source === "measured";
-  const Icon = measured ? Activity : FlaskConical;
   return (
     <>
       <Fact label="run">
@@ -57,18 +56,31 @@ function Facts() {
         <span className="font-medium">{status.platform.name}</span>
         <span className="text-muted"> {platformText(status.platform.devices)}</span>
       </Fact>
-      <span
-        className={classNames(
-          "inline-flex h-6 items-center gap-1.5 rounded-[6px] border px-2",
-          measured ? "border-ok/50 text-ok" : "border-control text-muted",
-        )}
-        title={measured ? "Numbers were measured on real devices" : "Numbers come from a simulation of the devices"}
-      >
-        <Icon size={13} aria-hidden="true" />
-        {status.source}
-      </span>
+      {status.episode ? (
+        <Fact label="episode">
+          <span title="Between episodes all queues are emptied, and no task arrives meanwhile: devices look idle">
+            <span className="font-medium">{status.episode.number}</span>
+            <span className="text-muted"> · drained after every {count(status.episode.length)} tasks</span>
+          </span>
+        </Fact>
+      ) : null}
       <Slow />
     </>
+  );
+}
+
+/** What the page shows, in one line for newcomers. */
+function Identity({ children }: { children: ReactNode }) {
+  const schedulers = useSchedulerStyles().length;
+  const source = useLive((s) => s.status?.source);
+  if (!source || !schedulers) return null;
+  return (
+    <p className="mr-1 md:text-14" data-testid="identity">
+      <span className="font-semibold">CPU, GPU or both?</span> {schedulers}{" "}
+      {schedulers === 1 ? "scheduler places" : "schedulers place"} the same tasks.{" "}
+      <span className="text-muted">{source === "measured" ? "Measured on real devices." : "Simulated."}</span>{" "}
+      {children}
+    </p>
   );
 }
 
@@ -109,8 +121,10 @@ function Chips() {
   const choosing = route.view === "scheduler";
   const focus = useFocus();
   const chosen = route.view === "scheduler" ? (route.name ?? focus?.name) : null;
-  const isolate = (name: string) =>
-    setUi({ visible: visible?.length === 1 && visible[0] === name ? null : [name] });
+  // A double click begins with a click, whose change it replaces.
+  const before = useRef(visible);
+  const isolate = (name: string, from: readonly string[] | null) =>
+    setUi({ visible: from?.length === 1 && from[0] === name ? null : [name] });
   return (
     <div
       role="group"
@@ -123,8 +137,11 @@ function Chips() {
           if (choosing) {
             navigate({ view: "scheduler", name: style.name });
             setUi({ focus: style.name });
-          } else if (event.shiftKey) isolate(style.name);
-          else toggle(styles, visible, style.name);
+          } else if (event.shiftKey) isolate(style.name, visible);
+          else if (event.detail < 2) {
+            before.current = visible;
+            toggle(styles, visible, style.name);
+          }
         };
         return (
           <button
@@ -132,7 +149,7 @@ function Chips() {
             type="button"
             aria-pressed={on}
             onClick={click}
-            onDoubleClick={choosing ? undefined : () => isolate(style.name)}
+            onDoubleClick={choosing ? undefined : () => isolate(style.name, before.current)}
             title={
               choosing ? style.label : `${style.label}: click to ${on ? "hide" : "show"}, double click to isolate`
             }
@@ -154,28 +171,43 @@ function Chips() {
 /** Facts of the run, and the legend of the page. */
 export default function RunContextBar() {
   const range = useUi((s) => s.range);
+  const [open, setOpen] = useState(false);
+  // On a phone the facts and the legend would push the answers off the first screen.
+  const folded = open ? "" : "max-md:hidden";
   return (
     <section
       aria-label="Run and schedulers"
       className="mx-auto flex max-w-[2560px] flex-wrap items-center gap-x-3 gap-y-2 px-4 py-3 text-12 md:px-6"
     >
-      <Facts />
-      {range.kind === "fixed" ? (
+      <Identity>
         <button
           type="button"
-          onClick={() => setUi({ range: { kind: "last", seconds: 300 } })}
-          className="inline-flex h-6 items-center gap-1.5 rounded-[6px] border border-accent/50 px-2 text-accent"
+          aria-expanded={open}
+          onClick={() => setOpen(!open)}
+          className="py-1 text-accent underline underline-offset-2 md:hidden"
         >
-          {time(range.from)} to {time(range.to)}
-          <X size={12} aria-label="Back to the last five minutes" />
+          {open ? "Less" : "This run"}
         </button>
-      ) : null}
-      <div className="xl:hidden md:ml-auto">
-        <RangePicker />
-      </div>
-      <SavedViews quiet />
-      <div className="min-w-0 max-md:w-full xl:ml-auto">
-        <Chips />
+      </Identity>
+      <div className={classNames("flex flex-wrap items-center gap-x-3 gap-y-2 md:contents", folded)}>
+        <Facts />
+        {range.kind === "fixed" ? (
+          <button
+            type="button"
+            onClick={() => setUi({ range: DEFAULTS.range })}
+            className="inline-flex h-6 items-center gap-1.5 rounded-[6px] border border-accent/50 px-2 text-accent"
+          >
+            {moment(range.from)} to {moment(range.to)}
+            <X size={12} aria-label="Back to the last minute" />
+          </button>
+        ) : null}
+        <div className="xl:hidden md:ml-auto">
+          <RangePicker />
+        </div>
+        <SavedViews quiet />
+        <div className="w-full min-w-0">
+          <Chips />
+        </div>
       </div>
     </section>
   );

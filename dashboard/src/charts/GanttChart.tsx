@@ -184,6 +184,7 @@ export function GanttChart(props: GanttChartProps) {
                   key={lane.device}
                   className="absolute right-0 left-0 flex flex-col justify-center"
                   style={side(i)}
+                  data-of={scheduler}
                   data-device={lane.device}
                   data-idle={idle ?? undefined}
                 >

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { classNames } from "../components/ui/classNames";
 import { SchedulerGlyph } from "../components/ui/SchedulerGlyph";
 import { useElementSize } from "../hooks/useElementSize";
 import { compact, estimate, type Quantity, quantity, ratio, ratioEstimate, tick } from "../lib/format";
@@ -12,10 +13,15 @@ interface TrendLinesProps {
   series: readonly TrendSeries[];
   /** Labels of the horizontal axis. */
   xTicks: readonly { at: number; text: string }[];
-  xTitle: string;
+  /** Title of the axis; none for a short chart whose labels have units. */
+  xTitle?: string;
   /** Title of the tooltip at a position. */
   nameOf: (x: number) => string;
   marks?: readonly { x: number; label: string }[];
+  /** Stretches of the horizontal axis that are shaded. */
+  bands?: readonly (readonly [number, number])[];
+  /** Allows less height, for a chart on the first screen. */
+  compact?: boolean;
   /** Position of the playhead. */
   cursor?: number | null;
   /** Largest distance of points that are joined; a larger one means missing data. */
@@ -26,7 +32,6 @@ interface TrendLinesProps {
 }
 
 const TOP = 16;
-const BOTTOM = 40;
 
 function Names({
   rows,
@@ -72,6 +77,8 @@ export function TrendChart({
   xTitle,
   nameOf,
   marks = [],
+  bands = [],
+  compact: short = false,
   cursor,
   gap,
   label,
@@ -79,6 +86,7 @@ export function TrendChart({
 }: TrendLinesProps) {
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const [hover, setHover] = useState<number | null>(null);
+  const below = xTitle ? 40 : 24;
   const points = series.flatMap((s) => s.points);
   const xs = [...new Set(points.map((p) => p.x))].sort((a, b) => a - b);
   const [x0, x1] = [xs[0] ?? 0, xs.at(-1) ?? 1];
@@ -88,10 +96,10 @@ export function TrendChart({
   const logarithmic = axis ? axis.log : isLogarithmic(high);
   const lowest = axis && !axis.log ? Number.NEGATIVE_INFINITY : unit ? low : 0.01;
   // Names beside the chart have 17 px each; where they do not fit, the tooltip has them.
-  const named = width >= 560 && series.length > 1 && series.length * 17 <= height - TOP - BOTTOM;
+  const named = width >= 560 && series.length > 1 && series.length * 17 <= height - TOP - below;
   const right = named ? 148 : 24;
   const left = unit ? 64 : 48;
-  const bottom = height - BOTTOM;
+  const bottom = height - below;
   const x = x1 > x0 ? linearScale(x0, x1, left, width - right) : () => (left + width - right) / 2;
   const y = logarithmic ? logScale(low, high * 1.05, bottom, TOP) : linearScale(low, high * 1.01, bottom, TOP);
   const path = (list: TrendSeries["points"]) =>
@@ -123,7 +131,7 @@ export function TrendChart({
   return (
     <div
       ref={box}
-      className="relative min-h-52 flex-1"
+      className={classNames("relative flex-1", short ? "min-h-28" : "min-h-52")}
       onPointerMove={(event) => move(event.clientX, event.currentTarget.getBoundingClientRect())}
       onPointerLeave={() => setHover(null)}
     >
@@ -149,15 +157,31 @@ export function TrendChart({
                 {text}
               </text>
             ))}
-            <text
-              x={(left + width - right) / 2}
-              y={height - 4}
-              textAnchor="middle"
-              fontSize="12"
-              fill="var(--muted)"
-            >
-              {xTitle}
-            </text>
+            {xTitle ? (
+              <text
+                x={(left + width - right) / 2}
+                y={height - 4}
+                textAnchor="middle"
+                fontSize="12"
+                fill="var(--muted)"
+              >
+                {xTitle}
+              </text>
+            ) : null}
+            {bands.map(([from, to]) => {
+              const [begin, end] = [x(Math.max(from, x0)), x(Math.min(to, x1))];
+              return end > begin ? (
+                <rect
+                  key={from}
+                  x={begin}
+                  y={TOP}
+                  width={end - begin}
+                  height={bottom - TOP}
+                  fill="var(--warn)"
+                  opacity={0.12}
+                />
+              ) : null;
+            })}
             {marks.map((mark, i) => (
               <g key={`${mark.x}-${i}`}>
                 <title>{mark.label}</title>

@@ -1,7 +1,7 @@
 /** Drawing of a Gantt chart on a canvas: visible blocks only, and at most one mark per pixel. */
 import { alpha, mix } from "../lib/color";
 import { intensityRamp, intensityStep } from "../lib/colorScales";
-import { time } from "../lib/format";
+import { moment } from "../lib/format";
 import { ticks } from "../lib/statistics";
 import type { Paint } from "./ChartCanvas";
 import { FONT, FONT_STRONG } from "./ChartCanvas";
@@ -243,6 +243,7 @@ export function drawGantt(paint: Paint, model: GanttModel): void {
     );
     context.font = FONT;
   }
-  if (model.bound) drawLine(paint, model, model.bound.at, `bound ${time(model.bound.value)}`, true, 1);
-  if (model.makespan) drawLine(paint, model, model.makespan.at, `makespan ${time(model.makespan.value)}`, false, 0);
+  if (model.bound) drawLine(paint, model, model.bound.at, `bound ${moment(model.bound.value)}`, true, 1);
+  if (model.makespan)
+    drawLine(paint, model, model.makespan.at, `makespan ${moment(model.makespan.value)}`, false, 0);
 }

@@ -1,5 +1,5 @@
 /** Requests of the dashboard, by name. */
-import type { RunLabels, RunRequest, StartRequest, TaskCreate, WhatIfRequest } from "./models";
+import type { Comparative, RunLabels, RunRequest, StartRequest, TaskCreate, WhatIfRequest } from "./models";
 import { get, patch, post, remove, upload } from "./request";
 import { resultRecord, taskRecord } from "./resultRecords";
 
@@ -29,7 +29,7 @@ export const api = {
   history: async (limit: number, o: Options = {}) =>
     (await get("/api/full_history", { query: { limit }, timeoutMs: LONG_MS, ...o })).map(taskRecord),
   comparative: (limit: number, runId?: string | null, o: Options = {}) =>
-    get("/api/history/comparative", { query: { limit, run_id: runId }, ...o }),
+    get("/api/history/comparative", { query: { limit, run_id: runId }, ...o }) as Promise<Comparative>,
   load: (
     query: {
       run_id?: string;

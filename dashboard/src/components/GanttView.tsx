@@ -1,5 +1,5 @@
 import { ZoomIn, ZoomOut } from "lucide-react";
-import { useCallback } from "react";
+import { type ReactNode, useCallback } from "react";
 import { GanttChart, type GanttContent } from "../charts/GanttChart";
 import { GanttOverview } from "../charts/GanttOverview";
 import type { Block, BlockDetails, GanttWindow, LaneOfKind } from "../charts/ganttModel";
@@ -16,10 +16,12 @@ interface GanttViewProps extends GanttContent {
   last: number;
   firstLabel: string;
   lastLabel: string;
+  /** A second chart, above the overview. */
+  below?: ReactNode;
 }
 
 /** Describes a block: with all parts of its task while the task is recent, otherwise with its own span. */
-function useBlockDetails(scheduler: string): (block: Block) => BlockDetails {
+export function useBlockDetails(scheduler: string): (block: Block) => BlockDetails {
   const { tasks } = useStream();
   return useCallback(
     (block) => {
@@ -62,6 +64,7 @@ export function GanttView(props: GanttViewProps) {
         describe={describe}
         onSelect={(task) => setUi({ task })}
       />
+      {props.below}
       <div className="mt-2 flex items-center">
         <span className="w-12 shrink-0 text-faint leading-4 md:w-14">
           CPU

@@ -18,6 +18,8 @@ export interface Tokens {
   control: string;
   accent: string;
   "on-accent": string;
+  /** The leading group. */
+  lead: string;
   cpu: string;
   gpu: string;
   neutral: string;
@@ -42,6 +44,7 @@ export const TOKENS: Record<ThemeName, Tokens> = {
     control: "#5B6F93",
     accent: "#7DD3FC",
     "on-accent": "#07131F",
+    lead: "#8EABFA",
     cpu: "#F59E0B",
     gpu: "#22D3EE",
     neutral: "#1E293B",
@@ -64,6 +67,7 @@ export const TOKENS: Record<ThemeName, Tokens> = {
     control: "#7686A3",
     accent: "#0369A1",
     "on-accent": "#FFFFFF",
+    lead: "#3552C4",
     cpu: "#B45309",
     gpu: "#157A8B",
     neutral: "#E2E8F0",

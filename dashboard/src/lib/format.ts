@@ -99,6 +99,10 @@ export const energy = (joules: number | null | undefined): string => quantity(jo
 export const cost = (dollars: number | null | undefined): string => quantity(dollars, "cost");
 export const memory = (megabytes: number | null | undefined): string => quantity(megabytes, "memory");
 
+/** A position on the clock of a run, to a tenth of a second: rounded to three digits it would lie beside its mark. */
+export const moment = (seconds: number | null | undefined): string =>
+  isNumber(seconds) && Math.abs(seconds) >= 100 ? `${grouped(seconds.toFixed(1))} s` : time(seconds);
+
 /** Value and half width in one unit: "283 ± 1.6 ms". Without a half width only the value. */
 export function estimate(
   value: number | null | undefined,
@@ -107,7 +111,7 @@ export function estimate(
 ): string {
   if (!isNumber(value)) return NOTHING;
   if (!isNumber(half)) return quantity(value, kind);
-  const step = stepFor(value, kind);
+  const step = stepFor(Math.max(Math.abs(value), half), kind);
   const text = `${significant(value / step.factor)} ± ${significant(half / step.factor, 2)}`;
   return step.unit ? `${text} ${step.unit}` : text;
 }
@@ -123,6 +127,10 @@ export function percent(share: number | null | undefined, digits = 3): string {
   if (!isNumber(share)) return NOTHING;
   return `${significant(share * 100, digits)} %`;
 }
+
+/** A multiple in words, as the server writes it: "1.8 ×", "126 ×". */
+export const times = (value: number | null | undefined): string =>
+  isNumber(value) ? `${value >= 100 ? count(value) : significant(value, 2)} ×` : NOTHING;
 
 /** A ratio of two numbers: "1.02×". */
 export function ratio(value: number | null | undefined): string {

@@ -9,10 +9,8 @@ export interface Metric {
   long: string;
   quantity: Quantity;
   value: (row: ComparisonRow) => number | null;
-  /** Half width of the 95 % interval of the paired difference to the oracle, where the API gives one. */
-  paired?: (row: ComparisonRow) => number | null;
-  /** The same quantity in one decision, for intervals from the window of recent tasks. */
-  field: "latency" | "time" | "energy" | "cost";
+  /** Half width of the 95 % interval of the mean, where the API gives one. */
+  half?: (row: ComparisonRow) => number | null;
   /** Over the newest tasks only (`window` of the row), not the whole run. */
   windowed?: boolean;
 }
@@ -24,8 +22,7 @@ export const METRICS: readonly Metric[] = [
     long: "mean latency per task, waiting included",
     quantity: "time",
     value: (row) => row.mean_latency,
-    paired: (row) => row.regret_ci95,
-    field: "latency",
+    half: (row) => row.latency_ci95,
   },
   {
     key: "time",
@@ -33,7 +30,6 @@ export const METRICS: readonly Metric[] = [
     long: "mean execution time per task",
     quantity: "time",
     value: (row) => row.mean_time,
-    field: "time",
   },
   {
     key: "p50",
@@ -41,7 +37,6 @@ export const METRICS: readonly Metric[] = [
     long: "median latency",
     quantity: "time",
     value: (row) => row.p50_latency,
-    field: "latency",
     windowed: true,
   },
   {
@@ -50,7 +45,6 @@ export const METRICS: readonly Metric[] = [
     long: "95th percentile of latency",
     quantity: "time",
     value: (row) => row.p95_latency,
-    field: "latency",
     windowed: true,
   },
   {
@@ -59,7 +53,6 @@ export const METRICS: readonly Metric[] = [
     long: "99th percentile of latency",
     quantity: "time",
     value: (row) => row.p99_latency,
-    field: "latency",
     windowed: true,
   },
   {
@@ -68,7 +61,6 @@ export const METRICS: readonly Metric[] = [
     long: "mean energy per task",
     quantity: "energy",
     value: (row) => row.mean_energy,
-    field: "energy",
   },
   {
     key: "cost",
@@ -76,7 +68,6 @@ export const METRICS: readonly Metric[] = [
     long: "mean cost per task",
     quantity: "cost",
     value: (row) => row.mean_cost,
-    field: "cost",
   },
 ];
 

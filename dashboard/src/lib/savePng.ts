@@ -8,7 +8,10 @@ function inline(source: Element, target: Element): void {
     const computed = getComputedStyle(source);
     let text = "";
     for (const name of Array.from(computed)) {
-      if (!SKIP.has(name)) text += `${name}:${computed.getPropertyValue(name)};`;
+      const value = computed.getPropertyValue(name);
+      // A picture cannot be scrolled.
+      const fixed = name.startsWith("overflow") && /auto|scroll/.test(value) ? "hidden" : value;
+      if (!SKIP.has(name)) text += `${name}:${fixed};`;
     }
     target.setAttribute("style", text);
   }

@@ -11,8 +11,10 @@ export interface SchedulerStyle {
   dash: readonly number[];
   width: number;
   order: number;
-  /** Whether this is the reference scheduler, which is drawn hollow and is not ranked. */
+  /** Whether differences are against this scheduler. */
   reference: boolean;
+  /** Whether it knows durations: such schedulers are references, drawn hollow and not ranked. */
+  told: boolean;
 }
 
 const DASHES: Record<string, readonly number[]> = {
@@ -35,6 +37,7 @@ export function styleOf(scheduler: Scheduler, theme: ThemeName): SchedulerStyle 
     width: look.dash === "thin" ? 1 : 1.75,
     order: scheduler.order,
     reference: scheduler.name === REFERENCE,
+    told: scheduler.knows !== "nothing",
   };
 }
 
@@ -47,17 +50,17 @@ export function fallbackStyle(name: string, theme: ThemeName): SchedulerStyle {
     name,
     label: name,
     color: theme === "dark" ? "#94A3B8" : "#475569",
-    glyph: "●",
+    glyph: "○",
     dash: [],
     width: 1.75,
     order: Number.MAX_SAFE_INTEGER,
     reference: name === REFERENCE,
+    told: name === REFERENCE,
   };
 }
 
-/** Label without its remark on durations, for narrow columns; the whole label is in the tooltip. */
-export const shortLabel = (style: Pick<SchedulerStyle, "label">): string =>
-  style.label.replace(" (knows durations)", "");
+/** Label without its remark in parentheses, for narrow columns; the whole label is in the tooltip. */
+export const shortLabel = (style: Pick<SchedulerStyle, "label">): string => style.label.replace(/ \([^)]*\)$/, "");
 
 export const dashArray = (style: SchedulerStyle): string | undefined =>
   style.dash.length ? style.dash.join(" ") : undefined;

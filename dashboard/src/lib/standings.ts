@@ -1,7 +1,7 @@
 /** Ranking of schedulers by one metric, best first. */
 import type { ComparisonRow, VerdictRow } from "../client/models";
 import type { Metric } from "./metrics";
-import { REFERENCE, type SchedulerStyle } from "./schedulerStyle";
+import type { SchedulerStyle } from "./schedulerStyle";
 
 export type { VerdictRow };
 
@@ -9,28 +9,23 @@ export interface Standing {
   style: SchedulerStyle;
   row: ComparisonRow;
   value: number;
-  /** value ÷ reference value. */
-  ratio: number | null;
-  /** Half width of the paired 95 % interval, in the metric's unit; null where the API gives none. */
+  /** Half width of the 95 % interval of the value; null where the API gives none. */
   half: number | null;
 }
 
-/** The given schedulers by value, best first. */
+/** The given schedulers by value, best first; those that know durations come last. */
 export function rankSchedulers(
   comparison: readonly ComparisonRow[],
   styles: readonly SchedulerStyle[],
   metric: Metric,
 ): Standing[] {
   const rows = new Map(comparison.map((row) => [row.name, row]));
-  const reference = rows.get(REFERENCE);
-  const base = reference ? metric.value(reference) : null;
   const list: Standing[] = [];
   for (const style of styles) {
     const row = rows.get(style.name);
     const value = row ? metric.value(row) : null;
     if (!row || value === null) continue;
-    const half = style.reference ? null : (metric.paired?.(row) ?? null);
-    list.push({ style, row, value, ratio: base ? value / base : null, half });
+    list.push({ style, row, value, half: metric.half?.(row) ?? null });
   }
-  return list.sort((a, b) => a.value - b.value);
+  return list.sort((a, b) => Number(a.style.told) - Number(b.style.told) || a.value - b.value);
 }

@@ -28,21 +28,6 @@ export function tQuantile(degrees: number): number {
   return z + (z ** 3 + z) / (4 * v) + (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * v * v);
 }
 
-interface Interval {
-  mean: number;
-  half: number;
-  n: number;
-}
-
-/** Mean and 95 % half width of the paired differences a − b. `total` is the number of tasks of the run, if the samples are a part of them. */
-export function pairedInterval(a: ArrayLike<number>, b: ArrayLike<number>, total?: number): Interval {
-  const n = Math.min(a.length, b.length);
-  const differences = new Float64Array(n);
-  for (let i = 0; i < n; i++) differences[i] = (a[i] as number) - (b[i] as number);
-  const spread = deviation(differences);
-  return { mean: mean(differences), half: (tQuantile(n - 1) * spread) / Math.sqrt(Math.max(total ?? n, n)), n };
-}
-
 export function pearson(a: ArrayLike<number>, b: ArrayLike<number>): number {
   const n = Math.min(a.length, b.length);
   if (n < 3) return Number.NaN;

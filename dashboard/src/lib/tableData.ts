@@ -1,4 +1,6 @@
 /** Tabular data of a widget, the common source of its table view and its CSV. */
+import type { Quantity } from "./format";
+
 export type Cell = string | number | null;
 
 export interface Column {
@@ -6,6 +8,8 @@ export interface Column {
   label: string;
   /** Whether the column is aligned to the right. */
   numeric?: boolean;
+  /** Quantity of a number, which gives its unit in the table. */
+  unit?: Quantity;
   /** Format of a value in the table; the CSV has the raw value. */
   show?: (value: Cell) => string;
 }

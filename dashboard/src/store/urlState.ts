@@ -28,6 +28,8 @@ export interface UrlState {
   theme: ThemeName | null;
   /** Scheduler of the Gantt chart, workload and correlations; null for the leader. */
   focus: string | null;
+  /** Second scheduler of the Gantt chart; null for the slowest one. */
+  beside: string | null;
   /** Task whose details are open. */
   task: number | null;
   /** Identifiers of the two runs of /diff. */
@@ -45,13 +47,14 @@ export interface UrlState {
 const WORKSPACE_KEYS: readonly string[] = ["runs", "sweeps", "x", "y", "by", "axes", "keep", "color"];
 
 export const DEFAULTS: UrlState = {
-  range: { kind: "last", seconds: 300 },
+  range: { kind: "last", seconds: 60 },
   freeze: null,
   visible: null,
   metric: DEFAULT_METRIC.key,
   scale: null,
   theme: null,
   focus: null,
+  beside: null,
   task: null,
   a: null,
   b: null,
@@ -71,7 +74,7 @@ function parseRange(text: string | null): Range {
 export function rangeKey(range: Range): string {
   if (range.kind === "fixed") return `${Number(range.from.toFixed(3))}-${Number(range.to.toFixed(3))}`;
   if (range.kind === "all") return "all";
-  return RANGES.find((item) => item.range.kind === "last" && item.range.seconds === range.seconds)?.key ?? "5m";
+  return RANGES.find((item) => item.range.kind === "last" && item.range.seconds === range.seconds)?.key ?? "1m";
 }
 
 function whole(text: string | null): number | null {
@@ -93,6 +96,7 @@ export function parseQuery(search: string): UrlState {
     scale: scale === "log" || scale === "linear" ? scale : null,
     theme: theme === "dark" || theme === "light" ? theme : null,
     focus: query.get("focus") || null,
+    beside: query.get("beside") || null,
     task: whole(query.get("task")),
     a: query.get("a") || null,
     b: query.get("b") || null,
@@ -112,6 +116,7 @@ export function formatQuery(state: UrlState): string {
   if (state.scale !== null) query.set("scale", state.scale);
   if (state.theme !== null) query.set("theme", state.theme);
   if (state.focus !== null) query.set("focus", state.focus);
+  if (state.beside !== null) query.set("beside", state.beside);
   if (state.task !== null) query.set("task", String(state.task));
   if (state.a !== null) query.set("a", state.a);
   if (state.b !== null) query.set("b", state.b);

@@ -22,6 +22,7 @@ from .doctor import doctor
 from .execute import execute
 from .heavy_simulation import heavy
 from .import_trace import import_trace
+from .jobs import forecast, jobs, reproduce
 from .listings import platforms, scenarios, schedulers
 from .models import models
 from .pipeline import pipeline
@@ -175,6 +176,9 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "pipeline": pipeline,
     "train": train,
     "shift": shift,
+    "jobs": jobs,
+    "forecast": forecast,
+    "reproduce": reproduce,
     "profile": profile,
     "calibrate": calibrate,
     "execute": execute,
@@ -194,7 +198,9 @@ app.add_typer(db)
 # ------------------------------------------------------------------------------------------ exit codes
 
 #: Besides 0 for success: failure, usage error or bad input, interrupted.
-_FAILED, _BAD_INPUT, _INTERRUPTED = 1, 2, 130
+_FAILED = 1
+_BAD_INPUT = 2
+_INTERRUPTED = 130
 
 
 def _exit_code_of(run: Callable[[], Any], command: CommandContext) -> int:
@@ -243,7 +249,8 @@ def _explain_usage(error: typer.TyperException, command: CommandContext) -> int:
     message = re.sub(r" \(Possible options: .*\)$", "", error.format_message().rstrip("."))
     near = list(getattr(error, "possibilities", None) or ())
     if suggestion := re.search(r"\. Did you mean '(.*?)'.*\?$", message):
-        near, message = [suggestion[1]], message[: suggestion.start()]
+        near = [suggestion[1]]
+        message = message[: suggestion.start()]
     context = getattr(error, "ctx", None)
     hint = f"see {context.command_path} --help" if context else None
     _tell(command, message[:1].lower() + message[1:], f"did you mean '{near[0]}'?" if near else hint)

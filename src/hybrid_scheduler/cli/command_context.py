@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .options import GOALS, SETTINGS_KEYS, option_of
 from .printer import Printer
 
 if TYPE_CHECKING:
@@ -15,19 +16,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 #: Option of each settings key, so that messages name what the user typed.
 _OPTION_NAMES = {
-    "simulation.scenario": "--scenario",
-    "simulation.utilisation": "--utilisation",
-    "simulation.tasks": "--tasks",
-    "simulation.seed": "--seed",
-    "simulation.schedulers": "--schedulers",
-    "simulation.platform": "--platform",
-    "simulation.memory_policy": "--memory-policy",
-    "physics.name": "--physics",
-    "physics.noise_sigma": "--noise",
-    "physics.slowdown": "--slowdown",
-    "objective.latency": "--objective",
-    "objective.energy": "--objective",
-    "objective.cost": "--objective",
+    **{key: option_of(name) for name, key in SETTINGS_KEYS.items()},
+    **{f"objective.{goal}": "--objective" for goal in GOALS},
     "logging.level": "--log-level",
 }
 #: Log file of commands that run long, and of unexpected errors, where the settings name none.
@@ -98,18 +88,13 @@ class CommandContext:
         self.open_log(settings.logging)
         return settings
 
-    def settings_from(self, more: Mapping[str, Any] | None = None, /, **options: Any) -> Settings:
-        """Load the settings with these options on top, named as on the command line: `scenario` for `--scenario`.
+    @contextmanager
+    def progress(self, total: int) -> Iterator[Callable[[str, int], None]]:
+        """Show the progress of a run as `Printer.progress` does, and a note while code is compiled."""
+        from ..compiled.jit_cache import compile_notice
 
-        Parameters
-        ----------
-        more
-            Further options by their settings keys.
-        **options
-            The text that was typed; None for options that were not given.
-        """
-        keys = {option[2:].replace("-", "_"): key for key, option in _OPTION_NAMES.items()}
-        return self.settings({**{keys[name]: value for name, value in options.items()}, **(more or {})})
+        with compile_notice(self.printer.note), self.printer.progress(total) as update:
+            yield update
 
     def open_log(self, settings: LoggingSettings) -> None:
         """Send messages to stderr and to the log file from here on."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,20 +11,8 @@ from rich.text import Text
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import (
-    BatchOption,
-    IndivisibleOption,
-    JsonOption,
-    NoiseOption,
-    PhysicsOption,
-    PlatformOption,
-    ProcessesOption,
-    ScenarioOption,
-    SchedulersOption,
-    UtilisationOption,
-    check_empty,
-    check_sources,
-)
+from .metric_table import named
+from .options import MACHINE, TASKS, Inputs, JsonOption, ProcessesOption, check_empty, with_inputs
 from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -43,31 +30,14 @@ _SEEDS = 20
 _ALIKE = 0.3
 
 
+@with_inputs(
+    *TASKS, "trace", "batches", "schedulers", *MACHINE, "objective",
+    seeds="Number of paired seeds, at least 2; 20 by default.",
+    first_seed="First seed; with --trace the seed of noise and random choices.",
+)  # fmt: skip
 def compare(
     context: typer.Context,
-    scenario: ScenarioOption = None,
-    utilisation: UtilisationOption = None,
-    batch: BatchOption = False,
-    trace: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Your own tasks from a file: one run, compared batch by batch."),
-    ] = None,
-    tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per seed.")] = None,
-    schedulers: SchedulersOption = None,
-    platform: PlatformOption = None,
-    physics: PhysicsOption = None,
-    noise: NoiseOption = None,
-    indivisible: IndivisibleOption = False,
-    seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of paired seeds, at least 2; 20 by default.")
-    ] = None,
-    first_seed: Annotated[
-        int, typer.Option(metavar="N", help="First seed; with --trace the seed of noise and random choices.")
-    ] = 3000,
-    batches: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Batches to cut a trace into; 20 by default if it is long enough."),
-    ] = None,
+    inputs: Inputs,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -128,30 +98,23 @@ def compare(
     if real or store:
         from .execute import compare_real
 
-        compare_real(context, real=real, tasks=tasks, schedulers=schedulers, out=out, store=store, as_json=as_json)
+        compare_real(
+            context, real=real, tasks=inputs.tasks, schedulers=inputs.schedulers, out=out, store=store,
+            as_json=as_json,
+        )  # fmt: skip
         return
-    settings = command.settings_from(
-        scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers, platform=platform,
-        physics=physics, noise=noise,
-    )  # fmt: skip
-    from .inputs import spec_from_settings
+    settings = inputs.settings(command)
+    from .inputs import read_experiment
 
-    check_sources(
-        trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None, seeds=seeds,
-        until_clear=until_clear or None,
-    )  # fmt: skip
-    if seeds is not None and seeds < 2:
-        raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    spec = spec_from_settings(
-        settings, batch=batch, trace=trace, batches=batches, trace_load=utilisation, indivisible=indivisible
-    )
-    chosen = range(first_seed, first_seed + (seeds or _SEEDS))
+    inputs.check(until_clear=until_clear or None)
+    chosen = inputs.seed_range(_SEEDS, least=2)
+    spec = read_experiment(settings, inputs)
     metric, baseline = _metric_and_baseline(spec, metric, baseline)
     if fail_if_slower is not None:
         _check_gate(spec, fail_if_slower, baseline, len(chosen))
     if out is not None:
         check_empty("--out", out)
-    found = _run(command.printer, spec, chosen, metric, baseline, until_clear=until_clear, processes=processes)
+    found = _run(command, spec, chosen, metric, baseline, until_clear=until_clear, processes=processes)
     judgement = found.test_pairs(metric, baseline)
     if fail_if_slower is not None and not judgement.exact:
         # A graph without noise counts as exact before the run; seeds differ if a scheduler draws random numbers.
@@ -186,7 +149,7 @@ def _check_gate(spec: ExperimentSpec, name: str, baseline: str, seeds: int) -> N
 
 
 def _run(
-    printer: Printer,
+    command: CommandContext,
     spec: ExperimentSpec,
     seeds: range,
     metric: str,
@@ -196,29 +159,17 @@ def _run(
     processes: int | None,
 ) -> PairedComparison:
     """Run all seeds, or the trace once, and show the progress."""
-    from ..compiled.jit_cache import compile_notice
     from ..experiments.paired_comparison import compare_seeds, compare_trace
+    from .inputs import total_progress
 
     total = spec.tasks * len(spec.schedulers) if spec.trace else len(seeds)
-    with compile_notice(printer.note), printer.progress(total) as update, option_names(trace="--trace"):
+    with command.progress(total) as update, option_names(trace="--trace"):
         if spec.trace is not None:
-            return compare_trace(spec, seeds[0], _added_up(update))
+            return compare_trace(spec, seeds[0], total_progress(spec, update))
         return compare_seeds(
             spec, seeds, metric=metric, baseline=baseline, until_clear=until_clear, processes=processes,
             progress=update,
         )  # fmt: skip
-
-
-def _added_up(update: Callable[[str, int], None]) -> Callable[[str, int], None]:
-    """Turn reports of single steps into reports of the total."""
-    done = 0
-
-    def advance(name: str, count: int) -> None:
-        nonlocal done
-        done += count
-        update(name, done)
-
-    return advance
 
 
 def write(folder: Path, found: PairedComparison, judgement: PairwiseTests) -> None:
@@ -241,21 +192,13 @@ def write(folder: Path, found: PairedComparison, judgement: PairwiseTests) -> No
 
 
 def _document(found: PairedComparison, judgement: PairwiseTests) -> dict[str, Any]:
-    from .. import __version__
-    from .inputs import trace_load_of
+    from .inputs import document_head
 
-    spec, verdict = found.spec, found.verdict(judgement)
+    spec = found.spec
+    verdict = found.verdict(judgement)
     return {
-        "version": __version__,
-        "scenario": None if spec.trace else spec.name,
+        **document_head(spec),
         "trace": None if spec.trace is None else {"name": spec.trace.name, "sha256": spec.trace.sha256},
-        "batch": spec.batch,
-        "utilisation": spec.load,
-        "offered_load": trace_load_of(spec) if spec.trace else spec.load,
-        "tasks": spec.tasks,
-        "platform": spec.machine.platform.name,
-        "physics": spec.machine.physics.name,
-        "noise": spec.machine.noise.sigma,
         "first_seed": found.runs[0].seed,
         "stopped_early": found.stopped_early,
         "seeds_needed": judgement.seeds_needed,
@@ -310,12 +253,10 @@ def raise_if_slower(judgement: PairwiseTests, name: str | None) -> None:
 
 
 def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -> None:
-    from .inputs import trace_load_of
-
     words = "more" if not judgement.less_is_better else "less"
     stopped = ", stopped when it was clear" if found.stopped_early else ""
     trace = found.spec.trace
-    load = trace_load_of(found.spec)
+    load = found.spec.offered_load if trace else None
     offered = [] if load is None else [f"offers {load:.3g} × capacity"]
     repeated = trace.label if trace else f"{judgement.seeds} paired seeds from {found.runs[0].seed} on{stopped}"
     if judgement.exact:
@@ -369,9 +310,9 @@ def _standings(judgement: PairwiseTests) -> list[Column]:
         Column(f"mean\n± 95 %{symbol}", [mean(row) for row in rows]),
         Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
         Column(f"difference\n± 95 %{symbol}", [difference(row) for row in rows], 2),
-        Column("p\n(Holm)", [_p(row) for row in rows], 3),
-        Column("effect\nr", [_effect(row) for row in rows], 5),
-        Column("won /\nlost", [_wins(row) for row in rows], 6),
+        Column("p\n(Holm)", [row.test_cells[0] for row in rows], 3),
+        Column("effect\nr", [row.test_cells[1] for row in rows], 5),
+        Column("won /\nlost", [row.test_cells[2] for row in rows], 6),
         Column("regret\ns", [NOTHING if row.regret is None else significant(row.regret.mean) for row in rows], 8),
         Column("mean /\nbound", [_bound(row.latency_over_bound) for row in rows], 4),
         Column("span /\nbound", [_bound(row.over_bound) for row in rows], 7),
@@ -381,19 +322,10 @@ def _standings(judgement: PairwiseTests) -> list[Column]:
 
 def _matrix(judgement: PairwiseTests) -> list[Column]:
     names = [row.name for row in judgement.ranking]
-    columns = [Column("", [named(name) for name in names], number=False)]
-    for number, column in enumerate(names, 1):
-        cells = []
-        for row in names:
-            pair = judgement.pairs.get((row, column))
-            if pair is None:
-                cells.append("·")
-                continue
-            won = pair.wins if judgement.less_is_better else pair.losses
-            cells.append(f"{won}{_SIGNIFICANT if judgement.better(pair.verdict) else ' '}")
-        columns.append(Column(f"{number}", cells, number))
-    columns[0] = Column("", [Text.assemble(f"{i} ", named(name)) for i, name in enumerate(names, 1)], number=False)
-    return columns
+    wins = [judgement.won_cells(name) for name in names]
+    labels = [Text.assemble(f"{number} ", named(name)) for number, name in enumerate(names, 1)]
+    columns = [Column(f"{number}", cells, number) for number, cells in enumerate(zip(*wins, strict=True), 1)]
+    return [Column("", labels, number=False), *columns]
 
 
 def _remarks(judgement: PairwiseTests) -> list[str]:
@@ -438,16 +370,6 @@ def show_verdict(printer: Printer, verdict: Verdict) -> None:
         printer.text(Text(cause.sentence + (f" {cause.also}." if cause.also else "")))
 
 
-def named(spec: str) -> Text:
-    """Return a scheduler's glyph in its colour, and its name as it is typed."""
-    from ..schedulers import schedulers
-    from ..workload.argument_checks import parse_spec
-
-    known = schedulers().get(parse_spec(spec)[0])
-    mark = (known.look.glyph, known.look.dark) if known else ("·", "dim")
-    return Text.assemble(mark, " ", spec)
-
-
 def interval(one: Interval, size: float = 1.0) -> str:
     """Return ``mean ± half width`` in units of `size`."""
     if math.isinf(one.half_width):  # a queue that grows: its mean depends on the run's length
@@ -457,20 +379,6 @@ def interval(one: Interval, size: float = 1.0) -> str:
 
 def _ratio(ratio: float) -> str:
     return NOTHING if ratio != ratio else f"{ratio:.3f}" if ratio < 10 else significant(ratio)
-
-
-def _p(row: SchedulerRank) -> str:
-    if row.pair is None:
-        return NOTHING
-    return "<0.0001" if row.pair.p_holm < 1e-4 else f"{row.pair.p_holm:.4f}"
-
-
-def _effect(row: SchedulerRank) -> str:
-    return NOTHING if row.pair is None else f"{row.pair.rank_biserial:+.2f}"
-
-
-def _wins(row: SchedulerRank) -> str:
-    return NOTHING if row.pair is None else f"{row.pair.wins}/{row.pair.losses}"
 
 
 def _bound(one: Interval | None) -> str:

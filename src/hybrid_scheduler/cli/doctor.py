@@ -37,7 +37,6 @@ _OPTIONAL = {
     "torch": ("gpu", "runs real kernels"),
     "ray": ("ray", "spreads work over several machines"),
     "gymnasium": ("gym", "offers the Gymnasium environment"),
-    "river": ("learning", "adds drift detectors and boosted trees"),
     "ortools": ("exact", "computes exact optima of small instances"),
 }
 _SIGNS = {"ok": ("✓", "green"), "info": ("·", "dim"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
@@ -67,7 +66,9 @@ def doctor(
 
 def _lines(checks: list[_Check]) -> list[Column]:
     """Return a sign, a name and a detail per check, with hints on lines of their own."""
-    signs, names, details = [], [], []
+    signs = []
+    names = []
+    details = []
     for check in checks:
         signs.append(Text(*_SIGNS[check.status]))
         names.append(check.name)
@@ -172,15 +173,15 @@ def _cache() -> _Check:
     """Check the folder of compiled code; without it each start compiles again."""
     hint = "set NUMBA_CACHE_DIR to a folder that can be written"
     try:
-        from ..cluster.arrival_loop import arrival_loop
+        from ..compiled.code_cache import code_folder
 
-        folder = Path(arrival_loop.stats.cache_path)
+        folder = code_folder()
     except Exception as error:
         return _Check("compile cache", "failed", str(error), hint)
     reason = why_not_writable(folder)
     if reason:
         return _Check("compile cache", "warning", f"{folder}: {reason}; code is compiled at every start", hint)
-    ready = any(folder.glob("arrival_loop.arrival_loop-*.nbi")) if folder.is_dir() else False
+    ready = any(folder.glob("cluster/arrival_loop.*.nbi"))
     state = "code is compiled" if ready else "code is compiled at the first run (about ten seconds)"
     return _Check("compile cache", "ok", state)
 

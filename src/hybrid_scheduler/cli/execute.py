@@ -15,9 +15,9 @@ from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, un
 
 if TYPE_CHECKING:
     from ..config import Settings
+    from ..experiments.kernel_benchmark import KernelBenchmark
     from ..profiling.calibration import Calibration
     from ..runtime.kernel_executor import KernelExecutor
-    from ..runtime.scheduler_benchmark import KernelBenchmark
     from .measured_upload import UploadedRun
 
 _BACKENDS = ("local", "ray")
@@ -132,9 +132,9 @@ def _execute_stream(
     """Run the kernels, print the result and store it: the body of `execute` and of `compare --real`."""
     settings = command.settings()
     from ..core import InvalidInputError, UnknownNameError
+    from ..experiments.kernel_benchmark import KernelBenchmark
     from ..runtime.contention_profile import ContentionCalibration
     from ..runtime.kernel_stream import make_stream
-    from ..runtime.scheduler_benchmark import KernelBenchmark
     from ..schedulers import split_specs
 
     if backend not in _BACKENDS:
@@ -158,7 +158,7 @@ def _execute_stream(
     began = time.time()
     try:
         benchmark = KernelBenchmark(
-            executor, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare
+            executor.kernels, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare
         )
         with command.printer.progress(_steps(benchmark)) as update:
             benchmark.progress = update

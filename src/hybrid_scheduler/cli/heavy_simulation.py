@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,62 +12,48 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext, option_names
-from .options import (
-    BatchOption,
-    JsonOption,
-    NoiseOption,
-    PlatformOption,
-    ScenarioOption,
-    SeedOption,
-    UtilisationOption,
-)
-from .printer import (
-    DOLLARS,
-    JOULES,
-    NOTHING,
-    SECONDS,
-    Column,
-    Printer,
-    significant,
-    three_decimals,
-    unit_for,
-    with_unit,
-)
+from .metric_table import metric_columns, named
+from .options import MACHINE, TASKS, Inputs, JsonOption, with_inputs
+from .printer import SECONDS, Printer, with_unit
 
 if TYPE_CHECKING:
     from ..experiments.heavy_simulation import HeavyResult
+    from ..experiments.spec import ExperimentSpec
 
-_REPORT, _PLOTS, _RECORD = "heavy_simulation_report.csv", "plots", "heavy_simulation"
+_TASKS = 10_000
+_REPORT = "heavy_simulation_report.csv"
+_SUMMARY = "heavy_simulation_summary.csv"
+_PLOTS = "plots"
+_RECORD = "heavy_simulation"
+#: Most rows of the report: about 150 bytes each.
+_MOST_ROWS = 1_000_000
+#: Without --utilisation, a scenario also runs at this load, at which schedulers differ.
+_BUSY = 0.5
 #: Figures that can be drawn without single tasks.
 _FIGURES = (
     "latency_cdf", "cost_comparison", "makespan", "average_duration", "speed_up", "load_balance", "pareto_front",
 )  # fmt: skip
 
 
+@with_inputs(
+    *TASKS, "seed", *MACHINE, "objective",
+    schedulers="Schedulers to compare; learning ones up to 5 million tasks.",
+)  # fmt: skip
 def heavy(
     context: typer.Context,
-    tasks: Annotated[
-        int, typer.Option(metavar="N", help="Number of tasks, for example 100000000.", min=1)
-    ] = 10_000,
-    scenario: ScenarioOption = None,
-    utilisation: UtilisationOption = None,
-    batch: BatchOption = False,
-    seed: SeedOption = None,
-    schedulers: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Schedulers to compare; learning ones up to 5 million tasks.")
-    ] = None,
-    platform: PlatformOption = None,
-    noise: NoiseOption = None,
+    inputs: Inputs,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the report and the plots.")] = Path(
         "data/results"
     ),
     vector: Annotated[bool, typer.Option("--vector", help="Also write every plot as SVG and PDF.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a large simulation and write a table and plots.
+    """Run a large simulation and write tables and plots.
 
     Schedulers that do not learn process their tasks in chunks and keep only sums, so memory does not grow with the
-    number of tasks. Quantiles are exact to 0.1 %; the interval of the mean latency comes from batch means.
+    number of tasks. Quantiles are exact to 0.1 %; the interval of the mean latency comes from batch means. Up to a
+    million rows, the report has one row per scheduler and task. Without --utilisation the tasks come at the
+    scenario's own load and, in a folder of its own, at half of the machine's capacity.
 
     \b
     Examples:
@@ -72,48 +61,62 @@ def heavy(
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
     """
     command: CommandContext = context.obj
-    settings = command.settings_from(
-        scenario=scenario, utilisation=utilisation, seed=seed, schedulers=schedulers, platform=platform, noise=noise
-    )
-    from dataclasses import replace
+    settings = inputs.settings(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
+    from .inputs import read_experiment
 
-    from ..compiled.jit_cache import compile_notice
-    from ..experiments.heavy_simulation import run_heavy
-    from .inputs import spec_from_settings
-    from .options import check_sources
-
-    check_sources(None, utilisation=utilisation, batch=batch or None)
-    spec = replace(spec_from_settings(settings, batch=batch), tasks=tasks)
+    inputs.check()
+    spec = read_experiment(settings, inputs)
+    seed = settings.simulation.seed
     _check(out)
+    specs = {out: spec}
+    if settings.simulation.utilisation is None and spec.load is not None and spec.load < _BUSY:
+        specs[out / f"load-{_BUSY:g}"] = replace(spec, utilisation=_BUSY)
+    results: dict[Path, HeavyResult] = {}
+    total = spec.tasks * len(spec.schedulers)
     with (
-        compile_notice(command.printer.note),
-        command.printer.progress(tasks * len(spec.schedulers)) as update,
+        command.progress(total * len(specs)) as update,
         option_names(tasks="--tasks"),
     ):
-        result = run_heavy(spec, settings.simulation.seed, progress=update)
-        update("drawing", tasks * len(spec.schedulers))
-        written = _write(out, result, vector=vector)
+        for number, (folder, one) in enumerate(specs.items()):
+
+            def advance(name: str, done: int, before: int = number * total) -> None:
+                update(name, before + done)
+
+            results[folder] = _run(one, seed, folder, advance, vector=vector)
     if as_json:
-        command.printer.document(_document(result))
-    else:
-        _show(command.printer, result, written)
+        first, *others = map(_document, results.values())
+        command.printer.document(first | ({"at_other_loads": others} if others else {}))
+        return
+    for folder, result in results.items():
+        _show(command.printer, result, folder)
 
 
-def _write(out: Path, result: HeavyResult, *, vector: bool) -> list[Path]:
-    """Write the table, the record and the plots."""
+def _run(
+    spec: ExperimentSpec, seed: int, out: Path, update: Callable[[str, int], None], *, vector: bool
+) -> HeavyResult:
+    """Run the simulation and write the tables, the record and the plots."""
     from ..experiments import run_record
-    from ..experiments.heavy_simulation import COLUMNS
+    from ..experiments.heavy_simulation import COLUMNS, run_heavy
     from ..reports import figures
     from ..reports.file_formats import write_table
+    from .result_files import task_log
 
     out.mkdir(parents=True, exist_ok=True)
-    write_table(out / _REPORT, COLUMNS, result.rows)
-    run_record.write_run(out / _RECORD, run_record.HEAVY, result.spec, [result.seed], result.events())
-    written = [out / _REPORT]
+    (out / _REPORT).unlink(missing_ok=True)
+    total = spec.tasks * len(spec.schedulers)
+    machine = spec.machine
+    with ExitStack() as files:
+        log = None
+        if total <= _MOST_ROWS:
+            log = files.enter_context(task_log(out / _REPORT, machine.platform, machine.tariff))
+        result = run_heavy(spec, seed, progress=update, log=log)
+    update("drawing", total)
+    write_table(out / _SUMMARY, COLUMNS, result.rows)
+    run_record.write_run(out / _RECORD, run_record.HEAVY, spec, [seed], result.events())
     formats = figures.FORMATS if vector else ("png",)
     for name, figure in figures.draw_all(_figure_data(result), _FIGURES).items():
-        written += figures.save(figure, out / _PLOTS, name, formats)
-    return written
+        figures.save(figure, out / _PLOTS, name, formats)
+    return result
 
 
 def _figure_data(result: HeavyResult) -> Any:
@@ -145,18 +148,11 @@ def _figure_data(result: HeavyResult) -> Any:
 
 
 def _document(result: HeavyResult) -> dict[str, Any]:
-    from .. import __version__
     from ..metrics.running_statistics import RELATIVE_ERROR
+    from .inputs import document_head
 
-    spec = result.spec
-    return {
-        "version": __version__,
-        "scenario": spec.name,
-        "batch": spec.batch,
-        "utilisation": spec.load,
-        "tasks": spec.tasks,
+    return document_head(result.spec) | {
         "seed": result.seed,
-        "platform": spec.machine.platform.name,
         "quantile_error": RELATIVE_ERROR,
         "lower_bound": {"makespan": result.lower_bound},
         "schedulers": {
@@ -166,19 +162,8 @@ def _document(result: HeavyResult) -> dict[str, Any]:
     }
 
 
-def _show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
-    from .compare import named
-
+def _show(printer: Printer, result: HeavyResult, folder: Path) -> None:
     rows = sorted(result.rows, key=lambda row: row["mean_latency"])
-    seconds = unit_for([row["mean_latency"] for row in rows], SECONDS)
-    joules = unit_for([row["energy"] for row in rows], JOULES)
-    dollars = unit_for([row["cost"] for row in rows], DOLLARS)
-
-    def latency(row: dict[str, Any]) -> str:
-        half = row["mean_latency_half_width"]
-        mean = seconds.show(row["mean_latency"])
-        return mean if half is None else f"{mean} ± {seconds.show(half)}"
-
     bound = result.lower_bound
     printer.facts(
         [
@@ -188,27 +173,15 @@ def _show(printer: Printer, result: HeavyResult, written: list[Path]) -> None:
         ]
     )
     printer.text()
-    s = seconds.symbol
-    printer.table(
-        [
-            Column("scheduler", [named(row["scheduler"]) for row in rows], number=False),
-            Column(f"latency\nmean ± 95 %, {s}", [latency(row) for row in rows]),
-            Column(f"p99\n{s}", [seconds.show(row["p99_latency"]) for row in rows], 1),
-            Column(f"time\n{s}", [seconds.show(row["mean_time"]) for row in rows], 6),
-            Column("makespan\ns", [significant(row["makespan"]) for row in rows], 2),
-            Column("span /\nbound", [_ratio(row["makespan_over_bound"]) for row in rows], 3),
-            Column(f"energy\n{joules.symbol}", [joules.show(row["energy"]) for row in rows], 4),
-            Column(f"cost\n{dollars.symbol}", [dollars.show(row["cost"]) for row in rows], 5),
-            Column("load\nbalance", [three_decimals(row["load_balance"]) for row in rows], 7),
-        ]
-    )
+    printer.table(metric_columns([named(row["scheduler"]) for row in rows], rows, wide=bool(printer.width)))
     printer.text()
-    printer.text(f"{written[0]} and {len(written) - 1} plots in {written[0].parent / _PLOTS}")
+    plots = len(list((folder / _PLOTS).iterdir()))
+    report = [str(folder / _REPORT)] if (folder / _REPORT).exists() else []
+    printer.facts([*report, str(folder / _SUMMARY), f"{plots} plots in {folder / _PLOTS}"])
+    if not report:
+        printer.text(Text(f"no row per task: more than {_MOST_ROWS:,}", style="dim"))
     printer.text(Text("± by batch means within the run; quantiles to 0.1 %", style="dim"))
-
-
-def _ratio(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.3f}"
+    printer.text()
 
 
 def _check(out: Path) -> None:

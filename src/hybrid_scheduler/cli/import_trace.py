@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .command_context import CommandContext
-from .options import IndivisibleOption, JsonOption, PlatformOption
+from .options import Inputs, JsonOption, with_inputs
 from .printer import Column, Printer
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
+@with_inputs("indivisible", "platform")
 def import_trace(
     context: typer.Context,
+    inputs: Inputs,
     file: Annotated[Path, typer.Argument(help="The trace to read.", metavar="FILE")],
     format: Annotated[
         str | None,
@@ -39,8 +41,6 @@ def import_trace(
         str | None,
         typer.Option(metavar="SHARE", help="Stretch the arrivals to this share of the machine's capacity."),
     ] = None,
-    platform: PlatformOption = None,
-    indivisible: IndivisibleOption = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave bad rows out instead of refusing the file.")
     ] = False,
@@ -68,7 +68,7 @@ def import_trace(
     command: CommandContext = context.obj
     if not file.is_file():
         raise InvalidInputError("FILE", "a file that exists", str(file))
-    machine = command.settings({"simulation.platform": platform, "simulation.utilisation": load}).machine()
+    machine = inputs.settings(command, {"simulation.utilisation": load}).machine()
     called = name or (Path(file.stem).stem if file.suffix.lower() == ".gz" else file.stem)
     if not called or called.startswith(".") or any(mark in called for mark in '/\\:*?"<>|\0'):
         raise InvalidInputError("--name", "a bare name, without folders", called)
@@ -77,7 +77,7 @@ def import_trace(
         raise InvalidInputError("--name", "one that is not taken", called, hint="--force replaces the trace")
     found = format or detect_format(file)
     workload, report = import_trace(file, found, scale=scale, skip_bad=skip_bad)
-    if indivisible:
+    if inputs.indivisible:
         workload = workload.indivisible()
     if load is not None:
         workload = stretch_arrivals(workload, float(load), machine.platform, machine.physics)
@@ -134,6 +134,7 @@ def _document(report: ReadReport) -> dict[str, Any]:
         "rows_rejected": report.rows_rejected,
         "dependents_rejected": report.dependents_rejected,
         "totals": report.totals,
+        "file_totals": report.file_totals,
         "notes": list(report.notes),
         "mapping": report.mapping,
         "ignored_columns": list(report.ignored_columns),

@@ -1,108 +1,87 @@
-"""Simulation inputs: the experiment that the settings describe, and the run of one seed."""
+"""Experiments that the options of a command describe, and the run of one seed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
 from .. import __version__
-from ..config import ALL_SCHEDULERS, DEFAULT_SCENARIO, DEFAULT_SCHEDULERS, Settings
-from ..core import HybridSchedulerError, InvalidInputError, Platform, Workload
+from ..config import ALL_SCHEDULERS, DEFAULT_SCENARIO, Settings
+from ..core import HybridSchedulerError, InvalidInputError
 from ..engine import Comparison, compare
 from ..experiments.spec import ExperimentSpec, TraceSource
-from ..physics import Physics
 from ..schedulers import schedulers as registered
-from ..workload.scenarios import offered_load, stretch_arrivals
+from ..schedulers.registry import LINE_UP
+from ..workload.scenarios import stretch_arrivals
 from ..workload.task_graphs import is_graph
 from ..workload.trace_files import find_trace, load_workload
 from .command_context import option_names
-from .printer import Printer
+
+if TYPE_CHECKING:
+    from ..cluster import Machine
+    from .command_context import CommandContext
+    from .options import Inputs
 
 #: A trace in this folder can be chosen by its name.
 TRACE_FOLDER = Path("data/workload_traces")
 
 
-def spec_from_settings(
-    settings: Settings,
-    *,
-    batch: bool = False,
-    trace: str | None = None,
-    batches: int | None = None,
-    trace_load: object = None,
-    indivisible: bool = False,
-) -> ExperimentSpec:
-    """Build the experiment that the settings and the options of a command describe.
+def read_experiment(settings: Settings, inputs: Inputs) -> ExperimentSpec:
+    """Return the experiment that the settings and the options of a command describe.
 
-    Parameters
-    ----------
-    settings
-        Checked settings, options of the command line included.
-    batch
-        All tasks arrive at time 0.
-    trace
-        A trace file, or the name of a trace in `TRACE_FOLDER`, instead of a scenario.
-    batches
-        Number of batches for the intervals of a trace.
-    trace_load
-        Not None if the user asked for a load: the arrivals of the trace are stretched to `simulation.utilisation`.
-    indivisible
-        Whether no task may be split.
+    The settings include the options that stand for one. A load that the machine cannot sustain is a warning.
 
     Raises
     ------
     InvalidInputError
-        If the trace does not exist, or `batches` is given without a trace.
+        If the trace does not exist, or cannot be cut into that many batches.
     """
-    simulation, machine = settings.simulation, settings.machine()
-    names = simulation.schedulers or DEFAULT_SCHEDULERS
-    scenario = simulation.scenario or DEFAULT_SCENARIO
+    simulation = settings.simulation
+    machine = settings.machine()
+    names = simulation.schedulers or LINE_UP
     if names == (ALL_SCHEDULERS,):  # planners know all arrivals in advance: not fair on a stream
         names = tuple(name for name, info in registered().items() if info.protocol != "static")
-    if trace is not None:
-        path = trace_path(trace)
-        tasks, name = load_workload(path), path.name
-        if indivisible:
-            tasks = tasks.indivisible()
-        if trace_load is not None and simulation.utilisation is not None:
-            tasks = stretch_arrivals(tasks, simulation.utilisation, machine.platform, machine.physics)
-            name = f"{name} at load {simulation.utilisation:g}"
-        with option_names(batches="--batches"):
-            source = TraceSource.of(name, tasks, batches)
+    if inputs.trace is not None:
+        stretched_to = simulation.utilisation if inputs.utilisation is not None else None
+        source = _read_trace(inputs, stretched_to, machine)
         spec = ExperimentSpec.for_trace(source, names, machine)
-        _warn_of_overload(spec, by_name=name)
+        if (load := spec.offered_load) is not None and load > 1:
+            logger.warning(overload_text(source.name, load, machine.platform.name))
         return spec
-    if batches is not None:
-        raise InvalidInputError("--batches", "left out without --trace: a scenario has seeds", batches)
+    scenario = simulation.scenario or DEFAULT_SCENARIO
     if is_graph(scenario):
         graph = ExperimentSpec.for_graph(scenario, names, machine)
-        return replace(graph, indivisible=indivisible)
+        return replace(graph, indivisible=inputs.indivisible)
+    load = None if inputs.batch else simulation.utilisation
+    if load is not None and load >= 1:
+        logger.warning(f"load {load:g} exceeds the machine's capacity: every queue grows")
     return ExperimentSpec(
         settings.scenario(scenario),
         simulation.tasks,
         names,
         machine,
-        None if batch else simulation.utilisation,
-        batch,
-        indivisible=indivisible,
+        load,
+        inputs.batch,
+        indivisible=inputs.indivisible,
     )
 
 
-def trace_load_of(spec: ExperimentSpec) -> float | None:
-    """Return the load that a trace offers to the machine; None for a scenario, a graph and a batch."""
-    if spec.trace is None:
-        return None
-    return offered_load(spec.trace.workload, spec.machine.platform, spec.machine.physics)
-
-
-def _warn_of_overload(spec: ExperimentSpec, by_name: str) -> None:
-    """Warn of a trace whose tasks arrive faster than the machine can run them."""
-    load = trace_load_of(spec)
-    if load is not None and load > 1:
-        logger.warning(overload_text(by_name, load, spec.machine.platform.name))
+def _read_trace(inputs: Inputs, load: float | None, machine: Machine) -> TraceSource:
+    """Read the trace of `inputs`, and stretch its arrivals to a load if one is given."""
+    path = trace_path(str(inputs.trace))
+    tasks = load_workload(path)
+    name = path.name
+    if inputs.indivisible:
+        tasks = tasks.indivisible()
+    if load is not None:
+        tasks = stretch_arrivals(tasks, load, machine.platform, machine.physics)
+        name = f"{name} at load {load:g}"
+    with option_names(batches="--batches"):
+        return TraceSource.of(name, tasks, inputs.batches)
 
 
 def overload_text(trace: str, load: float, platform: str) -> str:
@@ -122,130 +101,75 @@ def trace_path(trace: str) -> Path:
         raise InvalidInputError("--trace", allowed, trace, hint=error.hint) from None
 
 
-@dataclass(frozen=True)
-class SimulationInputs:
-    """One simulation before it runs: the settings and the experiment they describe."""
-
-    settings: Settings
-    spec: ExperimentSpec
-
-    @property
-    def seed(self) -> int:
-        """Seed of the tasks and of the noise."""
-        return self.settings.simulation.seed
-
-    @cached_property
-    def workload(self) -> Workload:
-        """The tasks, generated or read at first use."""
-        return self.spec.workload(self.seed)
-
-    @property
-    def platform(self) -> Platform:
-        """The simulated devices."""
-        return self.spec.machine.platform
-
-    @property
-    def physics(self) -> Physics:
-        """The model of durations and energy."""
-        return self.spec.machine.physics
-
-    @property
-    def scenario(self) -> str | None:
-        """Name of the scenario or the graph, or None for a trace."""
-        return None if self.spec.trace else self.spec.name
-
-    @property
-    def trace(self) -> str | None:
-        """Name of the trace, or None for a scenario or a graph."""
-        return None if self.spec.trace is None else self.spec.trace.name
-
-    @property
-    def utilisation(self) -> float | None:
-        """Offered load as a share of the capacity, or None where it is not set."""
-        return self.spec.load
-
-    @cached_property
-    def offered_load(self) -> float | None:
-        """Load that a trace offers to the machine; None for a scenario, a graph and a batch."""
-        return trace_load_of(self.spec)
-
-    @property
-    def batch(self) -> bool:
-        """Whether all tasks arrive at time 0."""
-        return self.spec.batch
-
-    def document(self, comparison: Comparison) -> dict[str, Any]:
-        """Return all inputs and all results, as `--json` prints them."""
-        body = comparison.as_dict()
-        settings = self.settings
-        return {
-            "version": __version__,
-            "scenario": self.scenario,
-            "trace": self.trace,
-            "batch": self.batch,
-            "utilisation": self.utilisation,
-            "offered_load": self.offered_load if self.trace else self.utilisation,
-            "tasks": body["tasks"],
-            "seed": settings.simulation.seed,
-            "platform": body["platform"],
-            "physics": self.physics.name,
-            "noise": settings.physics.noise_sigma,
-            "memory_policy": settings.simulation.memory_policy,
-            "objective": settings.objective.model_dump(),
-            "lower_bound": body["lower_bound"],
-            "schedulers": body["schedulers"],
-        }
+def document_head(spec: ExperimentSpec) -> dict[str, Any]:
+    """Return what every JSON document of a run says about its tasks and its machine."""
+    machine = spec.machine
+    return {
+        "version": __version__,
+        "scenario": None if spec.trace else spec.name,
+        "trace": None if spec.trace is None else spec.trace.name,
+        "batch": spec.batch,
+        "utilisation": spec.load,
+        "offered_load": spec.offered_load,
+        "tasks": spec.tasks,
+        "platform": machine.platform.name,
+        "physics": machine.physics.name,
+        "noise": machine.noise.sigma,
+        "memory_policy": machine.memory_policy,
+        "objective": asdict(machine.objective),
+    }
 
 
-def read_inputs(
-    settings: Settings,
-    *,
-    batch: bool = False,
-    trace: str | None = None,
-    trace_load: object = None,
-    indivisible: bool = False,
-) -> SimulationInputs:
-    """Build the machine and the tasks, and warn about a load that the machine cannot sustain."""
-    spec = spec_from_settings(settings, batch=batch, trace=trace, trace_load=trace_load, indivisible=indivisible)
-    inputs = SimulationInputs(settings, spec)
-    _ = inputs.workload  # errors in the tasks must appear before anything runs
-    if inputs.utilisation is not None and inputs.utilisation >= 1:
-        logger.warning(f"load {inputs.utilisation:g} exceeds the machine's capacity: every queue grows")
-    return inputs
+def run_simulation(
+    spec: ExperimentSpec, seed: int, command: CommandContext, *, compatible_only: bool
+) -> Comparison:
+    """Run every scheduler on the same tasks and show the progress.
+
+    Parameters
+    ----------
+    spec
+        Tasks, machine and schedulers.
+    seed
+        Seed of the tasks and of the noise.
+    command
+        Context of the command.
+    compatible_only
+        Leave out schedulers that refuse the workload, and say so.
+    """
+    if compatible_only:
+        spec = replace(spec, schedulers=tuple(_compatible_schedulers(spec, seed)))
+    logger.info(f"simulating {spec.tasks} tasks with {', '.join(spec.schedulers)}")
+    with command.progress(spec.tasks * len(spec.schedulers)) as update:
+        return spec.run(seed, total_progress(spec, update))
 
 
-def run_simulation(inputs: SimulationInputs, printer: Printer) -> Comparison:
-    """Run every scheduler on the same tasks, with a progress bar on a terminal."""
-    spec = inputs.spec
-    if inputs.settings.simulation.schedulers == (ALL_SCHEDULERS,):
-        spec = replace(spec, schedulers=tuple(_compatible_schedulers(inputs)))
-    names, total = spec.schedulers, len(inputs.workload)
-    done = dict.fromkeys(names, 0)
-    logger.info(f"simulating {total} tasks with {', '.join(names)}")
-    with printer.progress(total * len(names)) as update:
+def total_progress(spec: ExperimentSpec, update: Callable[[str, int], None]) -> Callable[[str, int], None]:
+    """Turn counts of finished tasks by scheduler into the number of all finished tasks."""
+    done = dict.fromkeys(spec.schedulers, 0)
 
-        def advance(name: str, count: int) -> None:
-            done[name] += count
-            # Not every run reports its last tasks: those before this one are complete.
-            update(name, list(done).index(name) * total + done[name])
+    def advance(name: str, count: int) -> None:
+        done[name] += count
+        # Not every run reports its last tasks: those before this one are complete.
+        update(name, spec.schedulers.index(name) * spec.tasks + done[name])
 
-        return spec.run(inputs.seed, advance)
+    return advance
 
 
-def _compatible_schedulers(inputs: SimulationInputs) -> list[str]:
+def _compatible_schedulers(spec: ExperimentSpec, seed: int) -> list[str]:
     """Return the registered schedulers that can run this workload.
 
     Each one is tried on a sample, because only the scheduler itself can refuse a workload.
     """
     # Two tasks are enough to find out, but a graph cannot be cut.
-    tasks, machine = inputs.workload, inputs.spec.on_seed(inputs.seed)
+    tasks = spec.workload(seed)
+    machine = spec.on_seed(seed)
     sample = tasks if tasks.has_dependencies else tasks.rows(0, min(2, len(tasks)))
     refusals: dict[str, HybridSchedulerError] = {}
     # Planners know all arrivals in advance: fair for a graph that is complete at the start, not on a stream.
     names = [name for name, info in registered().items() if tasks.has_dependencies or info.protocol != "static"]
     for name in names:
         try:
-            compare(sample, [name], machine=machine, seed=inputs.seed)
+            compare(sample, [name], machine=machine, seed=seed)
         except HybridSchedulerError as error:
             refusals[name] = error
     if len(refusals) == len(names):  # the cause is the workload or the machine, not the schedulers

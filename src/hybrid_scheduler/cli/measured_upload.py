@@ -12,10 +12,10 @@ import numpy as np
 
 from ..core import Floats, Platform, Workload
 from ..core.outcome import FAILED, MOVED_TO_CPU, RAN
+from ..experiments.kernel_benchmark import KernelBenchmark
 from ..live import MeasuredRun, ResultColumns
 from ..runtime.kernel_stream import as_workload
 from ..runtime.kernel_stream_execution import ReferenceTimes, StreamExecution
-from ..runtime.scheduler_benchmark import KernelBenchmark
 from ..runtime.submission import DONE, MOVED, RETRIED, ExecutionRecord
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ..live import MeasuredRun
 
 #: Seconds until an upload that neither database nor server accepts fails, and between two attempts.
-TIMEOUT_S, RETRY_AFTER_S = 60.0, 2.0
+TIMEOUT_S = 60.0
+RETRY_AFTER_S = 2.0
 #: Seconds for one response.
 RESPONSE_TIMEOUT_S = 60.0
 #: Status of a server whose database is unavailable.
@@ -63,9 +64,11 @@ def store(run: MeasuredRun, settings: Settings) -> UploadedRun:
     # The id is chosen here, so that a run that is sent twice is stored once.
     run = replace(run, run_id=UlidGenerator(time.time, os.urandom)())
     try:
-        run_id, by_server = store_directly(run, settings), False
+        run_id = store_directly(run, settings)
+        by_server = False
     except EngineBusy:
-        run_id, by_server = _through_server(run, settings), True
+        run_id = _through_server(run, settings)
+        by_server = True
     return UploadedRun(run_id, f"{_address(settings.server, 'localhost')}/run/{run_id}", by_server)
 
 
@@ -168,7 +171,8 @@ def measured_run(
     config
         Further entries of the run's configuration.
     """
-    executor, executions = benchmark.executor, benchmark.executions
+    executor = benchmark.executor
+    executions = benchmark.executions
     assert benchmark.reference is not None
     platform = Platform(machine, executor.platform.devices)
     fraction, seconds = _best(benchmark.reference, platform)

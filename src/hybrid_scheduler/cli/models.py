@@ -262,7 +262,7 @@ def _tables(model: _Model) -> Iterator[tuple[str, list[_Call], list[_Crossover]]
     from ..runtime.task_function import CallSizes
 
     learned = FunctionDurations()
-    learned.add_document([list(row[:7]) for row in model.rows])
+    learned.restore([list(row[:7]) for row in model.rows])
     calls: dict[str, dict[CallSizes, dict[str, int]]] = {}
     for function, device, call, _, runs in learned.rows():
         assert function == model.key
@@ -274,7 +274,7 @@ def _tables(model: _Model) -> Iterator[tuple[str, list[_Call], list[_Crossover]]
             seconds = {
                 device: estimate.seconds
                 for device in devices
-                if (estimate := learned.estimate(model.key, device, call)) is not None
+                if (estimate := learned.predict(model.key, device, call)) is not None
             }
             size = math.prod(map(math.expm1, call.sizes))
             rows.append(_Call(_arguments(call), call.nbytes, call.nbytes or size, seconds, measured))
@@ -286,7 +286,8 @@ def _crossovers(calls: list[_Call]) -> list[_Crossover]:
     """Return the sizes at which another device becomes the fastest, between two neighbours on a log scale."""
     found = []
     for low, high in pairwise(calls):
-        before, after = low.best, high.best
+        before = low.best
+        after = high.best
         if before == after or high.size <= low.size or low.size <= 0:
             continue
         lead = math.log(low.seconds[after] / low.seconds[before])
@@ -304,7 +305,8 @@ def _arguments(call: Any) -> str:
     words = []
     for one in call.signature:
         if isinstance(one, tuple) and len(sizes) >= one[0]:
-            shape, sizes = sizes[: one[0]], sizes[one[0] :]
+            shape = sizes[: one[0]]
+            sizes = sizes[one[0] :]
             words.append(f"{'×'.join(map(str, shape)) or 'scalar'} {one[1].removeprefix('torch.')}")
         elif one == "int" and sizes:
             words.append(str(sizes.pop(0)))

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext, option_names
-from .options import JsonOption
+from .options import Inputs, JsonOption, with_inputs
 from .printer import DOLLARS, JOULES, SECONDS, Column, Printer, percent, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -21,17 +21,13 @@ _PHASES = 5
 _STEPS = 1000
 
 
+@with_inputs("seed", trace="Schedule the tasks of this file, and train on similar ones.")
 def pipeline(
     context: typer.Context,
-    trace: Annotated[
-        str | None, typer.Option(metavar="CSV", help="Schedule the tasks of this file, and train on similar ones.")
-    ] = None,
+    inputs: Inputs,
     quick: Annotated[
         bool, typer.Option("--quick", help="Use 500 tasks and short training: under a minute.")
     ] = False,
-    seed: Annotated[
-        str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal tasks and models.")
-    ] = None,
     out: Annotated[
         Path,
         typer.Option(
@@ -54,12 +50,12 @@ def pipeline(
     """
     command: CommandContext = context.obj
     command.keeps_log = True
-    settings = command.settings({"simulation.seed": seed})
+    settings = inputs.settings(command)
     from loguru import logger
 
     from ..experiments.pipeline import run_pipeline
 
-    study = _study(settings, trace, quick=quick)
+    study = _study(settings, inputs.trace, quick=quick)
     command.after_interrupt = "finished phases are kept; run the command again to continue"
     printer = command.printer
 
@@ -78,7 +74,7 @@ def pipeline(
             finished=finished,
         )
     if as_json:
-        printer.document(_document(study, report, trace, quick=quick))
+        printer.document(_document(study, report, inputs.trace, quick=quick))
     else:
         _show(printer, study, report, out)
 
@@ -92,7 +88,8 @@ def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStu
     from ..workload.trace_files import load_workload
     from .inputs import trace_path
 
-    seed, ranges = settings.simulation.seed, settings.workload
+    seed = settings.simulation.seed
+    ranges = settings.workload
     machine = settings.machine(noise_seed=seed)
     tasks = None if trace is None else load_workload(trace_path(trace))
     everyday = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)

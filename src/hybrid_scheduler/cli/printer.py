@@ -1,6 +1,7 @@
 """Printer of all commands: results to stdout, messages and progress to stderr, tables that fit the terminal.
 
-Less important columns of a table are left out before a line would wrap.
+Less important columns of a table are left out before a line would wrap. Everything that is printed passes through
+`as_text`: names in files and messages of foreign code are neither markup nor commands to the terminal.
 """
 
 from __future__ import annotations
@@ -30,6 +31,23 @@ from ..core.canonical_json import pretty_json
 BAR_AFTER_S = 0.5
 
 
+#: Control characters, and those that reverse the direction of writing, as characters that a terminal shows.
+_SHOWN = {
+    **{code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"},
+    0x7F: 0x2421,
+    **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
+}
+
+
+def as_text(text: str | Text) -> Text:
+    """Return text without markup, in which control characters are shown instead of sent to the terminal."""
+    if isinstance(text, str):
+        return Text(text.translate(_SHOWN))
+    shown = text.copy()
+    shown.plain = shown.plain.translate(_SHOWN)
+    return shown
+
+
 class Printer:
     """Writer to stdout and stderr as they are when it is created."""
 
@@ -39,8 +57,8 @@ class Printer:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")
         self.quiet = quiet
-        self._out = Console(file=sys.stdout, highlight=False)
-        self._err = Console(file=sys.stderr, highlight=False)
+        self._out = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+        self._err = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
 
     # ---------------------------------------------------------------- results
 
@@ -52,9 +70,9 @@ class Printer:
     def text(self, text: str | Text = "") -> None:
         """Print a line of the result; on a terminal it wraps between words."""
         if self.width and text:
-            self._out.print(Padding(Text.assemble(text), (0, 1), expand=False))
+            self._out.print(Padding(as_text(text), (0, 1), expand=False))
         else:
-            self._out.print(text, soft_wrap=True)
+            self._out.print(as_text(text), soft_wrap=True)
 
     def facts(self, facts: Sequence[str]) -> None:
         """Print short facts in a row; where they do not fit, the line breaks between two of them."""
@@ -91,12 +109,13 @@ class Printer:
     def note(self, text: str) -> None:
         """Print a remark to stderr, unless the user wants only results."""
         if not self.quiet:
-            self._err.print(Text(text, style="dim"), soft_wrap=True)
+            self._err.print(as_text(Text(text, style="dim")), soft_wrap=True)
 
     def report(self, kind: str, text: str) -> None:
         """Print ``error: ...``, ``hint: ...`` or ``warning: ...`` to stderr, always as one line."""
         style = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}.get(kind, "dim")
-        self._err.print(Text.assemble((f"{kind}:", style), " ", " ".join(text.split("\n"))), soft_wrap=True)
+        line = Text.assemble((f"{kind}:", style), " ", " ".join(text.split("\n")))
+        self._err.print(as_text(line), soft_wrap=True)
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[str, int], None]]:
@@ -118,7 +137,7 @@ class Printer:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
         bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeRemainingColumn(),
@@ -129,7 +148,7 @@ class Printer:
         began = time.monotonic()
 
         def update(description: str, done: int) -> None:
-            bar.update(task, description=description, completed=done)
+            bar.update(task, description=as_text(description).plain, completed=done)
             if time.monotonic() - began > BAR_AFTER_S:
                 bar.start()
 
@@ -202,7 +221,7 @@ def table(columns: Sequence[Column], width: int | None) -> RenderableType:
         header = (
             "\n" * (lines - column.header.count("\n")) + column.header
         )  # short headers are aligned at the bottom
-        rendered.add_column(Text(header, justify=side), justify=side, no_wrap=not column.flexible)
+        rendered.add_column(as_text(Text(header, justify=side)), justify=side, no_wrap=not column.flexible)
     for row in range(len(kept[0].cells)):
         rendered.add_row(*(_cell(column, row) for column in kept))
     return rendered
@@ -232,7 +251,7 @@ def _kept(columns: Sequence[Column], width: int, gap: int) -> set[int]:
 
 def _cell(column: Column, row: int) -> Text:
     cell = column.cells[row]
-    text = cell.copy() if isinstance(cell, Text) else Text(cell)
+    text = as_text(cell)
     if row in column.best:
         text.stylize("bold green")
     return text

@@ -58,8 +58,11 @@ def profile(
     names = None if kernels is None else [name.strip() for name in kernels.split(",")]
 
     from ..profiling import HardwareProfiler
+    from ..profiling.machine_info import find_gpu
 
     with option_names(device_type="--device"):
+        if device not in ("auto", "cpu"):
+            find_gpu(device)
         profiler = HardwareProfiler(device, kernels=names, budget=seconds)
     with command.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
         profiler.progress = update

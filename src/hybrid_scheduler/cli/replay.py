@@ -30,14 +30,13 @@ def replay(
     """
     command: CommandContext = context.obj
     command.settings()
-    from ..compiled.jit_cache import compile_notice
     from ..experiments.exact_replay import replay as repeat
     from ..experiments.run_record import read_run
 
     with option_names(folder="RUN_DIR"):
         record = read_run(run_dir)
     total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
-    with compile_notice(command.printer.note), command.printer.progress(total) as update:
+    with command.progress(total) as update:
         found = repeat(run_dir, processes=processes, progress=update)
     show_replay(command.printer, found, as_json)
 
@@ -92,10 +91,10 @@ def trace(
     command.settings()
     import json
 
-    from ..compiled.jit_cache import compile_notice
-    from ..core import HybridSchedulerError, InvalidInputError
-    from ..experiments.run_record import HEAVY, read_run
+    from ..core import InvalidInputError
+    from ..experiments.run_record import HEAVY, read_run, writing
     from ..reports.file_formats import comparison_blocks, perfetto_trace
+    from .inputs import total_progress
 
     with option_names(folder="RUN_DIR"):
         record = read_run(run_dir)
@@ -108,21 +107,10 @@ def trace(
     if chosen not in record.seeds:
         raise InvalidInputError("--seed", f"one of the run's, {record.seeds[0]} to {record.seeds[-1]}", chosen)
     spec = record.spec
-    with (
-        compile_notice(command.printer.note),
-        command.printer.progress(spec.tasks * len(spec.schedulers)) as bar,
-    ):
-        done = dict.fromkeys(spec.schedulers, 0)
-
-        def advance(scheduler: str, count: int) -> None:
-            done[scheduler] += count
-            bar(scheduler, sum(done.values()))
-
-        content = perfetto_trace(comparison_blocks(spec.run(chosen, advance)))
-    try:
+    with command.progress(spec.tasks * len(spec.schedulers)) as update:
+        content = perfetto_trace(comparison_blocks(spec.run(chosen, total_progress(spec, update))))
+    with writing(out):
         out.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise HybridSchedulerError(f"cannot write {out}: {error.strerror or error}") from error
     blocks = sum(1 for event in content["traceEvents"] if event["ph"] == "X")
     command.printer.text(f"{out}: {blocks:,} blocks of {len(spec.schedulers)} schedulers, seed {chosen}")
 

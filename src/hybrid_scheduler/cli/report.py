@@ -7,25 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import (
-    BatchOption,
-    FirstSeedOption,
-    IndivisibleOption,
-    NoiseOption,
-    PlatformOption,
-    ProcessesOption,
-    ScenarioOption,
-    SchedulersOption,
-    UtilisationOption,
-    check_empty,
-    check_sources,
-)
+from .options import MACHINE, TASKS, Inputs, ProcessesOption, check_empty, option_of, with_inputs
 
 if TYPE_CHECKING:
     from ..engine import Comparison
@@ -36,8 +24,13 @@ if TYPE_CHECKING:
 _SEEDS = 10
 
 
+@with_inputs(
+    *TASKS, "trace", "batches", "first_seed", "schedulers", *MACHINE, "objective",
+    seeds="Number of paired seeds, 10 by default; 1 for a single run.",
+)  # fmt: skip
 def report(
     context: typer.Context,
+    inputs: Inputs,
     run_dir: Annotated[
         Path | None,
         typer.Argument(
@@ -55,25 +48,6 @@ def report(
     verify: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Check an evidence file and run it again; exit 1 if it differs."),
-    ] = None,
-    scenario: ScenarioOption = None,
-    utilisation: UtilisationOption = None,
-    batch: BatchOption = False,
-    trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Your own tasks from a file instead of a scenario.")
-    ] = None,
-    tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per seed.")] = None,
-    schedulers: SchedulersOption = None,
-    platform: PlatformOption = None,
-    noise: NoiseOption = None,
-    indivisible: IndivisibleOption = False,
-    seeds: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of paired seeds, 10 by default; 1 for a single run.", min=1),
-    ] = None,
-    first_seed: FirstSeedOption = 3000,
-    batches: Annotated[
-        int | None, typer.Option(metavar="N", help="Batches to cut a trace into, for its intervals.")
     ] = None,
     figures: Annotated[
         str | None, typer.Option(metavar="A,B", help="Figures to draw, such as latency_cdf,gantt; all by default.")
@@ -110,22 +84,15 @@ def report(
       hybrid-scheduler report results/tails --diff greedy,oracle --figures gantt
     """
     command: CommandContext = context.obj
-    settings = command.settings_from(
-        scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers, platform=platform,
-        noise=noise,
-    )  # fmt: skip
-    from .inputs import spec_from_settings
+    settings = inputs.settings(command)
+    from .inputs import read_experiment
 
     if out is None and evidence is None:
         out = Path("report.html")
     _check_files(out, evidence)
     figures_to_draw = _figures_to_draw(figures, diff, against)
-    _check_left_out(
-        run_dir, verify, scenario=scenario, utilisation=utilisation, tasks=tasks, schedulers=schedulers,
-        platform=platform, noise=noise, batch=batch or None, indivisible=indivisible or None, keep=keep,
-        trace=trace, seeds=seeds, batches=batches,
-    )  # fmt: skip
-    check_sources(trace, scenario=scenario, utilisation=utilisation, tasks=tasks, batch=batch or None, seeds=seeds)
+    _check_left_out(run_dir, verify, inputs.given | ({} if keep is None else {"keep": keep}))
+    inputs.check()
     if keep is not None:
         check_empty("--keep", keep)
     if verify is not None:
@@ -133,21 +100,18 @@ def report(
             raise InvalidInputError("--verify", "given alone or with --keep", str(verify))
         _verify(command, verify, keep, processes)
         return
-    count = 1 if trace else seeds or _SEEDS
+    seeds = inputs.seed_range(_SEEDS)
     with (
         _temporary_folder(evidence) as temporary,
-        _progress(command, count + 1) as update,
+        command.progress(len(seeds) + 1) as update,
         option_names(folder="RUN_DIR", trace="--trace"),
     ):
         folder = run_dir or keep or temporary
         if run_dir is not None:
             run = _stored_run(run_dir)
         else:
-            spec = spec_from_settings(
-                settings, batch=batch, trace=trace, batches=batches, trace_load=utilisation, indivisible=indivisible
-            )
-            run = _new_run(spec, first_seed, count, folder, processes, update)
-        update("drawing", count)
+            run = _new_run(read_experiment(settings, inputs), seeds, folder, processes, update)
+        update("drawing", len(seeds))
         headline = _write_outputs(run, figures_to_draw, out, evidence, folder)
     command.printer.text(headline)
     for path in (out, evidence):
@@ -187,21 +151,13 @@ def _check_files(out: Path | None, evidence: Path | None) -> None:
         raise InvalidInputError("--evidence", "a name that ends in .html", str(evidence))
 
 
-def _check_left_out(run_dir: Path | None, verify: Path | None, **options: object) -> None:
-    """Raise `InvalidInputError` for an option of new runs, if a recorded run or an evidence file is given.
-
-    Parameters
-    ----------
-    run_dir, verify
-        Folder of a recorded run and evidence file to verify.
-    **options
-        Options that choose a new run by name, None where not given.
-    """
-    for option, value in options.items():
-        if run_dir is not None and value is not None:
-            raise InvalidInputError(f"--{option}", "left out with a RUN_DIR", str(value))
-        if verify is not None and value is not None and option != "keep":
-            raise InvalidInputError(f"--{option}", "left out with --verify", str(value))
+def _check_left_out(run_dir: Path | None, verify: Path | None, given: dict[str, Any]) -> None:
+    """Raise `InvalidInputError` for an option of new runs, if a recorded run or an evidence file is given."""
+    for name, value in given.items():
+        if run_dir is not None:
+            raise InvalidInputError(option_of(name), "left out with a RUN_DIR", str(value))
+        if verify is not None and name != "keep":
+            raise InvalidInputError(option_of(name), "left out with --verify", str(value))
 
 
 def _figures_to_draw(figures: str | None, diff: str | None, against: Path | None) -> _FiguresToDraw:
@@ -256,15 +212,6 @@ def _temporary_folder(evidence: Path | None) -> Iterator[Path | None]:
         yield Path(temporary)
 
 
-@contextmanager
-def _progress(command: CommandContext, total: int) -> Iterator[Callable[[str, int], None]]:
-    """Show progress, and a note while code is compiled."""
-    from ..compiled.jit_cache import compile_notice
-
-    with compile_notice(command.printer.note), command.printer.progress(total) as update:
-        yield update
-
-
 def _stored_run(folder: Path) -> _ReportedRun:
     from ..experiments import run_record
     from ..experiments.report_builder import stored_comparison
@@ -283,8 +230,7 @@ def _stored_run(folder: Path) -> _ReportedRun:
 
 def _new_run(
     spec: ExperimentSpec,
-    first: int,
-    seeds: int,
+    seeds: range,
     folder: Path | None,
     processes: int | None,
     update: Callable[[str, int], None],
@@ -296,7 +242,8 @@ def _new_run(
 
     trace = spec.trace
     batched = trace is not None and trace.why_no_interval is None
-    if seeds == 1 and not batched:
+    first = seeds[0]
+    if len(seeds) == 1 and not batched:
         record = None
         if folder is not None:
             events = run_record.simulation_events(spec.run(first))
@@ -305,7 +252,7 @@ def _new_run(
     if batched:
         paired = compare_trace(spec, first)
     else:
-        paired = compare_seeds(spec, range(first, first + seeds), processes=processes, progress=update)
+        paired = compare_seeds(spec, seeds, processes=processes, progress=update)
     if folder is None:
         return _ReportedRun(spec, first, paired, None)
     write(folder, paired, paired.test_pairs())
@@ -331,7 +278,6 @@ def _write_outputs(
 
 def _verify(command: CommandContext, path: Path, keep: Path | None, processes: int | None) -> None:
     """Check an evidence file, run it again and print whether the logs are equal."""
-    from ..compiled.jit_cache import compile_notice
     from ..experiments.exact_replay import replay, unpack_evidence
     from .replay import show_replay
 
@@ -339,6 +285,6 @@ def _verify(command: CommandContext, path: Path, keep: Path | None, processes: i
         folder = keep or Path(temporary)
         record = unpack_evidence(path, folder)
         total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
-        with compile_notice(command.printer.note), command.printer.progress(total) as update:
+        with command.progress(total) as update:
             found = replay(folder, processes=processes, progress=update)
     show_replay(command.printer, found)

@@ -1,4 +1,4 @@
-"""Files of `simulate --out DIR`, written all at once or not at all."""
+"""Files of results: those of `simulate --out DIR`, written all at once or not at all, and logs of single tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 
 from ..cluster import RunResult
-from ..core import HybridSchedulerError, InvalidInputError
+from ..core import InvalidInputError, Outcomes, Platform
+from ..core.atomic_files import atomic_path
 from ..core.canonical_json import pretty_json
 from ..core.outcome import STATUS_NAMES
 from ..engine import Comparison
 from ..experiments import run_record
 from ..experiments.exact_replay import comparison_events
 from ..experiments.paired_comparison import seed_run
+from ..experiments.spec import ExperimentSpec
+from ..physics import Tariff
 from ..reports.file_formats import write_table
-from .inputs import SimulationInputs
 
 _SUMMARY = "summary.json"
 #: Up to this number of tasks over all schedulers the log holds every task, about 400 bytes each.
@@ -88,14 +90,14 @@ def staged(
     missing = [parent for parent in target.parents if not parent.exists()]
     stage = _beside(target)
     try:
-        with _explained(folder):
+        with run_record.writing(folder):
             stage.mkdir(parents=True)
             _write(stage, comparison, document)
             if record is not None:
                 record(stage)
 
         def commit() -> None:
-            with _explained(folder):
+            with run_record.writing(folder):
                 _replace(target, stage)
 
         yield commit
@@ -127,11 +129,20 @@ def write_tasks(path: Path, result: RunResult) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    outcomes, charges = result.outcomes, result.energy_and_cost
-    names = [device.name for device in result.platform.devices]
+    parquet.write_table(pa.table(_task_columns(result)), path)
+
+
+def _task_columns(result: RunResult) -> dict[str, Any]:
+    """Return the outcome of every task as Arrow columns; a failed task has no start and no finish."""
+    import pyarrow as pa
+
+    outcomes = result.outcomes
+    charges = result.energy_and_cost
     columns = {
         "task_id": outcomes.workload.task_id,
-        "device": pa.DictionaryArray.from_arrays(outcomes.device, names),
+        "device": pa.DictionaryArray.from_arrays(
+            outcomes.device, [device.name for device in result.platform.devices]
+        ),
         "gpu_fraction": outcomes.fraction,
         "arrival": outcomes.workload.arrival_time,
         "start": outcomes.start,
@@ -143,24 +154,57 @@ def write_tasks(path: Path, result: RunResult) -> None:
         "cost": charges.cost,
         "status": pa.DictionaryArray.from_arrays(outcomes.status.astype(np.int8), list(STATUS_NAMES)),
     }
-    # A failed task has no start and no finish: empty is clearer than NaN.
-    arrays = {
+    # Empty is clearer than NaN.
+    return {
         name: pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
         for name, column in columns.items()
     }
-    parquet.write_table(pa.table(arrays), path)
 
 
-def write_record(inputs: SimulationInputs, comparison: Comparison, folder: Path) -> None:
+@contextmanager
+def task_log(path: Path, platform: Platform, tariff: Tariff) -> Iterator[Callable[[str, Outcomes], None]]:
+    """Write a CSV file with one row per scheduler and task, which appears when the block ends.
+
+    Parameters
+    ----------
+    path
+        The file.
+    platform, tariff
+        The machine's.
+
+    Yields
+    ------
+    callable
+        Adds the rows of a scheduler's tasks.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    with atomic_path(path) as fresh, ExitStack() as files:
+        writer: Any = None
+
+        def add(scheduler: str, outcomes: Outcomes) -> None:
+            nonlocal writer
+            columns = _task_columns(RunResult(outcomes, platform, tariff, np.zeros(0)))
+            names = pa.array([scheduler] * len(outcomes))
+            for name in ("device", "status"):
+                columns[name] = columns[name].dictionary_decode()
+            table = pa.table({"scheduler": names, **columns})
+            if writer is None:
+                writer = files.enter_context(arrow_csv.CSVWriter(fresh, table.schema))
+            writer.write_table(table)
+
+        yield add
+
+
+def write_record(spec: ExperimentSpec, seed: int, comparison: Comparison, folder: Path) -> None:
     """Write the record that `replay` repeats; for a long run the log has one digest per scheduler."""
-    spec = replace(inputs.spec, schedulers=tuple(comparison.results))
+    spec = replace(spec, schedulers=tuple(comparison.results))
     if len(comparison.workload) * len(comparison.results) <= LOGGED_TASKS:
-        run_record.write_run(
-            folder, run_record.SIMULATION, spec, [inputs.seed], run_record.simulation_events(comparison)
-        )
+        run_record.write_run(folder, run_record.SIMULATION, spec, [seed], run_record.simulation_events(comparison))
     else:
-        found = comparison_events([seed_run(spec, inputs.seed, comparison)])
-        run_record.write_run(folder, run_record.COMPARE, spec, [inputs.seed], found)
+        found = comparison_events([seed_run(spec, seed, comparison)])
+        run_record.write_run(folder, run_record.COMPARE, spec, [seed], found)
 
 
 def _file_name(spec: str) -> str:
@@ -190,11 +234,3 @@ def _replace(target: Path, stage: Path) -> None:
         os.rename(old, target)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise HybridSchedulerError(f"cannot write {folder}: {error.strerror or error}") from error

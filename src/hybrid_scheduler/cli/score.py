@@ -10,15 +10,17 @@ import typer
 from rich.text import Text
 
 from .command_context import CommandContext, option_names
-from .options import JsonOption
+from .options import Inputs, JsonOption, with_inputs
 from .printer import Column, Printer
 
 if TYPE_CHECKING:
     from ..experiments.policy_score import PolicyScore, ScoredRun
 
 
+@with_inputs(seeds="Public seeds to use, 1 to 5; all by default.")
 def score(
     context: typer.Context,
+    inputs: Inputs,
     policies: Annotated[
         list[Path],
         typer.Argument(metavar="FILE...", help="Python files with one policy each: a scheduler plug-in."),
@@ -29,7 +31,6 @@ def score(
             metavar="FILE", help="Score on the private seeds of this JSON list instead of the public ones."
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Public seeds to use, 1 to 5.", min=1, max=5)] = 5,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the worst cases as traces to this folder.")
     ] = None,
@@ -39,6 +40,9 @@ def score(
     cpu_seconds: Annotated[
         int, typer.Option(metavar="S", help="CPU seconds that a policy may take in one run.", min=1)
     ] = 60,
+    policy_seconds: Annotated[
+        float, typer.Option(metavar="S", help="Seconds by the clock that a policy may take in all runs.", min=1)
+    ] = 3600,
     memory: Annotated[
         int, typer.Option(metavar="MB", help="Address space of a policy, Python included.", min=500)
     ] = 1000,
@@ -49,7 +53,8 @@ def score(
     The score is the lower bound on the mean latency divided by the mean latency. It is the geometric mean over
     eight cases and the mean over seeds; 1 cannot be exceeded. A policy is a class derived from Online or Central,
     or a function decide(task, view) that returns device and share. It runs in a process of its own, without files,
-    network, clock or future tasks. One that breaks a rule is disqualified, and the command exits with 1.
+    network or future tasks; it can read the clock, but not wait. One that breaks a rule or takes too long is
+    disqualified, and the command exits with 1.
 
     \b
     Examples:
@@ -60,19 +65,22 @@ def score(
     began = time.process_time()
     command: CommandContext = context.obj
     command.settings()
-    from ..compiled.jit_cache import compile_notice
+    from ..core import InvalidInputError
     from ..experiments.policy_sandbox import PolicyLimits, PolicySandbox, read_policy
     from ..experiments.policy_score import PUBLIC_SEEDS, ScoreSet, score_policy, sealed_seeds
 
     sources = {path: read_policy(path) for path in policies}
+    count = len(PUBLIC_SEEDS) if inputs.seeds is None else inputs.seeds
+    if not 1 <= count <= len(PUBLIC_SEEDS):
+        raise InvalidInputError("--seeds", f"a whole number from 1 to {len(PUBLIC_SEEDS)}", count)
     with option_names(path="--sealed"):
-        chosen = ScoreSet(sealed_seeds(sealed) if sealed else PUBLIC_SEEDS[:seeds])
-    limits = PolicyLimits(answer_seconds, cpu_seconds, memory)
-    printer, found = command.printer, []
+        chosen = ScoreSet(sealed_seeds(sealed) if sealed else PUBLIC_SEEDS[:count])
+    limits = PolicyLimits(answer_seconds, cpu_seconds, memory, 30 * answer_seconds, policy_seconds)
+    printer = command.printer
+    found = []
     with (
         PolicySandbox(limits) as sandbox,
-        compile_notice(printer.note),
-        printer.progress(len(chosen) * len(sources)) as update,
+        command.progress(len(chosen) * len(sources)) as update,
     ):
         done = 0
         for path, source in sources.items():

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .command_context import CommandContext
-from .options import ScenarioOption, SchedulersOption, SlowdownOption, UtilisationOption
+from .options import MACHINE, Inputs, with_inputs
 
 if TYPE_CHECKING:
     from ..server.composition import RunningServer
 
 
+@with_inputs(
+    "scenario", "utilisation", "seed", "schedulers", *MACHINE, "objective",
+    trace="Play the tasks of a file, or of a stored trace by its name.",
+)  # fmt: skip
 def serve(
     context: typer.Context,
+    inputs: Inputs,
     host: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Address to listen on; any other than 127.0.0.1 needs a token."),
@@ -23,21 +28,10 @@ def serve(
     role: Annotated[
         str, typer.Option(metavar="NAME", help="all, or engine and api for two processes that share PostgreSQL.")
     ] = "all",
-    scenario: ScenarioOption = None,
-    utilisation: UtilisationOption = None,
-    trace: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Play the tasks of a file, or of a stored trace by its name."),
-    ] = None,
     repeat: Annotated[
         bool, typer.Option("--repeat", help="Begin the trace again at its end; otherwise the run ends there.")
     ] = False,
-    seed: Annotated[
-        str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal tasks.")
-    ] = None,
     speed: Annotated[str | None, typer.Option(metavar="X", help="Simulated seconds per real second.")] = None,
-    schedulers: SchedulersOption = None,
-    slowdown: SlowdownOption = None,
     no_start: Annotated[
         bool,
         typer.Option("--no-start", help="Do not start the run; wait for the dashboard or the API to start it."),
@@ -66,25 +60,21 @@ def serve(
     command.keeps_log = True
     from ..config import load_settings
     from ..core import InvalidInputError
-    from .options import check_sources
 
-    check_sources(trace, scenario=scenario, utilisation=utilisation)
-    if repeat and trace is None:
+    inputs.check()
+    if repeat and inputs.trace is None:
         raise InvalidInputError("--repeat", "left out without --trace", repeat)
-    settings = command.settings(
+    settings = inputs.settings(
+        command,
         {
             "server.host": host,
             "server.port": port,
-            "simulation.scenario": scenario,
-            "simulation.utilisation": None if trace else utilisation,
-            "live.trace": trace,
-            "live.trace_load": utilisation if trace else None,
+            "simulation.utilisation": None if inputs.trace else inputs.utilisation,
+            "live.trace": inputs.trace,
+            "live.trace_load": inputs.utilisation if inputs.trace else None,
             "live.repeat": "true" if repeat else None,
-            "simulation.seed": seed,
             "live.speed": speed,
-            "simulation.schedulers": schedulers,
-            "physics.slowdown": slowdown,
-        }
+        },
     )
     command.after_interrupt = "the run is kept; serve resumes it"
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from .command_context import CommandContext, option_names
-from .compare import interval, named
-from .options import (
-    FirstSeedOption,
-    IndivisibleOption,
-    JsonOption,
-    NoiseOption,
-    PhysicsOption,
-    SchedulersOption,
-)
+from .compare import interval
+from .metric_table import named
+from .options import MACHINE, Inputs, JsonOption, with_inputs
 from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
 
 if TYPE_CHECKING:
     from ..experiments.spec import ExperimentSpec
-    from ..experiments.worst_case_search import WorstCase
 
 _BACKENDS = ("local", "ray")
 _BATCH = "batch"
@@ -34,9 +27,13 @@ _SEEDS = 10
 _LINE_EVERY_S = 10.0
 
 
+@with_inputs(
+    "trace", "tasks", "indivisible", "first_seed", "schedulers", *MACHINE[1:], "objective",
+    seeds="Number of seeds; 10 by default.",
+)  # fmt: skip
 def sweep(
     context: typer.Context,
-    schedulers: SchedulersOption = None,
+    inputs: Inputs,
     scenarios: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Kinds of tasks, such as mixed,lu(tiles=4); default if not given."),
@@ -48,16 +45,7 @@ def sweep(
             help="Loads as shares of capacity, or batch; by default the scenario's or the trace's own.",
         ),
     ] = None,
-    trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Your own tasks from a file instead of scenarios.")
-    ] = None,
     platforms: Annotated[str, typer.Option(metavar="A,B", help="Simulated machines.")] = "workstation",
-    physics: PhysicsOption = None,
-    tasks: Annotated[str | None, typer.Option(metavar="N", help="Tasks per run.")] = None,
-    noise: NoiseOption = None,
-    indivisible: IndivisibleOption = False,
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="Number of seeds; 10 by default.", min=1)] = None,
-    first_seed: FirstSeedOption = 3000,
     metric: Annotated[str, typer.Option(metavar="NAME", help="Metric of the printed table.")] = "mean_latency",
     backend: Annotated[str, typer.Option(metavar="NAME", help="Where runs execute: local or ray.")] = "local",
     ray_address: Annotated[
@@ -68,12 +56,7 @@ def sweep(
         int | None,
         typer.Option(metavar="N", help="Runs in parallel on this machine; one per core by default.", min=1),
     ] = None,
-    adversary: Annotated[
-        str | None, typer.Option(metavar="A:B", help="Search for the case in which A is worst compared with B.")
-    ] = None,
-    evaluations: Annotated[
-        int, typer.Option(metavar="N", help="Cases that search tries beyond the built-in scenarios.", min=1)
-    ] = 120,
+    adversary: Annotated[str | None, typer.Option(hidden=True)] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted sweep continues there.")
     ] = Path("data/results/sweep"),
@@ -91,39 +74,28 @@ def sweep(
       hybrid-scheduler sweep --scenarios mixed,transfer --loads 0.5,0.9,batch
       hybrid-scheduler sweep --trace week.csv --platforms laptop,workstation
       hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
-      hybrid-scheduler sweep --adversary greedy:oracle --out results/worst
     """
     command: CommandContext = context.obj
-    from ..compiled.jit_cache import compile_notice
-    from ..core import UnknownNameError
+    from ..core import InvalidInputError, UnknownNameError
     from ..experiments.paired_comparison import check_metric
-    from .options import check_sources
 
     if backend not in _BACKENDS:
         raise UnknownNameError("--backend", backend, _BACKENDS)
     check_metric(metric)
-    common = {"simulation.tasks": tasks, "physics.name": physics, "physics.noise_sigma": noise}
-    check_sources(trace, scenarios=scenarios, tasks=tasks, seeds=seeds, adversary=adversary)
+    inputs.check(scenarios=scenarios)
+    seeds = inputs.seed_range(_SEEDS)
     if adversary is not None:
-        _adversary(
-            command, adversary, common, metric, evaluations, seeds or _SEEDS, first_seed, processes, out, as_json
-        )
-        return
-    common["simulation.schedulers"] = schedulers
-    axes = _Axes(loads, platforms, common, indivisible)
-    if trace is not None:
-        specs = _trace_specs(command, trace, axes)
-    else:
-        specs = _specs(command, scenarios or "default", axes)
+        hint = f"python -m studies.worst_case_search {adversary} --out DIR, in a clone of the repository"
+        raise InvalidInputError("--adversary", "left out: the search is a study now", adversary, hint=hint)
+    specs = _specs(command, inputs, scenarios or "default", loads, platforms)
     from ..experiments.sweep import RUN_LOCALLY, TABLE, LocalBackend, RaySweepBackend, cells_of, run_sweep
 
-    cells = cells_of(specs, range(first_seed, first_seed + (1 if trace else seeds or _SEEDS)))
+    cells = cells_of(specs, seeds)
     command.after_interrupt = "finished cells are kept; run the command again to continue"
     hints = {RUN_LOCALLY: "run it on this machine with --backend local"}
     where = RaySweepBackend(ray_address) if backend == "ray" else LocalBackend(processes)
     with (
-        compile_notice(command.printer.note),
-        command.printer.progress(len(cells)) as bar,
+        command.progress(len(cells)) as bar,
         option_names(hints, folder="--out", address="--ray-address"),
     ):
         rows = run_sweep(cells, out, where, progress=_progress(command.printer, bar))
@@ -136,53 +108,37 @@ def sweep(
         command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
 
 
-class _Axes(NamedTuple):
-    """Axes that sweeps of scenarios and of traces share, and the options of all cells."""
-
-    loads: str | None
-    platforms: str
-    common: dict[str, Any]
-    indivisible: bool
-
-
-def _specs(command: CommandContext, scenarios: str, axes: _Axes) -> list[ExperimentSpec]:
-    from dataclasses import replace
-
-    from ..core import InvalidInputError
+def _specs(
+    command: CommandContext, inputs: Inputs, scenarios: str, loads: str | None, platforms: str
+) -> list[ExperimentSpec]:
+    """Return one specification for each combination of the axes; a trace and a graph are not drawn anew."""
     from ..schedulers import split_specs
-    from .inputs import spec_from_settings
+    from ..workload.task_graphs import is_graph
+    from .inputs import read_experiment
 
-    found = []
-    for scenario in split_specs(scenarios):
-        for platform in _listed(axes.platforms):
-            settings = command.settings(
-                {**axes.common, "simulation.scenario": scenario, "simulation.platform": platform}
-            )
-            base = spec_from_settings(settings, indivisible=axes.indivisible)
-            if base.scenario is None:  # a task graph: no arrivals, no load
-                found.append(base)
-                continue
-            for load in _listed(axes.loads) if axes.loads else [""]:
-                try:
-                    share = None if load in ("", _BATCH) else float(load)
-                except ValueError:
-                    raise InvalidInputError("--loads", "numbers or the word batch", load) from None
-                if share is not None and not 0 < share < float("inf"):
-                    raise InvalidInputError("--loads", "finite and > 0", load)
-                found.append(replace(base, utilisation=share, batch=load == _BATCH))
-    return found
+    specs = []
+    for scenario in [None] if inputs.trace else split_specs(scenarios):
+        without_load = scenario is not None and is_graph(scenario)
+        for platform in _listed(platforms):
+            for load in [None] if without_load or not loads else _listed(loads):
+                batch = load == _BATCH and not inputs.trace
+                if load is not None and not batch:
+                    _check_load(load)
+                share = None if batch else load
+                cell = replace(inputs, scenario=scenario, platform=platform, utilisation=share, batch=batch)
+                specs.append(read_experiment(cell.settings(command), cell))
+    return specs
 
 
-def _trace_specs(command: CommandContext, trace: str, axes: _Axes) -> list[ExperimentSpec]:
-    from .inputs import spec_from_settings
+def _check_load(load: str) -> None:
+    from ..core import InvalidInputError
 
-    found = []
-    for load in _listed(axes.loads) if axes.loads else [None]:
-        for platform in _listed(axes.platforms):
-            options = {**axes.common, "simulation.platform": platform, "simulation.utilisation": load}
-            settings = command.settings(options)
-            found.append(spec_from_settings(settings, trace=trace, trace_load=load, indivisible=axes.indivisible))
-    return found
+    try:
+        share = float(load)
+    except ValueError:
+        raise InvalidInputError("--loads", "numbers or the word batch", load) from None
+    if not 0 < share < float("inf"):
+        raise InvalidInputError("--loads", "finite and > 0", load)
 
 
 def _listed(text: str) -> list[str]:
@@ -191,7 +147,9 @@ def _listed(text: str) -> list[str]:
 
 def _progress(printer: Printer, bar: Callable[[str, int], None]) -> Callable[[str, int, int], None]:
     """Return a reporter: a bar with the time left on a terminal, elsewhere a line every ten seconds."""
-    began, last_line, first = time.monotonic(), time.monotonic(), -1
+    began = time.monotonic()
+    last_line = time.monotonic()
+    first = -1
 
     def report(name: str, done: int, total: int) -> None:
         nonlocal last_line, first
@@ -228,7 +186,8 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     found = []
     for place, values in groups.items():
         scenario, load, platform, scheduler = place
-        known, half = np.array(values), halves[place]
+        known = np.array(values)
+        half = halves[place]
         mean = float(known.mean())
         several = len(known) > 1 and bool(np.isfinite(known).all())
         one = t_interval(known) if several else None if half is None else Interval(mean, mean - half, mean + half)
@@ -268,102 +227,4 @@ def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
             Column("scheduler", [named(row["scheduler"]) for row in table], number=False),
             Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
         ]
-    )
-
-
-# ------------------------------------------------------------------------------------------ worst-case search
-
-
-def _adversary(
-    command: CommandContext, pair: str, common: dict[str, Any], metric: str, evaluations: int, seeds: int,
-    first_seed: int,
-    processes: int | None, out: Path, as_json: bool,
-) -> None:  # fmt: skip
-    from ..compiled.jit_cache import compile_notice
-    from ..core import InvalidInputError
-    from ..core.canonical_json import pretty_json
-    from ..experiments import run_record
-    from ..experiments.exact_replay import comparison_events
-    from ..experiments.worst_case_search import find_worst, ordinary_cases
-    from .inputs import spec_from_settings
-    from .options import check_empty
-
-    names = [name.strip() for name in pair.split(":")]
-    if len(names) != 2 or not all(names):
-        raise InvalidInputError("--adversary", "two schedulers, as in greedy:oracle", pair)
-    check_empty("--out", out)
-    settings = command.settings({**common, "simulation.schedulers": ",".join(names)})
-    spec = spec_from_settings(settings)
-    if seeds < 2:
-        raise InvalidInputError("--seeds", "at least 2, for an interval", seeds)
-    with (
-        compile_notice(command.printer.note),
-        command.printer.progress(len(list(ordinary_cases(spec))) + evaluations) as bar,
-        option_names(evaluations="--evaluations", confirmation_seeds="--seeds"),
-    ):
-        found = find_worst(
-            spec, metric=metric, evaluations=evaluations, seed=settings.simulation.seed,
-            confirmation_seeds=seeds, processes=processes, vary_machine=not any(_machine_options(common)),
-            progress=lambda ratio, done: bar(f"worst so far {ratio:.3g}×", done),
-        )  # fmt: skip
-    content = _worst_document(found)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "adversary.json").write_text(pretty_json(content), encoding="utf-8")
-    tested = [run.seed for run in found.paired.runs]
-    run_record.write_run(out, run_record.COMPARE, found.spec, tested, comparison_events(found.paired.runs))
-    if as_json:
-        command.printer.document(content)
-    else:
-        _show_worst(command.printer, found, out)
-
-
-def _machine_options(common: dict[str, Any]) -> list[Any]:
-    """Return the options that fix the machine: with one of them the search varies only the tasks."""
-    return [common["physics.name"], common["physics.noise_sigma"]]
-
-
-def _worst_document(found: WorstCase) -> dict[str, Any]:
-    first, second = found.spec.schedulers
-    return {
-        "schedulers": [first, second],
-        "metric": found.metric,
-        "search_seed": found.seed,
-        "evaluations": found.evaluations,
-        "ratio_in_the_search": found.searched_ratio,
-        "ratio": [found.ratio.mean, found.ratio.low, found.ratio.high],
-        "seeds": [run.seed for run in found.paired.runs],
-        "configuration": found.spec.as_json(),
-    }
-
-
-def _show_worst(printer: Printer, found: WorstCase, out: Path) -> None:
-    scenario = found.spec.required_scenario
-    first, second = found.spec.schedulers
-    ratio = found.ratio
-    printer.text(
-        Text(
-            f"{first} has {ratio.mean:.3g} × the {found.metric} of {second} "
-            f"(95 %: {ratio.low:.3g} to {ratio.high:.3g})",
-            style="bold",
-        )
-    )
-    size: Any = scenario.size
-    printer.facts(
-        [
-            f"sizes {size.low:g} to {size.high:g}",
-            f"intensities {scenario.intensity[0]:g} to {scenario.intensity[1]:g}",
-            f"memory {scenario.memory[0]:g} to {scenario.memory[1]:g} MB",
-            f"{scenario.arrivals} arrivals at load {scenario.utilisation:g}",
-            f"{found.spec.tasks:,} tasks",
-            f"{found.spec.machine.platform.name}, {found.spec.machine.physics.name} physics",
-            *([f"noise {found.spec.machine.noise.sigma:g}"] if found.spec.machine.noise.sigma else []),
-            *([f"kinds {', '.join(scenario.kinds)}"] if scenario.kinds else []),
-        ]
-    )
-    printer.text(
-        Text(
-            f"found in {found.evaluations} evaluations (ratio in the search {found.searched_ratio:.3g}), confirmed "
-            f"on {len(found.paired.runs)} other seeds; hybrid-scheduler replay {out} repeats the confirmation",
-            style="dim",
-        )
     )

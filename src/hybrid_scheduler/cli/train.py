@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ..storage import DatabaseAddress
 
 #: Steps of the progress bar for each model.
-_FOREST, _AGENT = 100, 900
+_FOREST = 100
+_AGENT = 900
 #: Newest rows of each source of history to learn from.
 _MAX_ROWS = 4000
 
@@ -67,8 +68,11 @@ def train(
     number = _seed(seed)
     _check(release, minutes, out)
     if from_history:
-        _check_history_options(release)
+        from ..core import InvalidInputError
         from ..storage import DatabaseAddress
+
+        if release:
+            raise InvalidInputError("--release", "left out with --from-history", "--release")
 
         address = settings.storage.address() if database_url is None else DatabaseAddress.from_url(database_url)
         csv = settings.storage.history_csv if database_url is None else ""
@@ -78,19 +82,19 @@ def train(
         return
     _refuse_history_options(model_type, database_url)
     from ..learning.dqn.training import train_default_agent
-    from ..learning.model_files import DEFAULT_DURATION_MODEL
     from ..learning.offline_trainer import train_default_duration_model
     from ..schedulers.rl_agent import SHIPPED_MODEL
 
     folder = out or Path("models")
-    forest = DEFAULT_DURATION_MODEL if release else folder / "scheduler_model.skops"
+    forest = folder / "scheduler_model.skops"
     agent = SHIPPED_MODEL if release else folder / "rl_agent.safetensors"
     command.after_interrupt = "a finished model is kept; the other is unchanged"
     printer = command.printer
     with printer.progress(_FOREST + _AGENT) as update:
         update("forest", 0)
-        metrics = train_default_duration_model(forest, number)
-        printer.note(f"wrote {forest}")
+        metrics = {} if release else train_default_duration_model(forest, number)  # no forest ships
+        if metrics:
+            printer.note(f"wrote {forest}")
         update("agent", _FOREST)
         model = train_default_agent(
             agent, number, minutes, lambda share, _: update("agent", _FOREST + int(share * _AGENT))
@@ -99,7 +103,8 @@ def train(
     if as_json:
         printer.document({"seed": number, "forest": metrics, "agent": model.notes})
         return
-    printer.facts(["forest", *_facts(metrics)])
+    if metrics:
+        printer.facts(["forest", *_facts(metrics)])
     printer.facts(["agent", *_facts(model.notes)])
 
 
@@ -135,13 +140,6 @@ def _facts(notes: dict[str, Any]) -> list[str]:
 
 
 # -------------------------------------------------------------------- from history
-
-
-def _check_history_options(release: bool) -> None:
-    from ..core import InvalidInputError
-
-    if release:
-        raise InvalidInputError("--release", "left out with --from-history", "--release")
 
 
 def _refuse_history_options(model_type: str | None, database_url: str | None) -> None:

@@ -1,21 +1,14 @@
 """Simulated cluster: queues, memory, transfers, dependencies, and lower bounds on schedules."""
 
-from .arrival_loop import MEMORY_POLICIES
-from .bounds import isolated_optimum, makespan_bound
-from .cluster import Cluster, RunResult
-from .latency_bound import mean_latency_bound
-from .machine import Machine
-from .noise import Noise
-from .physics_times import PhysicsTimes
+from ..core.exports import exported
+from .arrival_loop import MEMORY_POLICIES as MEMORY_POLICIES
+from .bounds import isolated_optimum as isolated_optimum
+from .bounds import makespan_bound as makespan_bound
+from .cluster import Cluster as Cluster
+from .cluster import RunResult as RunResult
+from .latency_bound import mean_latency_bound as mean_latency_bound
+from .machine import Machine as Machine
+from .noise import Noise as Noise
+from .physics_times import PhysicsTimes as PhysicsTimes
 
-__all__ = [
-    "MEMORY_POLICIES",
-    "Cluster",
-    "Machine",
-    "Noise",
-    "PhysicsTimes",
-    "RunResult",
-    "isolated_optimum",
-    "makespan_bound",
-    "mean_latency_bound",
-]
+__all__ = exported(globals())

@@ -6,23 +6,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
 
 from ..compiled import DEVICE_TABLE, RULE, TASK, entry, helper, loop_entry
-from ..core import Floats, Outcomes, TimeTable, Workload
-from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, RAN
+from ..core import Floats, Ints, Outcomes, Workload
+from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, OUTCOME_FIELDS, PAGED, RAN
 from .noise import noise_factor
 
 #: Memory policies: treatment of a share that does not fit into the accelerator's memory.
-CLIP, TO_CPU, FAIL = 0, 1, 2
-MEMORY_POLICIES = {"clip": CLIP, "to_cpu": TO_CPU, "fail": FAIL}
+CLIP, TO_CPU, FAIL, PAGE = 0, 1, 2, 3
+MEMORY_POLICIES = {"clip": CLIP, "to_cpu": TO_CPU, "fail": FAIL, "page": PAGE}
 
 
 class ClusterArrays(NamedTuple):
-    """Arrays of a cluster that a compiled loop reads and changes: the arguments of `place`."""
+    """Queues and options of a cluster that compiled code reads and changes."""
 
     devices: Any
     free_at: Floats
@@ -32,24 +32,57 @@ class ClusterArrays(NamedTuple):
     memory_policy: int
 
 
-class CompiledLoop(Protocol):
-    """Scheduler with a compiled loop of its own: it learns at finish times, or keeps a central queue.
+class TaskColumns(NamedTuple):
+    """Columns of a workload that compiled loops read."""
 
-    It must keep the event loop's order, so that both give the same numbers.
+    task_id: Ints
+    size: Floats
+    intensity: Floats
+    memory: Floats
+    arrival: Floats
+    divisible: Any
+
+    @classmethod
+    def of(cls, workload: Workload) -> TaskColumns:
+        """Return the columns of a workload."""
+        return cls(
+            workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
+            workload.arrival_time, workload.divisible,
+        )  # fmt: skip
+
+
+class OutcomeColumns(NamedTuple):
+    """Columns of outcomes that compiled loops write."""
+
+    device: Any
+    fraction: Floats
+    cpu_start: Floats
+    cpu_time: Floats
+    accelerator_start: Floats
+    accelerator_time: Floats
+    status: Any
+
+    @classmethod
+    def of(cls, outcomes: Outcomes) -> OutcomeColumns:
+        """Return the columns of outcomes."""
+        return cls(*(getattr(outcomes, name) for name in OUTCOME_FIELDS))
+
+
+class RuleArrays(NamedTuple):
+    """What a compiled loop with a rule reads and changes.
+
+    `task` has space for the task that is being placed; `params` to `known_times` belong to the rule.
     """
 
-    def run_rows(
-        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
-    ) -> None:
-        """Decide, place and learn from the rows begin..end; after the last row, learn from all that still run."""
-
-
-def outcome_columns(outcomes: Outcomes) -> tuple[Any, ...]:
-    """Return the columns that a compiled loop writes, in the order of `OUTCOME_COLUMNS`."""
-    return (
-        outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
-        outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
-    )  # fmt: skip
+    task: Any
+    devices: Any
+    params: Floats
+    state: Floats
+    known_times: Floats
+    tasks: TaskColumns
+    table: Floats
+    cluster: ClusterArrays
+    out: OutcomeColumns
 
 
 @helper
@@ -62,7 +95,7 @@ def executed_share(device, fraction, memory, devices, memory_policy):  # type: i
             return device, devices[device].memory / memory, CLIPPED
         if memory_policy == TO_CPU:
             return devices[device].cpu, 0.0, MOVED_TO_CPU
-        return device, fraction, FAILED
+        return device, fraction, PAGED if memory_policy == PAGE else FAILED
     if fraction == 0.0:
         return devices[device].cpu, 0.0, RAN
     return device, fraction, RAN
@@ -71,17 +104,16 @@ def executed_share(device, fraction, memory, devices, memory_policy):  # type: i
 @helper
 def whole_share(fraction, memory_policy):  # type: ignore[no-untyped-def]
     """Return share and memory policy of an indivisible task: the larger part decides, nothing is clipped."""
-    return 1.0 if fraction >= 0.5 else 0.0, FAIL if memory_policy == FAIL else TO_CPU
+    return 1.0 if fraction >= 0.5 else 0.0, TO_CPU if memory_policy == CLIP else memory_policy
 
 
 @helper
-def place(  # type: ignore[no-untyped-def]
-    device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy
-):
+def place(device, fraction, task_id, memory, ready, row, cluster):  # type: ignore[no-untyped-def]
     """Append both parts to their devices' queues and return the columns of an outcome.
 
     `ready` is the earliest time at which the parts may start: the arrival, or the arrival of the parents' data.
     """
+    devices, free_at, busy, sigma, seed, memory_policy = cluster
     device, fraction, status = executed_share(device, fraction, memory, devices, memory_policy)
     if status == FAILED:
         return device, fraction, np.nan, 0.0, np.nan, 0.0, FAILED
@@ -90,6 +122,8 @@ def place(  # type: ignore[no-untyped-def]
     on_cpu, on_accelerator = fraction < 1.0, fraction > 0.0
     cpu_time = row[cpu_column, 1] + (1.0 - fraction) * row[cpu_column, 0] if on_cpu else 0.0
     accelerator_time = row[column, 1] + fraction * row[column, 0] if on_accelerator else 0.0
+    if status == PAGED:  # what does not fit goes over the link, in and out
+        accelerator_time += 2.0 * (fraction * memory - devices[device].memory) / devices[device].bandwidth
     if sigma != 0.0:
         if on_cpu:
             cpu_time *= noise_factor(sigma, seed, task_id, cpu)
@@ -108,22 +142,12 @@ def place(  # type: ignore[no-untyped-def]
 
 
 @helper
-def place_row(  # type: ignore[no-untyped-def]
-    i, device, fraction, task_id, memory, ready, table, devices, free_at, busy, sigma, seed, memory_policy,
-    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-):  # fmt: skip
+def place_row(i, device, fraction, ready, tasks, table, cluster, out):  # type: ignore[no-untyped-def]
     """Place row `i` of a workload and write the row of its outcome; see `place`."""
     (
-        out_device[i],
-        out_fraction[i],
-        out_cpu_start[i],
-        out_cpu_time[i],
-        out_acc_start[i],
-        out_acc_time[i],
-        out_status[i],
-    ) = place(
-        device, fraction, task_id[i], memory[i], ready, table[i], devices, free_at, busy, sigma, seed, memory_policy
-    )  # fmt: skip
+        out.device[i], out.fraction[i], out.cpu_start[i], out.cpu_time[i],
+        out.accelerator_start[i], out.accelerator_time[i], out.status[i],
+    ) = place(device, fraction, tasks.task_id[i], tasks.memory[i], ready, table[i], cluster)  # fmt: skip
 
 
 @helper
@@ -137,28 +161,33 @@ def next_event(now, arrival, waiting, free_at):  # type: ignore[no-untyped-def]
     return time
 
 
-#: Types of the arrays that compiled loops get: (id, size, intensity, memory, arrival, divisible) of the tasks, the
-#: cluster with its table of durations (see `ClusterArrays`), and the columns of the outcomes.
 _vector = types.float64[::1]
 _readonly = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_ints = types.Array(types.int64, 1, "C", readonly=True)
 _readonly_flags = types.Array(types.boolean, 1, "C", readonly=True)
-_table = types.float64[:, :, ::1]
-
-
-_PLACEMENT = types.Tuple((types.int64, *(types.float64,) * 5, types.int64))
-PLACE_SIGNATURE = _PLACEMENT(
+_cluster = (DEVICE_TABLE, _vector, _vector, types.float64, types.int64, types.int64)
+#: Types of the columns and arrays above, and of a table of durations, task by task.
+TASKS = types.NamedTuple((_readonly_ints, _readonly, _readonly, _readonly, _readonly, _readonly_flags), TaskColumns)
+TABLE = types.float64[:, :, ::1]
+CLUSTER = types.NamedTuple(_cluster, ClusterArrays)
+OUTCOMES = types.NamedTuple(
+    (types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1]), OutcomeColumns
+)
+_RULE_ARRAYS = types.NamedTuple(
+    (from_dtype(TASK)[::1], DEVICE_TABLE, _vector, _vector, TABLE, TASKS, TABLE, CLUSTER, OUTCOMES), RuleArrays
+)
+#: Types of `arrival_loop`, and of a loop that a scheduler has for its own rule (`FastRule.loop`).
+LOOP_SIGNATURE, OWN_LOOP_SIGNATURE = types.int64(RULE, _RULE_ARRAYS), types.int64(_RULE_ARRAYS)
+PLACE_SIGNATURE = types.Tuple((types.int64, *(types.float64,) * 5, types.int64))(
     types.int64, types.float64, types.int64, types.float64, types.float64, types.float64[:, ::1],
-    DEVICE_TABLE, _vector, _vector, types.float64, types.int64, types.int64,
+    types.Tuple(_cluster),
 )  # fmt: skip
 
 
 @entry
-def place_one(  # type: ignore[no-untyped-def]
-    device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy
-):
-    """Call `place` from Python."""
-    return place(device, fraction, task_id, memory, ready, row, devices, free_at, busy, sigma, seed, memory_policy)
+def place_one(device, fraction, task_id, memory, ready, row, cluster):  # type: ignore[no-untyped-def]
+    """Call `place` from Python. `cluster` has the fields of `ClusterArrays`; numba is slower with named ones."""
+    return place(device, fraction, task_id, memory, ready, row, ClusterArrays(*cluster))
 
 
 EXECUTED_SIGNATURE = types.Tuple((types.int64, types.float64, types.int64))(
@@ -172,49 +201,30 @@ def executed_one(device, fraction, memory, devices, memory_policy):  # type: ign
     return executed_share(device, fraction, memory, devices, memory_policy)
 
 
-TASK_COLUMNS = (_readonly_ints, _readonly, _readonly, _readonly, _readonly, _readonly_flags)
-CLUSTER_ARRAYS = (_table, DEVICE_TABLE, _vector, _vector, types.float64, types.int64, types.int64)
-OUTCOME_COLUMNS = (types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1])
-_LOOP_ARRAYS = types.Tuple(
-    (
-        from_dtype(TASK)[::1],  # the task that is being placed
-        DEVICE_TABLE, _vector, _vector, _table,  # the scheduler: devices, params, state, known times
-        *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
-    )
-)  # fmt: skip
-#: Types of `arrival_loop`, and of a loop that a scheduler has for its own rule (`FastRule.loop`).
-LOOP_SIGNATURE, OWN_LOOP_SIGNATURE = types.int64(RULE, _LOOP_ARRAYS), types.int64(_LOOP_ARRAYS)
-
-
 @helper
 def run_rule(rule, arrays):  # type: ignore[no-untyped-def]
     """Decide and place every task at its arrival; return -1, or the row whose decision is invalid.
 
     `rule` is a compiled function. One that is known when the loop is compiled becomes part of it, which is faster.
     """
-    (
-        task, rule_devices, params, state, known_times,
-        task_id, size, intensity, memory, arrival, divisible,
-        table, devices, free_at, busy, sigma, seed, memory_policy,
-        out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-    ) = arrays  # fmt: skip
-    for i in range(len(task_id)):
-        task[0].task_id = task_id[i]
-        task[0].size = size[i]
-        task[0].intensity = intensity[i]
-        task[0].memory = memory[i]
-        task[0].indivisible = 0 if divisible[i] else 1
-        device, fraction = rule(arrival[i], task, known_times[i], free_at, rule_devices, params, state)
+    task, rule_devices, params, state, known_times, tasks, table, cluster, out = arrays
+    devices, free_at, busy, sigma, seed, memory_policy = cluster
+    for i in range(len(tasks.task_id)):
+        task[0].task_id = tasks.task_id[i]
+        task[0].size = tasks.size[i]
+        task[0].intensity = tasks.intensity[i]
+        task[0].memory = tasks.memory[i]
+        task[0].indivisible = 0 if tasks.divisible[i] else 1
+        now = tasks.arrival[i]
+        device, fraction = rule(now, task, known_times[i], free_at, rule_devices, params, state)
         if not (0 <= device < len(devices) and 0.0 <= fraction <= 1.0):
-            out_device[i], out_fraction[i] = device, fraction
+            out.device[i], out.fraction[i] = device, fraction
             return i
         policy = memory_policy
-        if not divisible[i]:
+        if not tasks.divisible[i]:
             fraction, policy = whole_share(fraction, memory_policy)
-        place_row(
-            i, device, fraction, task_id, memory, arrival[i], table, devices, free_at, busy, sigma, seed, policy,
-            out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-        )  # fmt: skip
+        queues = ClusterArrays(devices, free_at, busy, sigma, seed, policy)
+        place_row(i, device, fraction, now, tasks, table, queues, out)
     return -1
 
 

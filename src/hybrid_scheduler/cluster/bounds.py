@@ -10,6 +10,8 @@ Fenwick tree ordered by t_cpu / t_acc; each insertion and each search for the pi
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,7 +46,7 @@ def makespan_bound(
         Noise of the run; the bound then holds for the realised durations.
     memory_policy
         With ``"fail"`` tasks that may fail do not count: those that do not fit into every accelerator, and all
-        that depend on them.
+        that depend on them. With ``"page"`` memory does not bind: the bound leaves out what pages cost.
 
     Returns
     -------
@@ -65,6 +67,7 @@ def makespan_bound(
         if not sure.any():
             return 0.0
         workload = workload.subset(np.flatnonzero(sure))
+    workload = runnable(workload, memory_policy)
     times = PhysicsTimes(physics, platform, noise)
     parts = [
         fluid_tasks(times.table(part), times.columns, physics.columns(platform), part.memory_required, platform)
@@ -81,6 +84,15 @@ def makespan_bound(
     if workload.parent_data.any() and len(platform) <= _MAX_DEVICES:
         path = max(path, _path_with_transfers(workload, platform, times))
     return max(work, path) - first
+
+
+def runnable(workload: Workload, memory_policy: str) -> Workload:
+    """Return the tasks as bounds see them: where pages move over the link, memory limits no share."""
+    if memory_policy != "page":
+        return workload
+    unlimited = copy(workload)
+    unlimited.memory_required = np.zeros(len(workload))
+    return unlimited
 
 
 def isolated_optimum(

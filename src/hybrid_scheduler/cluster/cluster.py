@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from ..compiled import TASK, FastRule, compiled, device_table
 from ..core import (
     Central,
+    CompiledLoop,
     Decision,
     Floats,
     Ints,
@@ -45,15 +47,19 @@ from .arrival_loop import (
     OWN_LOOP_SIGNATURE,
     PLACE_SIGNATURE,
     ClusterArrays,
-    CompiledLoop,
+    OutcomeColumns,
+    RuleArrays,
+    TaskColumns,
     arrival_loop,
     executed_one,
     place_one,
     whole_share,
 )
-from .event_loop import EventRun, ParentData, PlannedRun, place_released, plan_order
+from .event_loop import EventLoop
 from .noise import Noise
+from .parent_data import ParentData, place_released
 from .physics_times import PhysicsTimes
+from .planned_run import PlannedRun, plan_order
 
 #: Numbers per chunk of the compiled loop: tables stay in the processor's cache, and Ctrl-C acts promptly.
 CHUNK_NUMBERS = 131_072
@@ -77,6 +83,8 @@ class RunResult:
         Price of electricity and the parts of the cost that count.
     busy
         Busy seconds of each device.
+    decision_counts
+        Tasks that each policy of the scheduler has decided; empty if it has only one.
 
     Examples
     --------
@@ -91,6 +99,7 @@ class RunResult:
     platform: Platform
     tariff: Tariff
     busy: Floats
+    decision_counts: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def energy_and_cost(self) -> EnergyAndCost:
@@ -120,7 +129,8 @@ class Cluster:
     noise
         Random factors on the durations; by default none.
     memory_policy
-        Treatment of a share that does not fit into an accelerator: ``"clip"``, ``"to_cpu"`` or ``"fail"``.
+        Treatment of a share that does not fit into an accelerator: ``"clip"``, ``"to_cpu"``, ``"fail"``, or
+        ``"page"``: what does not fit moves over the device's link, in and out, which takes time.
     tariff
         Price of electricity and the parts of the cost that count.
 
@@ -172,6 +182,10 @@ class Cluster:
         """Empty all queues and set the clock back to 0."""
         self._free_at: Floats = np.zeros(len(self.platform))
         self._busy: Floats = np.zeros(len(self.platform))
+        #: The fields of `ClusterArrays` before the memory policy.
+        self._queues = (
+            self._devices, self._free_at, self._busy, float(self.noise.sigma), int(self.noise.seed)
+        )  # fmt: skip
         self.free_at_view = self._free_at.view()
         self.free_at_view.flags.writeable = False
         self._first_arrival, self._last_finish = math.inf, 0.0
@@ -193,7 +207,7 @@ class Cluster:
         outcomes = Outcomes.empty(workload)
         row = self.physics.times(workload, self.platform)[0]
         self.place_row(0, checked.device, checked.fraction, task.arrival_time, workload, row, outcomes)
-        self._record_span(outcomes)
+        self.record_span(outcomes)
         return outcomes[0]
 
     def get_utilization(self) -> dict[str, Any]:
@@ -291,21 +305,19 @@ class Cluster:
         times = self.start_scheduler(scheduler, workload, seed=seed, objective=objective)
         outcomes = Outcomes.empty(workload)
         report = progress or (lambda _: None)
-        learner: CompiledLoop | None = getattr(scheduler, "compiled_loop", None)
+        own_loop = scheduler.compiled_loop
         if isinstance(scheduler, Static):
             self._run_planned(workload, scheduler, outcomes)
         elif isinstance(scheduler, FastRule) and not scheduler.learns and not workload.has_dependencies:
             self._run_compiled(workload, scheduler, outcomes, report)
-        elif learner is not None and not workload.has_dependencies and workload.divisible.all():
-            self._run_own_loop(workload, learner, outcomes, report)
+        elif own_loop is not None and not workload.has_dependencies and workload.divisible.all():
+            self._run_own_loop(workload, own_loop, outcomes, report)
         elif isinstance(scheduler, Online | Central):
-            EventRun(self, workload, scheduler, outcomes, times, report).run()
-            if times:
-                times.forget()
+            outcomes = self._run_events(workload, scheduler, times, report)
         else:
             raise InvalidInputError("scheduler", "an Online, Central or Static scheduler", type(scheduler).__name__)
-        self._record_span(outcomes)
-        return RunResult(outcomes, self.platform, self.tariff, self._busy.copy())
+        self.record_span(outcomes)
+        return RunResult(outcomes, self.platform, self.tariff, self._busy.copy(), scheduler.decision_counts())
 
     def _run_compiled(
         self, workload: Workload, scheduler: FastRule, outcomes: Outcomes, progress: Callable[[int], None]
@@ -322,15 +334,10 @@ class Cluster:
             part = workload.rows(begin, end)
             table = self.physics.times(part, self.platform)
             known_times = table if knows_physics else no_times if model is None else model.table(part)
-            arrays = (
+            arrays = RuleArrays(
                 np.empty(1, TASK), scheduler.devices, scheduler.params, scheduler.state, known_times,
-                part.task_id, part.size, part.compute_intensity, part.memory_required, part.arrival_time,
-                part.divisible,
-                table, self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy,
-                outcomes.device[begin:end], outcomes.fraction[begin:end],
-                outcomes.cpu_start[begin:end], outcomes.cpu_time[begin:end],
-                outcomes.accelerator_start[begin:end], outcomes.accelerator_time[begin:end],
-                outcomes.status[begin:end],
+                TaskColumns.of(part), table, ClusterArrays(*self._queues, self._policy),
+                OutcomeColumns(*(column[begin:end] for column in OutcomeColumns.of(outcomes))),
             )  # fmt: skip
             bad = loop(rule, arrays) if own is None else loop(arrays)
             if bad >= 0:
@@ -342,13 +349,31 @@ class Cluster:
         self, workload: Workload, learner: CompiledLoop, outcomes: Outcomes, progress: Callable[[int], None]
     ) -> None:
         table = self.physics.times(workload, self.platform)
-        arrays = ClusterArrays(
-            self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, self._policy
-        )
+        arrays = ClusterArrays(*self._queues, self._policy)
         for begin in range(0, len(workload), _LEARNER_ROWS):
             end = min(begin + _LEARNER_ROWS, len(workload))
             learner.run_rows(workload, begin, end, table, arrays, outcomes)
             progress(end - begin)
+
+    def _run_events(
+        self,
+        workload: Workload,
+        scheduler: Online | Central,
+        times: PhysicsTimes | None,
+        progress: Callable[[int], None],
+    ) -> Outcomes:
+        placed = count(1)
+
+        def report(row: int, decision: Decision) -> None:
+            if next(placed) % _LEARNER_ROWS == 0:
+                progress(_LEARNER_ROWS)
+
+        loop = EventLoop(self, scheduler, times, placed=report)
+        loop.release(workload)
+        loop.advance(math.inf)
+        loop.drain()
+        loop.close()
+        return loop.outcomes
 
     def _run_planned(self, workload: Workload, scheduler: Static, outcomes: Outcomes) -> None:
         """Execute a plan: every device works in the order of the planned starts, as early as data allows."""
@@ -379,7 +404,7 @@ class Cluster:
         """
         outcomes = Outcomes.empty(workload)
         self._run_compiled(workload, scheduler, outcomes, lambda _: None)
-        self._record_span(outcomes)
+        self.record_span(outcomes)
         return outcomes
 
     # ---------------------------------------------------------------- the queues
@@ -430,16 +455,11 @@ class Cluster:
         """Place one task of a workload and write its outcome."""
         fraction, policy = self._share_and_policy(row, fraction, workload)
         (
-            outcomes.device[row],
-            outcomes.fraction[row],
-            outcomes.cpu_start[row],
-            outcomes.cpu_time[row],
-            outcomes.accelerator_start[row],
-            outcomes.accelerator_time[row],
-            outcomes.status[row],
+            outcomes.device[row], outcomes.fraction[row], outcomes.cpu_start[row], outcomes.cpu_time[row],
+            outcomes.accelerator_start[row], outcomes.accelerator_time[row], outcomes.status[row],
         ) = self._place(
             device, float(fraction), workload.task_id[row], workload.memory_required[row], ready, times,
-            self._devices, self._free_at, self._busy, self.noise.sigma, self.noise.seed, policy,
+            (*self._queues, policy),
         )  # fmt: skip
 
     def executed(self, row: int, device: int, fraction: float, workload: Workload) -> tuple[int, float]:
@@ -504,7 +524,8 @@ class Cluster:
         dollars = dollars_per_second(self.platform, self.tariff)
         return objective_scales(table, self.physics.columns(self.platform), self.platform, dollars)
 
-    def _record_span(self, outcomes: Outcomes) -> None:
+    def record_span(self, outcomes: Outcomes) -> None:
+        """Note the first arrival and the last finish, for `get_utilization`."""
         if outcomes.completed.any():
             self._first_arrival = min(self._first_arrival, float(outcomes.workload.arrival_time[0]))
             # Every queue is served in order, so its last part ends when the device is free.

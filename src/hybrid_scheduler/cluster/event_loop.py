@@ -1,20 +1,25 @@
-"""Event loops for dependencies, central queues, revised plans, and schedulers that learn when tasks finish.
+"""Resumable event loop: one scheduler on one cluster, for batch runs, live lanes, queues and environments.
 
-Events are ordered by (time, priority, counter). At the same time, finishes come before releases, so that outcomes
-are known before the next decision. Releases come in the workload's order. A central queue is looked at once per
-time, when a task is released or a device has become free.
+    loop = EventLoop(cluster, scheduler, times)   the scheduler was started by `Cluster.start_scheduler`
+    loop.release(tasks)                           tasks come at their arrival, children after their parents
+    loop.advance(until)                           everything that happens up to then; again with a later time
+    loop.drain()                                  places what still waits, as if no other task came
+    loop.state(), loop.restore(state)             the queues, for a loop that goes on in another process
 
-A task whose parents ran on other devices waits for the transfer of their data. In a plan the devices are known
-beforehand, so a transfer begins when the parent ends. Otherwise it begins when the task is placed, and the copy
-stays: later tasks on that device need no transfer. Transfers do not delay each other.
+Events of one time are ordered by (round, kind, number of the task). In a round finishes come first, then parts of
+split tasks that end before the other, then releases: outcomes are known before the next decision. A scheduler with
+a central queue is asked after them, if a task was released or a device has become free. What these events cause at
+the same time, such as the release of a child or the end of a task without duration, is the next round. Rules and
+learners whose whole run is compiled keep the same order in `arrival_loop` and `CompiledLoop`.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,34 +29,64 @@ from ..core import (
     Floats,
     Ints,
     InvalidInputError,
-    Links,
+    Learner,
     Online,
+    Outcome,
     Outcomes,
-    Plan,
-    PlanProgress,
     Queue,
-    Static,
     Task,
     TimeTable,
     View,
     Workload,
 )
 from ..core.outcome import FAILED
+from ..workload.random_columns import joined_tasks
 from .graph_costs import GraphCosts
+from .parent_data import ResidentData, place_released
 from .physics_times import PhysicsTimes
 
 if TYPE_CHECKING:
     from .cluster import Cluster
 
-#: Kinds of events by priority; `PART` is the end of the part of a split task that ends before the other.
-FINISH, PART, RELEASE = 0, 1, 2
-Progress = Callable[[int], None]
+#: Kinds of events by priority. `PART` is the end of the part of a split task that ends before the other, `ASK` the
+#: question to a central scheduler.
+FINISH, PART, RELEASE, ASK = range(4)
+
+
+class _TaskEvent(NamedTuple):
+    """Event of a task, in the order in which events are processed.
+
+    `outcome` is what the scheduler learns then, with its task if an earlier process decided it.
+    """
+
+    time: float
+    round: int
+    kind: int
+    number: int
+    row: int = -1
+    outcome: Outcome | None = None
+    task: Task | None = None
+
+
+#: Place of an event or of a question: the first fields of an event.
+_Key = tuple[float, int, int]
+_NEVER: _Key = (math.inf, 0, ASK)
+
+
+def _column(name: str) -> property:
+    """Return the property with a column of the waiting tasks."""
+    return property(lambda queue: getattr(queue._workload, name)[queue.rows])
 
 
 class _WaitingTasks(Queue):
-    """Queue of a central scheduler: released rows, oldest first."""
+    """Queue of a central scheduler: released rows of a workload, oldest first."""
 
-    def __init__(self, workload: Workload, times: TimeTable | None, data: ResidentData) -> None:
+    size = _column("size")
+    compute_intensity = _column("compute_intensity")
+    memory_required = _column("memory_required")
+    arrival_time = _column("arrival_time")
+
+    def __init__(self, workload: Workload, times: TimeTable | None, data: ResidentData | None) -> None:
         self._workload, self._times, self._data = workload, times, data
         self.rows: Ints = np.empty(0, np.int64)
         self.now = 0.0
@@ -83,26 +118,6 @@ class _WaitingTasks(Queue):
         return self._workload[int(self.rows[position])]
 
     @property
-    def size(self) -> Floats:
-        """Size of each waiting task."""
-        return self._workload.size[self.rows]
-
-    @property
-    def compute_intensity(self) -> Floats:
-        """Compute intensity of each waiting task."""
-        return self._workload.compute_intensity[self.rows]
-
-    @property
-    def memory_required(self) -> Floats:
-        """MB of each waiting task."""
-        return self._workload.memory_required[self.rows]
-
-    @property
-    def arrival_time(self) -> Floats:
-        """Arrival of each waiting task in seconds."""
-        return self._workload.arrival_time[self.rows]
-
-    @property
     def times(self) -> TimeTable:
         """Rows of the time model for the waiting tasks."""
         if self._times is None:
@@ -112,7 +127,7 @@ class _WaitingTasks(Queue):
     @property
     def ready_at(self) -> Floats | None:
         """Time at which each task's data would be on each device; None if no task of the workload has any."""
-        if not self._data.any:
+        if self._data is None or not self._data.any:
             return None
         if self._transfers is None:
             self._transfers = np.zeros((2, len(self._workload), len(self._data.cluster.platform)))
@@ -128,458 +143,280 @@ class _WaitingTasks(Queue):
         return None if self.rank is None else self.rank[self.rows]
 
 
-class ParentData:
-    """Data that tasks hand over to their children in a plan: transfers begin when the parent ends.
+class EventLoop:
+    """Event loop of an online or central scheduler; see the module.
 
     Parameters
     ----------
-    cluster, workload, outcomes
-        The run; outcomes of parents are read when a child is placed.
+    cluster
+        The queues, on which tasks are placed.
+    scheduler
+        The scheduler, started.
+    times
+        The time model that it received; None if it knows no durations.
+    placed
+        Called with the row and the decision of each task as soon as it is placed.
+    max_pending
+        Outcomes that may wait to be learned from; later ones are dropped.
     """
-
-    def __init__(self, cluster: Cluster, workload: Workload, outcomes: Outcomes) -> None:
-        self.cluster, self.workload, self.outcomes = cluster, workload, outcomes
-        self.links = cluster.physics.links(cluster.platform)
-        #: Whether any task hands over data.
-        self.any = bool(workload.parent_data.any())
-
-    def ready(self, row: int, device: int, fraction: float, now: float) -> float:
-        """Return the time at which all parents have finished and their data is on the devices of a decision.
-
-        The devices are those on which the memory policy lets the task run.
-        """
-        child = self._shares(*self.cluster.executed(row, device, fraction, self.workload))
-        return max([now, *(self._arrival(parent, mb, child, now) for parent, mb in self._inputs(row))])
-
-    def _arrival(self, parent: int, megabytes: float, child: dict[int, float], now: float) -> float:
-        """Return the time at which a parent's data is on a child's devices."""
-        return self.outcomes[parent].finish + self._moved(parent, megabytes, child)
-
-    def _inputs(self, row: int) -> list[tuple[int, float]]:
-        """Return the parents of a task, and the MB that each hands over."""
-        first, last = self.workload.parent_start[row], self.workload.parent_start[row + 1]
-        return list(
-            zip(self.workload.parents(row).tolist(), self.workload.parent_data[first:last].tolist(), strict=True)
-        )
-
-    def _shares(self, device: int, fraction: float) -> dict[int, float]:
-        return _device_shares(device, fraction, self.cluster.platform.cpu_of)
-
-    def _made(self, parent: int) -> dict[int, float]:
-        """Return the share of a task's output on each device that made it."""
-        return self._shares(int(self.outcomes.device[parent]), float(self.outcomes.fraction[parent]))
-
-    def _moved(self, parent: int, megabytes: float, child: dict[int, float]) -> float:
-        node = self.cluster.platform.node
-        return _transfer_seconds(megabytes, self._made(parent), child, node, self.links)
-
-
-class ResidentData(ParentData):
-    """Data of tasks that are placed one by one: a transfer begins when a child is placed, and its copy stays.
-
-    A copy serves every later child that needs no more of it there, once it has arrived. If one of the devices of a
-    split child holds too little, all that the parent's devices lack is moved. So no child has its data earlier than
-    the critical path of `bounds` allows.
-    """
-
-    def __init__(self, cluster: Cluster, workload: Workload, outcomes: Outcomes) -> None:
-        super().__init__(cluster, workload, outcomes)
-        #: Copies of a parent's output by device: share, MB, arrival.
-        self._copies: dict[int, dict[int, list[tuple[float, float, float]]]] = {}
-
-    def _arrival(self, parent: int, megabytes: float, child: dict[int, float], now: float) -> float:
-        moved = self._moved(parent, megabytes, child)
-        if moved == 0.0:
-            return now
-        held = self._held_at(parent, megabytes, child)
-        return now + moved if held is None else held
-
-    def _held_at(self, parent: int, megabytes: float, child: dict[int, float]) -> float | None:
-        """Return when the last of the copies that a child needs has arrived; None if a device holds too little."""
-        copies = self._copies.get(parent)
-        if copies is None:
-            return None
-        made, latest = self._made(parent), -np.inf
-        for device, share in child.items():
-            if made.get(device, 0.0) < share:
-                held = [at for part, mb, at in copies.get(device, ()) if part >= share and mb >= megabytes]
-                if not held:
-                    return None
-                latest = max(latest, min(held))
-        return float(latest)
-
-    def keep(self, row: int, now: float) -> list[int]:
-        """Add the copies that are made for a task that has just been placed; return its parents with new ones."""
-        child, copied = self._made(row), []
-        for parent, megabytes in self._inputs(row) if self.any else ():
-            if self._moved(parent, megabytes, child) == 0.0 or self._held_at(parent, megabytes, child) is not None:
-                continue
-            arrival, made = self._arrival(parent, megabytes, child, now), self._made(parent)
-            copies = self._copies.setdefault(parent, {})
-            for device, share in child.items():
-                if made.get(device, 0.0) < share:
-                    copies.setdefault(device, []).append((share, megabytes, arrival))
-            copied.append(parent)
-        return copied
-
-    def transfers(self, row: int) -> tuple[Floats, Floats]:
-        """Return, for each device as the only one of a task, the seconds of transfers and the arrival of copies."""
-        devices = len(self.cluster.platform)
-        to_move, held = np.zeros(devices), np.full(devices, -np.inf)
-        for parent, megabytes in self._inputs(row):
-            seconds = _whole_transfers(megabytes, self._made(parent), self.cluster.platform.node, self.links)
-            for device in self._copies.get(parent, ()):
-                at = self._held_at(parent, megabytes, {device: 1.0})
-                if at is not None and seconds[device] > 0.0:
-                    seconds[device], held[device] = 0.0, max(held[device], at)
-            np.maximum(to_move, seconds, out=to_move)
-        return to_move, held
-
-    def ready_at(self, row: int, now: float) -> Floats | None:
-        """Return the time at which a task's data would be on each device; None if its parents hand over none."""
-        first, last = self.workload.parent_start[row], self.workload.parent_start[row + 1]
-        if not self.any or not self.workload.parent_data[first:last].any():
-            return None
-        to_move, held = self.transfers(row)
-        ready: Floats = np.maximum(now + to_move, held)
-        return ready
-
-
-class EventRun:
-    """Run of a workload under an online or central scheduler."""
 
     def __init__(
         self,
         cluster: Cluster,
-        workload: Workload,
         scheduler: Online | Central,
-        outcomes: Outcomes,
-        times: PhysicsTimes | None,
-        progress: Progress,
+        times: PhysicsTimes | None = None,
+        *,
+        placed: Callable[[int, Decision], None] | None = None,
+        max_pending: float = math.inf,
     ) -> None:
-        self.cluster, self.workload, self.scheduler = cluster, workload, scheduler
-        self.outcomes, self.progress = outcomes, progress
-        self.table = cluster.physics.times(workload, cluster.platform)
-        self.events: list[tuple[float, int, int]] = []  # (time, priority, row): the row is the counter
-        self.missing = np.diff(workload.parent_start)
-        self.children = _children(workload)
-        self.data = ResidentData(cluster, workload, outcomes)
-        self.waiting = _WaitingTasks(workload, None if times is None else times.remember(workload), self.data)
-        if times is not None and isinstance(scheduler, Central) and workload.has_dependencies:
-            self.waiting.rank = GraphCosts(workload, cluster.platform, times).upward_rank()
-        self.decided = 0
+        self.cluster, self.scheduler = cluster, scheduler
+        self._central = scheduler if isinstance(scheduler, Central) else None
+        self._times, self._placed, self._max_pending = times, placed, max_pending
+        self._events: list[_TaskEvent] = []
+        self._numbers = 0
+        #: Time and round of the events that are processed now.
+        self._now, self._round = -math.inf, 0
+        #: Time and round of the newest release if the scheduler was not asked since; when it was asked last.
+        self._released: tuple[float, int] | None = None
+        self.asked_at = -math.inf
+        self._hold(Workload.from_tasks([Task(0, 1.0, 0.0, 0.0)]).rows(0, 0), np.empty(0, np.int64))
 
-    def run(self) -> None:
-        """Process all events until every task has finished."""
-        for row in np.flatnonzero(self.missing == 0).tolist():
-            self.events.append((float(self.workload.arrival_time[row]), RELEASE, row))
-        heapq.heapify(self.events)
-        planned_at = -np.inf
-        for now, finished, parts, released in self._events_by_time():
-            for row in finished:
-                self._finish(row, now)
-            for row in parts:
-                self._end_part(row)
-            for row in released:
-                if isinstance(self.scheduler, Online):
-                    self._decide(row, now)
-                else:
-                    self.waiting.add(row)
-            became_free = now > planned_at and (self.cluster.free_at_view == now).any()
-            if isinstance(self.scheduler, Central) and (released or became_free):
-                self._bind(self.scheduler, now)
-                planned_at = now
-        if len(self.waiting):
-            # All devices are idle, and no later event can start a task.
+    def _hold(self, tasks: Workload, numbers: Ints) -> None:
+        """Take tasks as the rows of the loop."""
+        cluster = self.cluster
+        #: The tasks that rows refer to: those of the last release, behind those that waited then.
+        self.tasks, self.outcomes, self._number = tasks, Outcomes.empty(tasks), numbers
+        self.table = cluster.physics.times(tasks, cluster.platform)
+        self._data = ResidentData(cluster, tasks, self.outcomes) if tasks.has_dependencies else None
+        known = None if self._times is None else self._times.remember(tasks)
+        self.waiting = _WaitingTasks(tasks, known, self._data)
+        if self._times is not None and self._central is not None and tasks.has_dependencies:
+            self.waiting.rank = GraphCosts(tasks, cluster.platform, self._times).upward_rank()
+
+    # ---------------------------------------------------------------- driving
+
+    def release(self, tasks: Workload) -> None:
+        """Add tasks. They come at their arrival, which must not lie before the time that the loop has reached.
+
+        Tasks that were added before must have come by then, or be withdrawn. Tasks with dependencies come alone.
+        """
+        kept, first = self.waiting.rows, len(self.waiting)
+        numbers = np.concatenate([self._number[kept], self._numbers + np.arange(len(tasks))])
+        self._hold(joined_tasks([self.tasks.subset(kept), tasks]) if first else tasks, numbers)
+        self.waiting.rows = np.arange(first)
+        for row in np.flatnonzero(np.diff(tasks.parent_start) == 0).tolist():
+            arrival = float(tasks.arrival_time[row])
+            heapq.heappush(self._events, _TaskEvent(arrival, 0, RELEASE, self._numbers + row, first + row))
+        self._numbers += len(tasks)
+
+    def withdraw(self) -> None:
+        """Drop the tasks that were added and have not come yet."""
+        self._events = [event for event in self._events if event.kind != RELEASE]
+        heapq.heapify(self._events)
+
+    def advance(self, until: float, last: int | None = None) -> None:
+        """Process all events up to `until`; with `last`, of the first round then only the kinds up to it."""
+        limit = (until, math.inf) if last is None else (until, 0, last, math.inf)
+        while True:
+            ask = _NEVER if self._central is None else self._next_ask_key
+            event = self._events[0] if self._events else _NEVER
+            first = min(event, ask)
+            if first > limit or first[0] == math.inf:
+                return
+            if first is ask:
+                self._ask()
+            else:
+                self.step()
+
+    def advance_to_ask(self) -> float:
+        """Process all events before the next question to a central scheduler; return its time, or infinity."""
+        while self._events and self._events[0] < self._next_ask_key:
+            self.step()
+        return self.next_ask
+
+    def step(self) -> None:
+        """Process the next event that is not a question to a central scheduler."""
+        event = heapq.heappop(self._events)
+        self._now = event.time
+        self._round = event.round
+        if event.kind == RELEASE:
+            self._release(event.row)
+        elif event.kind == PART and event.outcome is not None:
+            self.scheduler.observe_part(event.outcome)
+        else:
+            self._finish(event)
+
+    def drain(self) -> None:
+        """Place all waiting tasks, as if no other task came.
+
+        Raises
+        ------
+        InvalidInputError
+            If the scheduler leaves a task waiting while all devices are idle.
+        """
+        while len(self.waiting):
+            if self.next_ask == math.inf:
+                raise InvalidInputError(
+                    self._starting_method, "a task whenever all devices are idle",
+                    f"none with {len(self.waiting)} waiting, the first with id {self.waiting[0].task_id}",
+                    where=f"scheduler {type(self.scheduler).__name__}",
+                )  # fmt: skip
+            self.advance(self.next_ask)
+
+    def close(self) -> None:
+        """Drop what was kept of the tasks' durations."""
+        if self._times is not None:
+            self._times.forget()
+
+    # ---------------------------------------------------------------- learning
+
+    def expect(self, outcome: Outcome, task: Task | None = None) -> None:
+        """Report an outcome at its finish; with its task if an earlier process decided it."""
+        heapq.heappush(self._events, _TaskEvent(outcome.finish, 0, FINISH, self._numbers, -1, outcome, task))
+        self._numbers += 1
+
+    def _push(self, time: float, kind: int, row: int, outcome: Outcome | None = None) -> None:
+        """Add what an event causes: in the next round if at the same time."""
+        number = int(self._number[row])
+        event_round = 0 if time > self._now else self._round + 1
+        heapq.heappush(self._events, _TaskEvent(max(time, self._now), event_round, kind, number, row, outcome))
+
+    def _finish(self, event: _TaskEvent) -> None:
+        if event.outcome is not None:
+            if event.task is None:
+                self.scheduler.observe(event.outcome)
+            elif isinstance(self.scheduler, Learner):
+                self.scheduler.learn_from(event.task, event.outcome)
+        for child in () if self._data is None else self._data.freed_by(event.row):
+            self._push(float(self.tasks.arrival_time[child]), RELEASE, child)
+
+    # ---------------------------------------------------------------- deciding
+
+    @property
+    def next_ask(self) -> float:
+        """Time at which a central scheduler is to be asked next, as far as is known; infinity if no task waits."""
+        if self._released is not None:
+            return self._released[0]
+        if not len(self.waiting):
+            return math.inf
+        free_at = self.cluster.free_at_view
+        return float(free_at[free_at > self.asked_at].min(initial=math.inf))
+
+    @property
+    def _next_ask_key(self) -> _Key:
+        """Place of the next question among the events."""
+        return (self.next_ask, 0, ASK) if self._released is None else (*self._released, ASK)
+
+    def begin_ask(self) -> View:
+        """Note that the scheduler is asked now, and return what it sees."""
+        self._now, self._round = self._next_ask_key[:2]
+        self._released = None
+        now = self.asked_at = self.waiting.now = self._now
+        return View(now, self.cluster.free_at_view, self.cluster.platform)
+
+    def start(self, position: int, decision: Decision) -> None:
+        """Place the task at a position of the queue, at the time of the question."""
+        if not 0 <= position < len(self.waiting):
             raise InvalidInputError(
-                _starting_method(self.scheduler), "a task whenever all devices are idle",
-                f"none with {len(self.waiting)} waiting, the first with id {self.waiting[0].task_id}",
+                self._starting_method, f"a position from 0 to {len(self.waiting) - 1}", position,
                 where=f"scheduler {type(self.scheduler).__name__}",
             )  # fmt: skip
+        checked = self.cluster.check_decision(decision, self.scheduler)
+        self._place(self.waiting.remove(position), checked)
 
-    def _events_by_time(self) -> Iterator[tuple[float, list[int], list[int], list[int]]]:
-        """Yield all events of one time together; handling them may add events at the same time."""
-        while self.events:
-            now = self.events[0][0]
-            batch: tuple[list[int], list[int], list[int]] = ([], [], [])
-            while self.events and self.events[0][0] == now:
-                _, priority, row = heapq.heappop(self.events)
-                batch[priority].append(row)
-            yield now, *batch
+    def _ask(self) -> None:
+        assert self._central is not None
+        view = self.begin_ask()
+        for position, decision in self._central.starts(self.waiting, view):
+            self.start(position, decision)
 
-    def _finish(self, row: int, now: float) -> None:
-        if self.outcomes.status[row] != FAILED:
-            outcome = self.outcomes[row]
-            if self.scheduler.wants_labels:
-                outcome = replace(outcome, labels=self.cluster.labels(outcome.task_id, self.table[row]))
-            self.scheduler.observe(outcome)
-        for child in self.children[row]:
-            self.missing[child] -= 1
-            if self.missing[child] == 0:
-                heapq.heappush(self.events, (max(now, float(self.workload.arrival_time[child])), RELEASE, child))
-
-    def _end_part(self, row: int) -> None:
-        part = self.outcomes[row].earlier_part
-        if part is not None and self.scheduler.learns_from_parts:
-            self.scheduler.observe_part(part)
-
-    def _decide(self, row: int, now: float) -> None:
-        assert isinstance(self.scheduler, Online)
-        view = View(now, self.cluster.free_at_view, self.cluster.platform, self.data.ready_at(row, now))
-        decision = self.cluster.check_decision(self.scheduler.decide(self.workload[row], view), self.scheduler)
-        self._place(row, decision.device, decision.fraction, now)
-
-    def _bind(self, scheduler: Central, now: float) -> None:
-        self.waiting.now = now
-        view = View(now, self.cluster.free_at_view, self.cluster.platform)
-        for position, decision in scheduler.starts(self.waiting, view):
-            if not 0 <= position < len(self.waiting):
-                raise InvalidInputError(
-                    _starting_method(scheduler), f"a position from 0 to {len(self.waiting) - 1}", position,
-                    where=f"scheduler {type(scheduler).__name__}",
-                )  # fmt: skip
-            checked = self.cluster.check_decision(decision, scheduler)
-            row = self.waiting.remove(position)
-            self._place(row, checked.device, checked.fraction, now)
-
-    def _place(self, row: int, device: int, fraction: float, now: float) -> None:
-        out = self.outcomes
-        place_released(row, device, fraction, now, self.table[row], self.data)
-        placed = None if out.status[row] == FAILED else out[row]
-        for parent in () if placed is None else self.data.keep(row, now):
-            self.waiting.invalidate_transfers(self.children[parent])
-        heapq.heappush(self.events, (now if placed is None else placed.finish, FINISH, row))
-        part = None if placed is None else placed.earlier_part
-        if part is not None and (self.scheduler.learns_from_parts or isinstance(self.scheduler, Central)):
-            heapq.heappush(self.events, (part.finish, PART, row))
-        self.decided += 1
-        if self.decided % 1024 == 0:
-            self.progress(1024)
-
-
-def plan_order(plan: Plan, rank: Ints) -> Ints:
-    """Return positions in the order of the planned starts; `rank` puts parents first among equals."""
-    finish = plan.start if plan.finish is None else plan.finish
-    return np.lexsort((rank, finish, plan.start))
-
-
-class PlannedRun:
-    """Run of a static plan whose rest is planned again when a task's seconds differ from the planned ones.
-
-    Every device works in the order of the plan. The scheduler learns how long a task took when it has ended; of
-    tasks that still run it only knows the planned seconds.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        workload: Workload,
-        scheduler: Static,
-        outcomes: Outcomes,
-        table: TimeTable,
-        rank: Ints,
-    ) -> None:
-        self.cluster, self.workload, self.scheduler, self.outcomes = cluster, workload, scheduler, outcomes
-        self.table, self.rank, self.data = table, rank, ParentData(cluster, workload, outcomes)
-        times = scheduler.setting.times
-        self.known = (
-            table[:, cluster.physics.columns(cluster.platform)]
-            if times is None
-            else times.table(workload)[:, times.columns]
-        )
-        self.device, self.fraction = np.zeros(len(workload), np.int64), np.zeros(len(workload))
-        self.started = np.zeros(len(workload), np.bool_)
-        #: Planned ends of the parts of tasks that have not ended: row, device, end.
-        self.running: list[tuple[int, int, float]] = []
-
-    def run(self, plan: Plan) -> None:
-        """Place all tasks, each at the time of its start."""
-        everything: Ints = np.arange(len(self.workload))
-        order = self._follow(everything, plan)
-        while order:
-            start, row = self._next(order)
-            if self._duration_deviates(start) and len(order) > 1:
-                rest: Ints = np.sort(np.array(order))
-                order = self._follow(
-                    rest, self.scheduler.replan(self.workload, self.cluster.platform, self._progress(start, rest))
-                )
-                continue
-            order.remove(row)
-            self._place(row)
-
-    def _follow(self, rows: Ints, plan: Plan) -> list[int]:
-        """Take over the placements of a plan and return its order."""
-        for row, device, fraction in zip(rows.tolist(), plan.device.tolist(), plan.fraction.tolist(), strict=True):
-            checked = self.cluster.check_decision(Decision(int(device), float(fraction)), self.scheduler)
-            self.device[row], self.fraction[row] = checked.device, checked.fraction
-        found: list[int] = rows[plan_order(plan, self.rank[rows])].tolist()
-        return found
-
-    def _devices(self, row: int) -> list[int]:
-        """Return the devices that run a part of a task."""
-        device, fraction = self.cluster.executed(
-            row, int(self.device[row]), float(self.fraction[row]), self.workload
-        )
-        return list(_device_shares(device, fraction, self.cluster.platform.cpu_of))
-
-    def _next(self, order: list[int]) -> tuple[float, int]:
-        """Return the start and the row of the task that starts first: the next one of all its devices."""
-        best, taken = (np.inf, -1), set[int]()
-        free_at = self.cluster.free_at_view
-        for row in order:
-            devices = self._devices(row)
-            parents = self.workload.parents(row)
-            if taken.isdisjoint(devices) and self.started[parents].all():
-                ready = float(self.workload.arrival_time[row])
-                if not (self.outcomes.status[parents] == FAILED).any():
-                    ready = self.data.ready(row, int(self.device[row]), float(self.fraction[row]), ready)
-                best = min(best, (max(ready, float(min(free_at[devices]))), row))
-            taken.update(devices)
-            if len(taken) == len(free_at):
-                break
-        return best
-
-    def _place(self, row: int) -> None:
-        released, out = float(self.workload.arrival_time[row]), self.outcomes
-        place_released(row, int(self.device[row]), float(self.fraction[row]), released, self.table[row], self.data)
-        self.started[row] = True
-        if out.status[row] == FAILED:
+    def _release(self, row: int) -> None:
+        now = self._now
+        if self._central is not None:
+            self.waiting.add(row)
+            self._released = now, self._round
             return
-        device, fraction = int(out.device[row]), float(out.fraction[row])
-        host = int(self.cluster.platform.cpu_of[device])
-        if fraction < 1.0:
-            seconds = self.known[row, host, 1] + (1.0 - fraction) * self.known[row, host, 0]
-            self.running.append((row, host, float(out.cpu_start[row] + seconds)))
-        if fraction > 0.0:
-            seconds = self.known[row, device, 1] + fraction * self.known[row, device, 0]
-            self.running.append((row, device, float(out.accelerator_start[row] + seconds)))
+        assert isinstance(self.scheduler, Online)
+        ready_at = None if self._data is None else self._data.ready_at(row, now)
+        view = View(now, self.cluster.free_at_view, self.cluster.platform, ready_at)
+        decision = self.scheduler.decide(self.tasks[row], view)
+        self._place(row, self.cluster.check_decision(decision, self.scheduler))
 
-    def _duration_deviates(self, now: float) -> bool:
-        """Drop the tasks that have ended, and return whether one of their parts took much longer or shorter."""
-        assert self.scheduler.replan_above is not None
-        out, deviates, still = self.outcomes, False, []
-        for row, device, planned_end in self.running:
-            own = device == out.device[row] and out.fraction[row] > 0.0
-            start = float(out.accelerator_start[row] if own else out.cpu_start[row])
-            seconds = float(out.accelerator_time[row] if own else out.cpu_time[row])
-            if start + seconds > now:
-                still.append((row, device, planned_end))
-            elif seconds > 0.0 and planned_end > start:
-                ratio = seconds / (planned_end - start)
-                deviates |= max(ratio, 1.0 / ratio) > self.scheduler.replan_above
-        self.running = still
-        return deviates
+    def _place(self, row: int, decision: Decision) -> None:
+        now, out, table = self._now, self.outcomes, self.table[row]
+        if self._data is None:
+            self.cluster.place_row(row, decision.device, decision.fraction, now, self.tasks, table, out)
+        else:
+            place_released(row, decision.device, decision.fraction, now, table, self._data)
+            for parent in () if out.status[row] == FAILED else self._data.keep(row, now):
+                self.waiting.invalidate_transfers(self.tasks.children[parent])
+        if self._placed is not None:
+            self._placed(row, decision)
+        if self.scheduler.learns or self._data is not None:
+            self._await_finish(row)
 
-    def _progress(self, now: float, rest: Ints) -> PlanProgress:
-        free_at = np.minimum(self.cluster.free_at_view, now)
-        ends: dict[int, float] = {}
-        for row, device, planned_end in self.running:
-            free_at[device] = max(free_at[device], planned_end, now)
-            ends[row] = max(ends.get(row, now), planned_end)
-        ready = [
-            max((ends.get(parent, now) for parent in self.workload.parents(row).tolist() if self.started[parent]),
-                default=now)
-            for row in rest.tolist()
-        ]  # fmt: skip
-        return PlanProgress(now, rest, np.array(ready), free_at)
+    def _await_finish(self, row: int) -> None:
+        """Add the events of a placed task; the learner's outcome comes with them, never earlier."""
+        outcome = None if self.outcomes.status[row] == FAILED else self.outcomes[row]
+        finish = self._now if outcome is None else outcome.finish
+        if outcome is None or not self.scheduler.learns or len(self._events) >= self._max_pending:
+            if self._data is not None:
+                self._push(finish, FINISH, row)
+            return
+        if self.scheduler.wants_labels:
+            outcome = replace(outcome, labels=self.cluster.labels(outcome.task_id, self.table[row]))
+        self._push(finish, FINISH, row, outcome)
+        part = outcome.earlier_part if self.scheduler.learns_from_parts else None
+        if part is not None:
+            self._push(part.finish, PART, row, part)
 
+    @property
+    def _starting_method(self) -> str:
+        """Name of the method by which a central scheduler starts tasks."""
+        own = self._central is not None and type(self._central).starts is not Central.starts
+        return "starts" if own else "pick"
 
-def place_released(row: int, device: int, fraction: float, now: float, times: Floats, data: ParentData) -> None:
-    """Place a task as soon as its parents' data is there; a task with a failed parent fails."""
-    workload, outcomes = data.workload, data.outcomes
-    if (outcomes.status[workload.parents(row)] == FAILED).any():
-        outcomes.device[row], outcomes.fraction[row], outcomes.status[row] = device, fraction, FAILED
-        outcomes.cpu_start[row] = outcomes.accelerator_start[row] = np.nan
-        outcomes.cpu_time[row] = outcomes.accelerator_time[row] = 0.0
-        return
-    ready = data.ready(row, device, fraction, now)
-    data.cluster.place_row(row, device, fraction, ready, workload, times, outcomes)
+    # ---------------------------------------------------------------- checkpoints
 
+    def state(self) -> dict[str, Any]:
+        """Return the devices' queues and, of a central scheduler, its tasks and what it remembers of them.
 
-def _starting_method(scheduler: Online | Central) -> str:
-    """Return the name of the method by which a central scheduler starts tasks."""
-    own = isinstance(scheduler, Central) and type(scheduler).starts is not Central.starts
-    return "starts" if own else "pick"
+        Outcomes that were not learned from are not part of it; `expect` adds them again.
+        """
+        state: dict[str, Any] = {"cluster": self.cluster.state()}
+        if self._central is not None:
+            state["queue"] = {
+                "tasks": [_plain(self.waiting[position]) for position in range(len(self.waiting))],
+                "arrived": None if self._released is None else self._released[0],
+                "asked_at": self.asked_at if math.isfinite(self.asked_at) else None,
+                "state": self._central.queue_state(),
+            }
+        return state
 
-
-def _children(workload: Workload) -> list[list[int]]:
-    children: list[list[int]] = [[] for _ in range(len(workload))]
-    if workload.has_dependencies:
-        for row in range(len(workload)):
-            for parent in workload.parents(row).tolist():
-                children[parent].append(row)
-    return children
-
-
-def _device_shares(device: int, fraction: float, cpu_of: Ints) -> dict[int, float]:
-    """Return the share of a task on each device that runs a part of it."""
-    if fraction <= 0:
-        return {int(cpu_of[device]): 1.0}
-    if fraction >= 1:
-        return {device: 1.0}
-    return {device: fraction, int(cpu_of[device]): 1.0 - fraction}
-
-
-def _transfer_seconds(
-    megabytes: float, parent: dict[int, float], child: dict[int, float], node: Ints, links: Links
-) -> float:
-    """Return the seconds to move a parent's output to its child.
-
-    The output lies on the parent's devices, in the same shares. The share that is missing on a child's device
-    leaves over the links of the devices that have too much and enters over its own.
-
-    Parameters
-    ----------
-    megabytes
-        Size of the output.
-    parent, child
-        Share per device.
-    node
-        Node of each device.
-    links
-        Transfer costs.
-    """
-    if megabytes == 0:
-        return 0.0
-    missing = {d: share - parent.get(d, 0.0) for d, share in child.items() if share > parent.get(d, 0.0)}
-    if not missing:
-        return 0.0
-    spare = {d: share - child.get(d, 0.0) for d, share in parent.items() if share > child.get(d, 0.0)}
-    if links.pairs is not None:
-        return _pair_seconds(megabytes, missing, spare, links.pairs, links.startup)
-    seconds = sum(share * megabytes * float(links.device[d]) for d, share in (*missing.items(), *spare.items()))
-    needed_at = {int(node[d]) for d in missing}
-    if len(needed_at | {int(node[d]) for d in spare}) > 1:
-        seconds += links.latency + sum(missing.values()) * megabytes * links.network
-    return seconds
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from what `state` returned."""
+        self.cluster.restore(state["cluster"])
+        if self._central is None:
+            return
+        queue = state["queue"]
+        if queue["tasks"]:
+            tasks = Workload.from_tasks(
+                replace(Task(*columns), kind=kind, divisible=divisible, external_id=external_id)
+                for *columns, kind, divisible, external_id in queue["tasks"]
+            )
+            self._hold(tasks, self._numbers + np.arange(len(tasks)))
+            self.waiting.rows = np.arange(len(tasks))
+            self._numbers += len(tasks)
+        self._released = None if queue["arrived"] is None else (queue["arrived"], 0)
+        self.asked_at = -math.inf if queue["asked_at"] is None else queue["asked_at"]
+        # A scheduler without a state of its own, as one whose model was learned again, admits the tasks anew.
+        if queue["state"]:
+            self._central.restore_queue(queue["state"], self.waiting)
 
 
-def _pair_seconds(
-    megabytes: float, missing: dict[int, float], spare: dict[int, float], pairs: Floats, startup: Floats | None
-) -> float:
-    """Return the seconds with a cost per pair: each device gets from all that have too much, in proportion."""
-    total = sum(spare.values())
-    moves = {(d, e): out * share / total for d, out in spare.items() for e, share in missing.items()}
-    seconds = sum(share * megabytes * float(pairs[move]) for move, share in moves.items())
-    return seconds if startup is None else seconds + max(float(startup[move]) for move in moves)
-
-
-def _whole_transfers(megabytes: float, parent: dict[int, float], node: Ints, links: Links) -> Floats:
-    """Return the seconds to move a parent's output to each device as a whole; see `_transfer_seconds`."""
-    missing, seconds = np.ones(len(node)), np.zeros(len(node))
-    for device, share in parent.items():
-        missing[device] -= share
-    if links.pairs is not None:
-        startup = np.zeros(len(node))
-        for source, share in parent.items():
-            seconds += share * megabytes * links.pairs[source]
-            if links.startup is not None:
-                startup = np.maximum(startup, links.startup[source])
-        seconds += startup
-    else:
-        seconds += missing * megabytes * links.device
-        for source, share in parent.items():
-            seconds += np.where(np.arange(len(node)) == source, 0.0, share * megabytes * links.device[source])
-        crosses = np.logical_or.reduce([node != node[source] for source in parent])
-        seconds += np.where(crosses, links.latency + missing * megabytes * links.network, 0.0)
-    return np.where(missing > 0.0, seconds, 0.0)
+def _plain(task: Task) -> list[Any]:
+    """Return a waiting task ready for JSON."""
+    return [
+        task.task_id, task.size, task.compute_intensity, task.memory_required, task.arrival_time, task.kind,
+        task.divisible, task.external_id,
+    ]  # fmt: skip

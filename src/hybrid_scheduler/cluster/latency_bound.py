@@ -52,6 +52,8 @@ _MAX_ATTEMPTS = 100
 class _Tasks(NamedTuple):
     """Tasks of a block, in the order of their releases, and the devices that they may use.
 
+    Releases count from the first of them.
+
     A placement is a pair of columns: a CPU and an accelerator of its node, or twice the same column for a task that
     runs on one device.
     """
@@ -135,8 +137,9 @@ def _block(
         merged[:, placement] |= allowed[:, position]
     counts = np.bincount(columns, minlength=seconds.shape[1]).astype(np.float64)
     positive = seconds[:, np.unique(columns)].min(axis=1) > 0.0
+    release = release[positive]
     return _Tasks(
-        np.ascontiguousarray(release[positive]),
+        release - release[:1],
         np.ascontiguousarray(seconds[positive]),
         np.ascontiguousarray(merged[positive]),
         np.ascontiguousarray(placements.astype(np.int64)),
@@ -152,17 +155,17 @@ def _bound(block: _Tasks) -> float:
     worth = _column_prices(block)
     work = (block.seconds * np.where(block.devices > 0, worth, np.inf)).min(axis=1)
     least = compiled(_least_seconds, _LEAST_SECONDS)(block)
-    begin, span = block.release[0], block.release[-1] - block.release[0] + float(work.sum())
+    span = float(block.release[-1]) + float(work.sum())
     width = max(_WIDTH * float(least.mean()), span / _MAX_STEPS)
     steps = int(span / width) + 2
-    pooled = compiled(_pooled_prices, _POOLED)(block.release, work, least, begin, width, steps)
+    pooled = compiled(_pooled_prices, _POOLED)(block.release, work, least, width, steps)
     prices = np.ascontiguousarray(_BEGIN * worth[:, None] * pooled)
     dual = compiled(_dual, _DUAL)
     used, limits = np.empty_like(prices), np.zeros(count)
     trend = np.zeros_like(prices)
     best, best_prices, evaluations, failures, rate = -np.inf, prices, 0, 0, _RATE
     for _ in range(_ASCENT):
-        value, seen = dual(block, prices, begin, width, used, limits)
+        value, seen = dual(block, prices, width, used, limits)
         evaluations += seen
         failures = 0 if value > best else failures + 1
         if value > best:
@@ -212,23 +215,22 @@ def _least_seconds(block):  # type: ignore[no-untyped-def]
     return least
 
 
-_POOLED = types.float64[::1](
-    types.float64[::1], types.float64[::1], types.float64[::1], types.float64, types.float64, types.int64
-)
+_POOLED = types.float64[::1](types.float64[::1], types.float64[::1], types.float64[::1], types.float64, types.int64)
 
 
 @entry
-def _pooled_prices(release, work, least, begin, width, steps):  # type: ignore[no-untyped-def]
+def _pooled_prices(release, work, least, width, steps):  # type: ignore[no-untyped-def]
     """Return the price of the pooled machine's seconds in each step of time.
 
     The pooled machine does one unit of priced work per second and advances tasks with little work first, none
     faster than its highest rate. While it is full, the price falls by 1 / work of the task that gets what is left.
+    Every turn of the loop ends at an arrival or finishes a task, even one whose rest the clock cannot resolve.
     """
     count = len(release)
     waiting = np.empty(count, np.int64)  # by work
-    left, rate = np.ones(count), np.zeros(count)
+    left, rate, end = np.ones(count), np.zeros(count), np.zeros(count)
     fall, full = np.zeros(steps), np.zeros(steps)
-    now, arrived, length = release[0], 0, 0
+    now, arrived, length = 0.0, 0, 0
     while arrived < count or length > 0:
         while arrived < count and release[arrived] <= now:
             at = length
@@ -244,7 +246,8 @@ def _pooled_prices(release, work, least, begin, width, steps):  # type: ignore[n
             i = waiting[at]
             rate[at] = min(1.0 / least[i], capacity / work[i])
             capacity -= rate[at] * work[i]
-            later = min(later, now + left[i] / rate[at])
+            end[at] = now + left[i] / rate[at]
+            later = min(later, end[at])
             served = at + 1
             if capacity <= 1e-12:
                 marginal = i
@@ -253,14 +256,14 @@ def _pooled_prices(release, work, least, begin, width, steps):  # type: ignore[n
         for at in range(length):
             i = waiting[at]
             if at < served:
-                left[i] -= rate[at] * (later - now)
+                left[i] = 0.0 if end[at] <= later else left[i] - rate[at] * (later - now)
             if left[i] > 1e-9:
                 waiting[kept] = i
                 kept += 1
         length = kept
-        step = int((now - begin) / width)
+        step = int(now / width)
         while marginal >= 0 and now < later and step < steps:
-            until = min(later, begin + (step + 1) * width)
+            until = min(later, (step + 1) * width)
             fall[step] += (until - now) / work[marginal]
             full[step] += until - now
             now = until
@@ -278,16 +281,17 @@ def _pooled_prices(release, work, least, begin, width, steps):  # type: ignore[n
 
 
 @inner
-def _cheap_progress(limit, release, seconds, prices, begin, width):  # type: ignore[no-untyped-def]
+def _cheap_progress(limit, release, seconds, prices, width):  # type: ignore[no-untyped-def]
     """Return the seconds on one column whose cost is at most `limit`, what they cost, and the steps looked at.
 
-    The third number is how many steps end at the limit: by so much the seconds grow with it.
+    The third number is how many steps end at the limit: by so much the seconds grow with it. Limit and cost count
+    from the release, which keeps the digits of short tasks that come late.
     """
-    first = max(0, int((release - begin) / width) - 1)
+    first = max(0, int(release / width) - 1)
     amount, cost, growth = 0.0, 0.0, 0.0
     step = first
     while True:
-        start = max(release, begin + step * width)
+        start = max(0.0, step * width - release)
         if start >= limit:
             break
         if step >= len(prices):  # the price is zero
@@ -295,7 +299,7 @@ def _cheap_progress(limit, release, seconds, prices, begin, width):  # type: ign
             cost += 0.5 * (limit - start) * (limit + start)
             growth += 1.0
             break
-        last = begin + (step + 1) * width
+        last = (step + 1) * width - release
         end = min(limit - seconds * prices[step], last)
         if end > start:
             amount += end - start
@@ -306,27 +310,27 @@ def _cheap_progress(limit, release, seconds, prices, begin, width):  # type: ign
 
 
 @inner
-def _progress(limit, release, first_seconds, second_seconds, first_prices, second_prices, begin, width):  # type: ignore[no-untyped-def]
+def _progress(limit, release, first_seconds, second_seconds, first_prices, second_prices, width):  # type: ignore[no-untyped-def]
     """Return the progress that costs at most `limit` on one or two columns; see `_cheap_progress`."""
-    amount, cost, growth, evaluations = _cheap_progress(limit, release, first_seconds, first_prices, begin, width)
+    amount, cost, growth, evaluations = _cheap_progress(limit, release, first_seconds, first_prices, width)
     amount, cost, growth = amount / first_seconds, cost / first_seconds, growth / first_seconds
     if second_seconds > 0.0:
-        more, dear, faster, seen = _cheap_progress(limit, release, second_seconds, second_prices, begin, width)
+        more, dear, faster, seen = _cheap_progress(limit, release, second_seconds, second_prices, width)
         amount, cost, evaluations = amount + more / second_seconds, cost + dear / second_seconds, evaluations + seen
         growth += faster / second_seconds
     return amount, cost, growth, evaluations
 
 
 _DUAL = types.Tuple((types.float64, types.int64))(
-    _TASKS_TYPE, types.float64[:, ::1], types.float64, types.float64, types.float64[:, ::1], types.float64[::1]
+    _TASKS_TYPE, types.float64[:, ::1], types.float64, types.float64[:, ::1], types.float64[::1]
 )
 
 
 @entry
-def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped-def]
+def _dual(block, prices, width, used, limits):  # type: ignore[no-untyped-def]
     """Return the bound at these prices and the steps looked at; write the seconds that tasks buy into `used`.
 
-    `limits` keeps the highest cost of each task's progress, where the next call begins its search.
+    `limits` keeps the highest cost of each task's progress, from its release on: the next call begins there.
     """
     used[:] = 0.0
     total, evaluations = 0.0, 0
@@ -345,11 +349,11 @@ def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped
             least = 1.0 / rate
             # The limit at which all progress is bought, by Newton's method within what is known of it. Any limit
             # gives a valid bound, and its error is of second order in that of the limit.
-            low, high, step = release + least, np.inf, least
+            low, high, step = least, np.inf, least
             limit = max(low, limits[i])  # prices change little from call to call
             here, there = prices[first], prices[second]
             for attempt in range(_MAX_ATTEMPTS):
-                amount, cost, growth, seen = _progress(limit, release, seconds, other, here, there, begin, width)
+                amount, cost, growth, seen = _progress(limit, release, seconds, other, here, there, width)
                 evaluations += seen
                 missing = 1.0 - amount
                 if abs(missing) < _PRECISION or attempt == _MAX_ATTEMPTS - 1:
@@ -362,27 +366,27 @@ def _dual(block, prices, begin, width, used, limits):  # type: ignore[no-untyped
                 if not low < limit < high:
                     limit = 0.5 * (low + high) if high < np.inf else low + step
                     step *= 2.0
-            value = cost + missing * limit + 0.5 * least - release
+            value = cost + missing * limit + 0.5 * least
             if value < best:
                 best, best_limit, best_placement = value, limit, p
         total += best
         limits[i] = best_limit
         first, second = block.placements[best_placement]
-        _buy(best_limit, release, block.seconds[i, first], prices[first], begin, width, used[first])
+        _buy(best_limit, release, block.seconds[i, first], prices[first], width, used[first])
         if first != second:
-            _buy(best_limit, release, block.seconds[i, second], prices[second], begin, width, used[second])
+            _buy(best_limit, release, block.seconds[i, second], prices[second], width, used[second])
     for column in range(len(prices)):
         total -= block.devices[column] * prices[column].sum() * width
     return total, evaluations
 
 
 @inner
-def _buy(limit, release, seconds, prices, begin, width, used):  # type: ignore[no-untyped-def]
+def _buy(limit, release, seconds, prices, width, used):  # type: ignore[no-untyped-def]
     """Add the seconds in each step whose cost is at most `limit` to `used`."""
-    step = max(0, int((release - begin) / width) - 1)
+    step = max(0, int(release / width) - 1)
     while step < len(prices):
-        start = max(release, begin + step * width)
+        start = max(0.0, step * width - release)
         if start >= limit:
             break
-        used[step] += max(0.0, min(limit - seconds * prices[step], begin + (step + 1) * width) - start)
+        used[step] += max(0.0, min(limit - seconds * prices[step], (step + 1) * width - release) - start)
         step += 1

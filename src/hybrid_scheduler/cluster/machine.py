@@ -24,7 +24,7 @@ class Machine:
     noise
         Random factors on the durations.
     memory_policy
-        Treatment of shares that do not fit into an accelerator: ``"clip"``, ``"to_cpu"`` or ``"fail"``.
+        Treatment of shares that do not fit into an accelerator: ``"clip"``, ``"to_cpu"``, ``"fail"`` or ``"page"``.
     tariff
         Prices of rent and electricity.
     objective

@@ -1,41 +1,29 @@
 """Compiled (numba) building blocks shared by the cluster's loop and the schedulers' rules."""
 
-from .counter_random import normal, uniform
-from .device_prices import PRICE_COEFFICIENTS, price_state, priced_placement
-from .fast_rule import DEVICE, DEVICE_TABLE, RULE, TASK, FastRule, column_prices, device_table, rule
-from .jit_cache import compiled, entry, helper, inner, loop_entry
-from .split_placement import (
-    beats,
-    best_placement,
-    earliest_free,
-    earliest_free_accelerator,
-    earliest_free_cpu,
-    fitting_share,
-)
+from ..core.exports import exported
+from .counter_random import normal as normal
+from .counter_random import uniform as uniform
+from .device_prices import PRICE_COEFFICIENTS as PRICE_COEFFICIENTS
+from .device_prices import price_state as price_state
+from .device_prices import priced_placement as priced_placement
+from .fast_rule import DEVICE as DEVICE
+from .fast_rule import DEVICE_TABLE as DEVICE_TABLE
+from .fast_rule import RULE as RULE
+from .fast_rule import TASK as TASK
+from .fast_rule import FastRule as FastRule
+from .fast_rule import column_prices as column_prices
+from .fast_rule import device_table as device_table
+from .fast_rule import rule as rule
+from .jit_cache import compiled as compiled
+from .jit_cache import entry as entry
+from .jit_cache import helper as helper
+from .jit_cache import inner as inner
+from .jit_cache import loop_entry as loop_entry
+from .split_placement import beats as beats
+from .split_placement import best_placement as best_placement
+from .split_placement import earliest_free as earliest_free
+from .split_placement import earliest_free_accelerator as earliest_free_accelerator
+from .split_placement import earliest_free_cpu as earliest_free_cpu
+from .split_placement import fitting_share as fitting_share
 
-__all__ = [
-    "DEVICE",
-    "DEVICE_TABLE",
-    "PRICE_COEFFICIENTS",
-    "RULE",
-    "TASK",
-    "FastRule",
-    "beats",
-    "best_placement",
-    "column_prices",
-    "compiled",
-    "device_table",
-    "earliest_free",
-    "earliest_free_accelerator",
-    "earliest_free_cpu",
-    "entry",
-    "fitting_share",
-    "helper",
-    "inner",
-    "loop_entry",
-    "normal",
-    "price_state",
-    "priced_placement",
-    "rule",
-    "uniform",
-]
+__all__ = exported(globals())

@@ -44,6 +44,7 @@ DEVICE = np.dtype(
         ("group", np.int64),  # first of the interchangeable devices that it belongs to
         ("group_end", np.int64),  # one past the last of them
         ("memory", np.float64),
+        ("bandwidth", np.float64),  # MB/s of its link
     ],
     align=True,
 )
@@ -99,6 +100,7 @@ def device_table(platform: Platform, columns: Ints) -> NDArray[Any]:
     table["cpu"] = platform.cpu_of
     table["column"] = columns
     table["memory"] = platform.memory_limit
+    table["bandwidth"] = platform.column("bandwidth")
     same = (
         (table["node"][1:] == table["node"][:-1])
         & (table["column"][1:] == table["column"][:-1])

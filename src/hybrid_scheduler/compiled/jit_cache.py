@@ -1,35 +1,47 @@
-"""Compilation of numba functions: their cache on disk, and a notice where compiling takes more than a second.
+"""Decorators of compiled functions, and a notice where compiling takes more than a second.
 
 `helper` marks a function that is inlined into its callers, `inner` one that compiled code calls. `entry` marks a
-function that Python calls; its machine code is kept on disk. `loop_entry` is an entry that creates no arrays.
-Numba's cache notices a change in the file of an entry, but not in other functions that it uses. `compiled`
-therefore compares a digest of all sources and drops stale machine code.
+function that Python calls; its machine code is kept on disk. `leaf` and `loop_entry` are an inner function and an
+entry that create no arrays; an inner function that they call and that does is `allocating`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from numba import njit
 from numba.core.event import Event, Listener, install_listener
 
+from .code_cache import use_code_cache
+
 _options = {"nogil": True, "error_model": "numpy"}
 helper = njit(**_options, inline="always")
 # Without wrappers for C and Python, which nothing calls.
 inner = njit(**_options, no_cfunc_wrapper=True, no_cpython_wrapper=True)
-entry = njit(**_options, cache=True)
-# Without reference counts of arrays: numba counts them for every array argument of every inlined function, which
-# costs half of the time of a loop over twenty arrays.
-loop_entry = njit(**_options, cache=True, _nrt=False, no_cfunc_wrapper=True)
+# Without reference counts, which records of many arrays would pay for in each call.
+leaf = njit(**_options, _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+allocating = njit(**_options, _nrt=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 _compiling = threading.RLock()
+
+
+def entry(function: Callable[..., Any]) -> Any:
+    """Mark a function that Python calls."""
+    return use_code_cache(njit(**_options)(function))
+
+
+def loop_entry(function: Callable[..., Any]) -> Any:
+    """Mark a function that Python calls and that creates no arrays.
+
+    It has no reference counts: numba counts for every array argument of every inlined function, which costs half
+    of the time of a loop over twenty arrays.
+    """
+    return use_code_cache(njit(**_options, _nrt=False, no_cfunc_wrapper=True)(function))
 
 
 def compiled(dispatcher: Any, signature: Any) -> Any:
@@ -39,7 +51,6 @@ def compiled(dispatcher: Any, signature: Any) -> Any:
         with _compiling:
             if not dispatcher.overloads:
                 _load_array_functions()
-                _drop_if_stale(dispatcher)
                 dispatcher.compile(signature)
                 dispatcher.disable_compile()
     return dispatcher
@@ -62,31 +73,6 @@ def _load_array_functions() -> None:
         import_module("numba.np.arraymath")
     finally:
         linalg.ensure_blas = check
-
-
-def _drop_if_stale(dispatcher: Any) -> None:
-    folder = Path(dispatcher.stats.cache_path)
-    stamp = folder / f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}.sources"
-    try:
-        fresh = stamp.read_text() == _digest()
-    except OSError:
-        fresh = False
-    if not fresh:
-        dispatcher._cache.flush()
-        with suppress(OSError):  # a folder that is not writable holds no cache either
-            stamp.write_text(_digest())
-
-
-@cache
-def _digest() -> str:
-    """Return a digest of every source file whose code can be compiled."""
-    package = Path(__file__).parent.parent
-    sources = sorted(
-        path
-        for folder in ("compiled", "cluster", "learning", "schedulers")
-        for path in (package / folder).rglob("*.py")
-    )
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 NOTICE = "compiling code, once per machine …"

@@ -9,12 +9,13 @@ tasks and near zero for tasks larger than the scale `s`. This is the boost of Yu
 as the size; a larger factor `g` lowers the mean latency and raises the tail. The scale has a part that is constant
 in the long run and one that grows with the queue, up to half of the time since the first release.
 
-A few tasks are deferred, fewer than one in a hundred: they decide neither the median nor the 99th percentile, and
-all others gain. Each release adds the allowed share to a budget, and each deferral takes 1 from it. A task that
-comes first in the queue is deferred if the product of its work, the work behind it and the budget is large. So the
-budget is spent on the tasks that delay others most, and the number of late tasks stays small, as by the rule of
-Moore and Hodgson (1968), which leaves out the largest task. A deferred task waits like one that is released later,
-by a multiple of the mean queue and by at most the time t since the first release. It is deferred once.
+On request a few tasks are deferred. Where they are fewer than one in a hundred, they decide neither the median nor
+the 99th percentile, and all others gain; the 99.9th percentile rises. Each release adds the allowed share to a
+budget, and each deferral takes 1 from it. A task that comes first in the queue is deferred if the product of its
+work, the work behind it and the budget is large. So the budget is spent on the tasks that delay others most, and
+the number of late tasks stays small, as by the rule of Moore and Hodgson (1968), which leaves out the largest task.
+A deferred task waits like one that is released later, by a multiple of the mean queue and by at most the time t
+since the first release. It is deferred once.
 
 No task starves, at any load. With b as the largest boost without a queue, one released t seconds after the first is
 overtaken only by tasks released before 2 (t + b); a deferred one, by tasks released before 2 (2 t + b).
@@ -33,37 +34,37 @@ These are Sinkhorn's iterations, which converge where steps towards the exact op
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import types
 
-from ..core import Central, Decision, Floats, InvalidInputError, Platform, Queue, Task, View
+from ..core import Floats, InvalidInputError, Platform
 from .device_prices import (
     WINDOW_SCRATCH,
+    PriceRule,
     add_to_window,
+    keep_newest,
     price_state,
     set_prices,
     set_window_prices,
+    tasks_since_change,
     update_window,
     window_prices,
 )
-from .jit_cache import compiled, entry, helper, inner
+from .jit_cache import helper, inner
 from .row_heap import push_row, return_skipped, take_row, waiting_rows
 from .split_placement import FORBIDDEN_SPLIT_FEE, best_placement
 
 #: Coefficients of the prices (see `device_prices.py`). Then weight in the prices of the work that waits behind a
 #: task, exponent of the relief for large tasks, factors of the mean work of a task and of the mean queue in the
 #: scale of the boost. Then the least product of budget, work and work behind, in squared mean works, at which a
-#: task is deferred, and by how many mean queues. Tuned on seeds that no reported figure uses:
-#: `python -m studies.late_binding --tune`.
+#: task is deferred, and by how many mean queues. Tuned with 0.92 % of the tasks deferred, on seeds that no reported
+#: figure uses: `python -m studies.late_binding --tune`.
 COEFFICIENTS = (0.45, 1.148, 0.14, 1.07, 0.442, 0.007, 0.042, 1.06, 0.1155, 7.1, 0.16, 414.0, 25.0)
-#: Default factor of the boost, and share of the tasks that may be deferred; tuned with them.
-BOOST, DEFERRED = 0.48, 0.0092
+#: Default factor of the boost, tuned with them, and share of the tasks that may be deferred.
+BOOST, DEFERRED = 0.48, 0.0
 #: Largest number of tasks that one planning pass may leave waiting: it bounds the time that a pass takes.
 MAX_SKIPPED_PER_PASS = 1000
 
@@ -77,6 +78,8 @@ _QUEUE_MEMORY = 200.0
 #: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
 #: updates, and the limit of a weight.
 CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _MAX_WEIGHT = 500, 32.0, 4, 64, 1e200
+#: Priced work of a task that came before any duration was known. It is never deferred.
+UNKNOWN_WORK = -1.0
 _COEFFICIENTS = 2
 (
     _WAITING_WEIGHT,
@@ -91,7 +94,7 @@ _COEFFICIENTS = 2
     _PRICES,
 ) = range(9, 19)
 #: Totals of the queue: see `QueueArrays`.
-_WORK, _MEAN_QUEUE, _MEAN_WORK, _TASKS, _FIRST, _BUDGET = range(6)
+WORK, _MEAN_QUEUE, _MEAN_WORK, _TASKS, _FIRST, _BUDGET = range(6)
 
 
 class QueueArrays(NamedTuple):
@@ -164,6 +167,18 @@ def set_class_seconds(arrays, task, times, devices):  # type: ignore[no-untyped-
 
 
 @inner
+def forget_classes(arrays, kept):  # type: ignore[no-untyped-def]
+    """Keep only so many newest tasks in the window of the classes, if it has more."""
+    state, slots = arrays.classes, len(arrays.params) - _PRICES + 1
+    if kept < 0 or kept >= min(int(state[0]), CLASS_WINDOW):
+        return
+    seen, size = int(state[0]) * slots, CLASS_WINDOW * slots
+    for begin in (1 + slots, 1 + slots + size):
+        keep_newest(state[begin : begin + size], seen, kept * slots)
+    state[0] = kept
+
+
+@inner
 def update_class_prices(arrays, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the window of the classes, and replace the values of their seconds by the fluid optimum's.
 
@@ -179,6 +194,7 @@ def update_class_prices(arrays, times, devices):  # type: ignore[no-untyped-def]
     window = state[1 + slots :].reshape(2, CLASS_WINDOW, slots)
     seconds, power = window[0], window[1]
     relative_speed, critical_ratio, typical_time = window_prices(arrays.prices)
+    forget_classes(arrays, tasks_since_change(arrays.prices) - 1)
     seen = int(state[0])
     set_class_seconds(arrays, seen, times, devices)
     devices_of, load, prices = (
@@ -223,8 +239,9 @@ def update_class_prices(arrays, times, devices):  # type: ignore[no-untyped-def]
 @helper
 def admit(arrays, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the queue's totals; return the key by which it waits and its priced work."""
-    if add_to_window(times, devices, arrays.params[0], arrays.params[1], arrays.prices):
-        update_window(arrays.params[0], arrays.params[1], arrays.prices, arrays.scratch)
+    cpus, accelerators, columns = arrays.params[0], arrays.params[1], len(arrays.params) - _PRICES
+    if add_to_window(times, devices, columns, cpus, accelerators, arrays.prices):
+        update_window(cpus, accelerators, arrays.prices, arrays.scratch)
     update_class_prices(arrays, times, devices)
     return enqueue(arrays, release, times, devices)
 
@@ -242,12 +259,12 @@ def enqueue(arrays, release, times, devices):  # type: ignore[no-untyped-def]
         cost = price * (times[column, 0] + times[column, 1])
         work = cost if cost < work else work  # not a number where no time meets a price without bound
     work = max(work / total, 1e-300) if work < np.inf and total < np.inf else 1e-300
-    totals[_WORK] += work
+    totals[WORK] += work
     if totals[_TASKS] == 0.0:
         totals[_FIRST] = release
     totals[_TASKS] += 1.0
     memory = min(totals[_TASKS], _QUEUE_MEMORY)
-    totals[_MEAN_QUEUE] += (totals[_WORK] - totals[_MEAN_QUEUE]) / memory
+    totals[_MEAN_QUEUE] += (totals[WORK] - totals[_MEAN_QUEUE]) / memory
     totals[_MEAN_WORK] += (work - totals[_MEAN_WORK]) / memory
     totals[_BUDGET] = min(totals[_BUDGET] + params[_SHARE], _MAX_SAVED)
     factor = params[_FACTOR]
@@ -267,7 +284,7 @@ def deferred_key(arrays, release, key, work):  # type: ignore[no-untyped-def]
     The key of a deferred task exceeds its release, that of no other task does.
     """
     params, totals = arrays.params, arrays.totals
-    delay_caused = totals[_BUDGET] * work * (totals[_WORK] - work)
+    delay_caused = totals[_BUDGET] * work * (totals[WORK] - work)
     if (
         key > release
         or totals[_BUDGET] < 1.0
@@ -306,11 +323,9 @@ def plan_task(arrays, now, memory, divisible, times, work, planned, behind, devi
     for column in range(len(prices)):
         prices[column] = objective[column]
     if params[1] > 0.0:
-        relative_speed, critical_ratio, typical_time = window_prices(arrays.prices)
-        split_fee = set_prices(
-            prices, now, planned, devices, params[0], params[1], params[_COEFFICIENTS:_WAITING_WEIGHT], weight,
-            objective, relative_speed, critical_ratio, typical_time, params[_WAITING_WEIGHT] * max(behind, 0.0),
-        )  # fmt: skip
+        rule = PriceRule(params[0], params[1], params[_COEFFICIENTS:_WAITING_WEIGHT], weight, objective)
+        waiting = params[_WAITING_WEIGHT] * max(behind, 0.0)
+        split_fee = set_prices(prices, now, planned, devices, rule, window_prices(arrays.prices), waiting)
         relief = (1.0 + work / arrays.totals[_MEAN_WORK]) ** -params[_RELIEF]
         for column in range(len(prices)):
             prices[column] = objective[column] + relief * (prices[column] - objective[column])
@@ -363,142 +378,4 @@ def end_pass(arrays, queue):  # type: ignore[no-untyped-def]
     """Put the skipped rows back into the queue; an empty queue has no work, whatever rounding has left."""
     return_skipped(queue)
     if waiting_rows(queue) == 0:
-        arrays.totals[_WORK] = 0.0
-
-
-# ------------------------------------------------------------------------------------------ event by event
-
-#: Priced work of a task that came before any duration was known. It is never deferred.
-UNKNOWN_WORK = -1.0
-_DEFERRED = types.float64(QUEUE_ARRAYS, types.float64, types.float64, types.float64)
-
-
-@entry
-def _deferred_one(arrays, release, key, work):  # type: ignore[no-untyped-def]
-    """Call `deferred_key` from Python."""
-    return deferred_key(arrays, release, key, work)
-
-
-@dataclass(slots=True)
-class WaitingTask:
-    """A task of the queue.
-
-    Parameters
-    ----------
-    task, times
-        The task, and its known durations; None if they are learned.
-    release
-        Time at which it came.
-    key, work
-        Its place in the order of the queue, and its priced work.
-    """
-
-    task: Task
-    times: Floats | None
-    release: float
-    key: float
-    work: float
-
-
-class QueuePlanner(Central):
-    """Frame of schedulers that plan one queue again at every event; subclasses give durations.
-
-    A subclass sets `queue_arrays` and calls `clear_queue` in `start`.
-    """
-
-    queue_arrays: QueueArrays
-
-    @abstractmethod
-    def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
-        """Return the key by which a released task waits, and its priced work."""
-
-    @abstractmethod
-    def plan(
-        self, entry: WaitingTask, now: float, planned: Floats, behind: float
-    ) -> tuple[int, float, bool, float]:
-        """Return device, share, whether the task starts now, and its priced work.
-
-        Parameters
-        ----------
-        entry
-            The task.
-        now
-            Current time.
-        planned
-            When each device is free of the tasks before; a task that does not start is added.
-        behind
-            Priced work of this task and of those after it.
-        """
-
-    def clear_queue(self) -> None:
-        """Forget all waiting tasks."""
-        #: By release number: ascending, as the queue's positions.
-        self._waiting: dict[int, WaitingTask] = {}
-        self._numbers: list[int] = []
-        self._order: list[tuple[float, int]] = []
-        self._released = 0
-
-    def _enter(self, entry: WaitingTask) -> None:
-        self._waiting[self._released] = entry
-        self._numbers.append(self._released)
-        insort(self._order, (entry.key, self._released))
-        self._released += 1
-
-    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
-        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
-        totals, now = self.queue_arrays.totals, view.now
-        first = len(self._numbers)
-        times = queue.times[first:] if self.setting.times is not None and first < len(queue) else None
-        for position in range(first, len(queue)):
-            task, row = queue[position], None if times is None else times[position - first]
-            self._enter(WaitingTask(task, row, now, *self.admit(task, row, now)))
-        planned, behind, position = view.free_at.copy(), totals[_WORK], 0
-        while position < min(len(self._order), MAX_SKIPPED_PER_PASS) and (planned <= now).any():
-            key, number = self._order[position]
-            entry = self._waiting[number]
-            entry.key = compiled(_deferred_one, _DEFERRED)(self.queue_arrays, entry.release, key, entry.work)
-            if entry.key > key:
-                del self._order[position]
-                insort(self._order, (entry.key, number))
-                continue
-            known = entry.work != UNKNOWN_WORK
-            device, share, begins, entry.work = self.plan(entry, now, planned, behind)
-            if known:
-                behind -= entry.work
-            if not begins:
-                position += 1
-                continue
-            if entry.work != UNKNOWN_WORK:
-                totals[_WORK] -= entry.work
-            index = bisect_left(self._numbers, number)
-            del self._order[position], self._numbers[index], self._waiting[number]
-            yield index, Decision(int(device), float(share))
-            np.maximum(planned, view.free_at, out=planned)
-        if not self._numbers:
-            totals[_WORK] = 0.0
-
-    def queue_state(self) -> dict[str, Floats]:
-        """Return prices, totals and the keys of the waiting tasks; see `Central.queue_state`."""
-        entries = [(entry.release, entry.key, entry.work) for entry in self._waiting.values()]
-        keys = np.array(entries, np.float64).reshape(-1, 3).ravel()
-        arrays = self.queue_arrays
-        return {
-            "prices": arrays.prices.copy(),
-            "totals": arrays.totals.copy(),
-            "classes": arrays.classes.copy(),
-            "waiting": keys,
-        }
-
-    def restore_queue(self, state: dict[str, Floats], queue: Queue) -> None:
-        """Continue with these waiting tasks; see `Central.restore_queue`."""
-        # Runs of earlier versions have no classes and fewer totals.
-        self.queue_arrays.prices[:], self.queue_arrays.totals[: len(state["totals"])] = (
-            state["prices"],
-            state["totals"],
-        )
-        self.queue_arrays.classes[:] = state.get("classes", self.queue_arrays.classes)
-        times = queue.times if self.setting.times is not None else None
-        self.clear_queue()
-        for position, (release, key, work) in enumerate(state["waiting"].reshape(-1, 3).tolist()):
-            row = None if times is None else times[position]
-            self._enter(WaitingTask(queue[position], row, release, key, work))
+        arrays.totals[WORK] = 0.0

@@ -5,7 +5,6 @@ Nothing is read when this package is imported.
 
 from .loading import (
     CONFIG_FILE,
-    ENV_FILE,
     FIELDS,
     SECTIONS,
     SHORT_VARIABLES,
@@ -15,39 +14,23 @@ from .loading import (
 )
 from .sections import (
     DEFAULT_SCENARIO,
-    DEFAULT_SCHEDULERS,
-    LiveSettings,
     LoggingSettings,
-    ObjectiveSettings,
-    PhysicsSettings,
     ServerSettings,
     Settings,
-    SimulationSettings,
-    StorageSettings,
-    WorkloadSettings,
 )
-from .value_types import ALL_SCHEDULERS, LOG_LEVELS
+from .value_types import ALL_SCHEDULERS
 
 __all__ = [
     "ALL_SCHEDULERS",
     "CONFIG_FILE",
     "DEFAULT_SCENARIO",
-    "DEFAULT_SCHEDULERS",
-    "ENV_FILE",
     "FIELDS",
-    "LOG_LEVELS",
     "SECTIONS",
     "SHORT_VARIABLES",
     "VARIABLES",
-    "LiveSettings",
     "LoggingSettings",
-    "ObjectiveSettings",
-    "PhysicsSettings",
     "ServerSettings",
     "Settings",
     "SeveralProblemsError",
-    "SimulationSettings",
-    "StorageSettings",
-    "WorkloadSettings",
     "load_settings",
 ]

@@ -23,7 +23,7 @@ from .sections import Settings
 from .value_types import yaml_problem
 
 CONFIG_FILE = Path("config.yaml")
-ENV_FILE = Path(".env")
+_ENV_FILE = Path(".env")
 
 #: Short variables for frequent settings; every key also has a long one, HYBRID_<SECTION>__<KEY>.
 SHORT_VARIABLES = {
@@ -126,7 +126,7 @@ def load_settings(
     names = option_names or {}
     layers: tuple[_Layer, ...] = (
         _from_file(config_file, problems),
-        _from_variables(_read_env_file(), str(ENV_FILE), problems),
+        _from_variables(_read_env_file(), str(_ENV_FILE), problems),
         _from_variables(os.environ if environ is None else environ, "environment", problems),
         {key: _Given(value, names.get(key, key)) for key, value in (overrides or {}).items()},
     )
@@ -215,10 +215,10 @@ def _file_entries(text: str, file: str, problems: list[InvalidInputError]) -> It
 def _read_env_file() -> dict[str, str]:
     try:
         # No interpolation: the result must not depend on what else is in the process's environment.
-        found = dotenv_values(ENV_FILE, interpolate=False) if ENV_FILE.is_file() else {}
+        found = dotenv_values(_ENV_FILE, interpolate=False) if _ENV_FILE.is_file() else {}
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise InvalidInputError(str(ENV_FILE), "a readable file", str(ENV_FILE), hint=reason) from None
+        raise InvalidInputError(str(_ENV_FILE), "a readable file", str(_ENV_FILE), hint=reason) from None
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from ..workload.scenarios import Scenario
 
 DEFAULT_SCENARIO = "default"
-DEFAULT_SCHEDULERS = ("round_robin", "random", "greedy", "hybrid_ml", "rl_agent", "oracle")
 
 
 class _Section(BaseModel):
@@ -192,7 +191,7 @@ class ServerSettings(_Section):
     rate_limit: Rate = "600/minute"
     write_rate_limit: Rate = "120/minute"
     max_clients: Count = 500
-    warm_whatif: Switch = True
+    warm_whatif: Switch = False
 
 
 class LoggingSettings(_Section):
@@ -221,9 +220,10 @@ class Settings(_Section):
         """Return a scenario by name; those of the default tasks take their ranges from the section `workload`."""
         from ..workload.scenarios import default_scenario, scenario_named
 
-        scenario, ranges = scenario_named(name), self.workload
+        scenario = scenario_named(name)
         if scenario.name not in (DEFAULT_SCENARIO, "rush-hour", "waves"):
             return scenario
+        ranges = self.workload
         configured = default_scenario(ranges.size_range, ranges.intensity_range, ranges.memory_range)
         return replace(scenario, size=configured.size, intensity=configured.intensity, memory=configured.memory)
 
@@ -231,7 +231,8 @@ class Settings(_Section):
         """Return the simulated machine and its rules. Importing the simulator is left to this call."""
         from ..cluster import Machine, Noise
 
-        platform, physics = self.simulation.build_platform(), self.physics.build_model()
+        platform = self.simulation.build_platform()
+        physics = self.physics.build_model()
         if (slowdown := self.physics.build_slowdown()) is not None:
             slowdown.devices(platform)  # refuses a device that is not there
             physics = SlowedPhysics(physics, slowdown)

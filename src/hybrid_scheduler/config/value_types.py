@@ -25,12 +25,14 @@ ALL_SCHEDULERS = "all"
 PLATFORM_SUFFIXES = (".yaml", ".yml")
 _PHYSICS_FILES = ("profiled", "table")
 _PLATFORM_KEYS = ("name", "devices", "network_bandwidth", "network_latency")
+#: Most devices of all entries together, and of one.
+_MAX_DEVICES = 10_000
 _DEVICE_KEYS = (*(field.name for field in fields(Device)), "count")
 
 #: Setting for no slowdown, also in a live run that has one by default.
 NO_SLOWDOWN = "none"
 
-LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
+_LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 
 
 def _not_a_bool(value: object) -> object:
@@ -115,8 +117,8 @@ def _in_order(ends: tuple[float, float]) -> tuple[float, float]:
 
 
 def _log_level(name: str) -> str:
-    if name.upper() not in LOG_LEVELS:
-        raise UnknownNameError("level", name, map(str.lower, LOG_LEVELS))
+    if name.upper() not in _LOG_LEVELS:
+        raise UnknownNameError("level", name, map(str.lower, _LOG_LEVELS))
     return name.upper()
 
 
@@ -190,6 +192,8 @@ def parse_platform(text: str, path: str, name: str) -> Platform:
     devices: list[Device] = []
     for number, entry in enumerate(content["devices"], 1):
         devices += _devices(entry, f"{path}, device {number}")
+        if len(devices) > _MAX_DEVICES:  # a short text can count up to billions
+            raise InvalidInputError("devices", f"at most {_MAX_DEVICES:,} in all", f"{len(devices):,}", where=path)
     network = {key: content[key] for key in _PLATFORM_KEYS[2:] if key in content}
     for key, value in network.items():
         _check_number(key, value, path)
@@ -215,8 +219,8 @@ def _devices(entry: object, where: str) -> list[Device]:
     if "count" not in entry:
         return [device]
     count = entry["count"]
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10_000:
-        raise InvalidInputError("count", "a whole number from 0 to 10000", count, where=where)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MAX_DEVICES:
+        raise InvalidInputError("count", f"a whole number from 0 to {_MAX_DEVICES}", count, where=where)
     return [replace(device, name=f"{device.name}_{number}") for number in range(count)]
 
 
@@ -261,7 +265,8 @@ def _read_table(path: Path) -> TablePhysics:
         raise InvalidInputError("table", "a header and one row per task", f"{len(rows)} rows", where=str(path))
     header = [name.strip() for name in rows[0]]
     devices = [column for column, name in enumerate(header) if name != "task_id"]
-    ids, seconds = [], []
+    ids = []
+    seconds = []
     for line, row in enumerate(rows[1:], 2):
         where = f"{path}, line {line}"
         if len(row) != len(header):

@@ -13,6 +13,19 @@ from typing import Any
 
 import numpy as np
 
+#: Rule for every text that is stored or sent: PostgreSQL cannot hold NUL, and unpaired surrogates are not UTF-8.
+TEXT_RULE = "text without NUL characters and unpaired surrogates"
+
+
+def is_storable(text: str) -> bool:
+    """Return whether a text fulfils `TEXT_RULE`."""
+    if "\0" in text:
+        return False
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
 
 def plain_value(value: Any) -> Any:
     """Return the value in JSON's own types; numbers that are not finite become None."""

@@ -22,7 +22,6 @@ EXTRA_OF = {
     "ray": "ray",
     "redis": "server",
     "reportlab": "report",
-    "river": "learning",
     "sqlalchemy": "server",
     "starlette": "server",
     "torch": "gpu",

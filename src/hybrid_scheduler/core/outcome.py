@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from .workload import Floats, Ints, Workload
 
 #: Status of a task: how the cluster treated a share that does not fit into the accelerator's memory.
-RAN, CLIPPED, MOVED_TO_CPU, FAILED = 0, 1, 2, 3
-STATUS_NAMES = ("ran", "clipped", "moved_to_cpu", "failed")
+RAN, CLIPPED, MOVED_TO_CPU, FAILED, PAGED = 0, 1, 2, 3, 4
+STATUS_NAMES = ("ran", "clipped", "moved_to_cpu", "failed", "paged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Outcome:
     accelerator_start, accelerator_time
         Start and duration of the accelerator part in seconds.
     status
-        0 ran, 1 share clipped to fit into memory, 2 moved to the CPU, 3 failed.
+        0 ran, 1 share clipped to fit into memory, 2 moved to the CPU, 3 failed, 4 paged over the link.
     labels
         Realised (whole, fixed) seconds per class of device, for schedulers that ask for them
         (`Scheduler.wants_labels`). Simulation only.
@@ -103,6 +103,12 @@ class Outcome:
         return Outcome(self.task_id, self.device, self.fraction, self.arrival, *ended, self.status, self.labels)
 
 
+#: Columns of `Outcomes`, in the order of its constructor.
+OUTCOME_FIELDS = (
+    "device", "fraction", "cpu_start", "cpu_time", "accelerator_start", "accelerator_time", "status",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Outcomes:
     """Results of a run as columns, aligned with the workload's rows. Fields as in `Outcome`."""
@@ -134,6 +140,11 @@ class Outcomes:
             self.workload.arrival_time[row].item(), self.cpu_start[row].item(), self.cpu_time[row].item(),
             self.accelerator_start[row].item(), self.accelerator_time[row].item(), self.status[row].item(),
         )  # fmt: skip
+
+    def rows(self, start: int, stop: int) -> Outcomes:
+        """Return consecutive rows, which share their memory with these."""
+        columns = (getattr(self, name)[start:stop] for name in OUTCOME_FIELDS)
+        return Outcomes(self.workload.rows(start, stop), *columns)
 
     @property
     def start(self) -> Floats:

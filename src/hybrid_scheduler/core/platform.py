@@ -11,8 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .canonical_json import TEXT_RULE, is_storable
 from .errors import InvalidInputError, UnknownNameError
 from .workload import Floats, Ints
+
+#: Longest name of a device or a platform, in characters.
+_MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,7 @@ class Platform:
     network_latency: float = 0.0
 
     def __post_init__(self) -> None:
+        _check_name("platform.name", self.name)
         if not any(device.is_cpu for device in self.devices):
             raise InvalidInputError("platform.devices", "a list with a CPU in it", [d.name for d in self.devices])
         names: set[str] = set()
@@ -229,7 +234,14 @@ class Platform:
         raise UnknownNameError("device", name, (device.name for device in self.devices))
 
 
+def _check_name(field: str, name: object) -> None:
+    if not isinstance(name, str) or len(name) > _MAX_NAME or not is_storable(name):
+        raise InvalidInputError(field, f"{TEXT_RULE}, of at most {_MAX_NAME} characters", name)
+
+
 def _check_device(device: Device) -> None:
+    _check_name("device.name", device.name)
+    _check_name("device.kind", device.kind)
     may_be_infinite = {"memory", "bandwidth"}  # and must be positive
     for field in fields(device):
         value = getattr(device, field.name)

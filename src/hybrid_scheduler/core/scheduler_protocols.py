@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .objective import Objective, Scales
-from .outcome import Outcome
+from .outcome import Outcome, Outcomes
 from .platform import Links, Platform
 from .workload import Floats, Ints, Task, Workload
 
@@ -386,6 +386,21 @@ class Explanation(NamedTuple):
         }
 
 
+class CompiledLoop(Protocol):
+    """Compiled loop over whole workloads, of a scheduler that learns at finish times or keeps a central queue.
+
+    It must keep the order of `cluster.event_loop`, so that both give the same numbers.
+    """
+
+    def run_rows(
+        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: Any, outcomes: Outcomes
+    ) -> None:
+        """Decide, place and learn from the rows begin..end; after the last row, learn from all that still run.
+
+        `arrays` is the cluster's `ClusterArrays`.
+        """
+
+
 class Scheduler(ABC):
     """Base class of all schedulers; derive from `Online`, `Central` or `Static`.
 
@@ -428,6 +443,11 @@ class Scheduler(ABC):
         """Drop a task that will not be observed: it was cancelled or failed. The default does nothing."""
 
     @property
+    def compiled_loop(self) -> CompiledLoop | None:
+        """Compiled loop for whole workloads without dependencies; None if tasks must be decided one by one."""
+        return None
+
+    @property
     def wants_labels(self) -> bool:
         """Whether outcomes must carry the durations on every class of device (`Outcome.labels`)."""
         return False
@@ -449,6 +469,10 @@ class Scheduler(ABC):
     def explanation(self) -> Explanation | None:
         """Return the values by which the last decision was made; None if the scheduler does not learn."""
         return None
+
+    def decision_counts(self) -> dict[str, int]:
+        """Return how many tasks each policy has decided since the start; empty if there is only one policy."""
+        return {}
 
 
 class Online(Scheduler):

@@ -90,6 +90,8 @@ class WorkerProcess:
                 self._timer.cancel()
                 self._timer = None
             if self._pool is not None and self._parent_pipe is not None:
+                for process in list((self._pool._processes or {}).values()):
+                    process.kill()  # one that is stopped, or in the middle of a C function, would not see the pipe
                 self._parent_pipe.close()
                 self._pool.shutdown(wait=False, cancel_futures=True)
                 self._pool = None

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .canonical_json import TEXT_RULE, is_storable
 from .errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns that a part of a workload takes over.
-_COLUMNS = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind", "divisible")
+#: Numeric columns, and all columns that a part of a workload takes over.
+_NUMBERS = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time")
+_COLUMNS = (*_NUMBERS, "kind", "divisible")
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,6 +98,8 @@ class Workload:
         self._check_ids()
         names = ("generic",) if kind is None else tuple(dict.fromkeys(kind))
         codes = np.zeros(n, np.int64) if kind is None else _codes(kind, names, n)
+        _check_texts("kind", names)
+        _check_texts("external_id", external_id or ())
         self.kinds: tuple[str, ...] = names
         self.kind: Ints = _frozen(codes)
         if external_id is not None and len(external_id) != n:
@@ -113,17 +117,11 @@ class Workload:
     def from_tasks(cls, tasks: Iterable[Task]) -> Workload:
         """Return a workload of these tasks, in the order given."""
         rows = list(tasks)
-        return cls(
-            task_id=[t.task_id for t in rows],
-            size=[t.size for t in rows],
-            compute_intensity=[t.compute_intensity for t in rows],
-            memory_required=[t.memory_required for t in rows],
-            arrival_time=[t.arrival_time for t in rows],
-            kind=[t.kind for t in rows],
-            external_id=[t.external_id for t in rows] if any(t.external_id for t in rows) else None,
-            dependencies=[t.dependencies for t in rows] if any(t.dependencies for t in rows) else None,
-            divisible=[t.divisible for t in rows] if rows else None,
-        )
+        columns: dict[str, Any] = {name: [getattr(task, name) for task in rows] for name in _COLUMNS}
+        for name in ("external_id", "dependencies"):
+            values = [getattr(task, name) for task in rows]
+            columns[name] = values if any(values) else None
+        return cls(**columns)
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame) -> Workload:
@@ -157,14 +155,23 @@ class Workload:
             word = "column" if len(missing) == 1 else "columns"
             raise InvalidInputError(f"{word} {', '.join(missing)}", "present", [str(name) for name in frame])
         columns: dict[str, Any] = {name: frame[column].to_numpy() for name, column in names.items()}
-        columns["task_id"] = frame["task_id"].to_numpy() if "task_id" in frame else np.arange(len(frame))
-        columns["arrival_time"] = (
-            frame["arrival_time"].to_numpy() if "arrival_time" in frame else np.zeros(len(frame))
-        )
+        columns["task_id"] = np.asarray(frame.get("task_id", np.arange(len(frame))))
+        columns["arrival_time"] = np.asarray(frame.get("arrival_time", np.zeros(len(frame))))
         for name in ("kind", "external_id", "dependencies", "divisible"):
             if name in frame:
                 columns[name] = frame[name].tolist()
         return cls(**columns)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a pandas data frame with one row per task; `task_size` is the published name of `size`."""
+        import pandas as pd  # slow to import, and only needed here
+
+        names = {} if self.external_id is None else {"external_id": list(self.external_id)}
+        parents = {"dependencies": [list(task.dependencies) for task in self]} if self.has_dependencies else {}
+        whole = {} if self.divisible.all() else {"divisible": self.divisible}
+        columns = self.columns() | {"kind": np.array(self.kinds, dtype=object)[self.kind]}
+        frame = pd.DataFrame(columns | names | parents | whole)
+        return frame.assign(duration_estimate=self.duration_estimate, task_size=self.size)
 
     def rows(self, start: int, stop: int) -> Workload:
         """Return rows `start` to `stop` as a view, without copying and without dependencies."""
@@ -258,6 +265,15 @@ class Workload:
         """Return the rows of the tasks that must finish before this one."""
         return self.parent_rows[self.parent_start[row] : self.parent_start[row + 1]]
 
+    @cached_property
+    def children(self) -> list[list[int]]:
+        """Rows of the tasks that wait for each task."""
+        children: list[list[int]] = [[] for _ in range(len(self))]
+        for row in range(len(self)):
+            for parent in self.parents(row).tolist():
+                children[parent].append(row)
+        return children
+
     @property
     def host_data(self) -> Floats:
         """MB that each task gets from the host: its memory without the data that its parents hand over."""
@@ -276,15 +292,11 @@ class Workload:
         if not self.has_dependencies:
             return np.arange(len(self))
         missing = np.diff(self.parent_start)
-        children: list[list[int]] = [[] for _ in range(len(self))]
-        for row in range(len(self)):
-            for parent in self.parents(row).tolist():
-                children[parent].append(row)
         ready = np.flatnonzero(missing == 0).tolist()
         order: list[int] = []
         for row in ready:  # the loop appends to it
             order.append(row)
-            for child in children[row]:
+            for child in self.children[row]:
                 missing[child] -= 1
                 if missing[child] == 0:
                     ready.append(child)
@@ -295,13 +307,7 @@ class Workload:
 
     def columns(self) -> dict[str, Any]:
         """Return the numeric columns by name, as they are written to files."""
-        return {
-            "task_id": self.task_id,
-            "size": self.size,
-            "compute_intensity": self.compute_intensity,
-            "memory_required": self.memory_required,
-            "arrival_time": self.arrival_time,
-        }
+        return {name: getattr(self, name) for name in _NUMBERS}
 
     # ---------------------------------------------------------------- validation
 
@@ -407,6 +413,12 @@ def _integers(name: str, values: ArrayLike) -> Ints:
             raise InvalidInputError(name, "a whole number, present for every task", exact[np.argmax(bad)])
         column = exact
     return np.ascontiguousarray(column, dtype=np.int64).copy()
+
+
+def _check_texts(column: str, texts: Iterable[str | None]) -> None:
+    for text in texts:
+        if isinstance(text, str) and not is_storable(text):
+            raise InvalidInputError(column, TEXT_RULE, text)
 
 
 def _codes(kind: Sequence[str], names: tuple[str, ...], n: int) -> Ints:

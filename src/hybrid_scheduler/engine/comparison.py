@@ -20,13 +20,14 @@ from ..cluster import (
     makespan_bound,
     mean_latency_bound,
 )
+from ..cluster.bounds import runnable
 from ..core import Floats, InvalidInputError, Objective, Platform, Task, Workload, workstation
 from ..core.outcome import RAN, STATUS_NAMES
 from ..metrics import Summary, batch_means, queue_grows, summarise, win_rates
 from ..metrics.summary import DeviceLoad, Evidence
 from ..metrics.verdict import Differs, Verdict, judge
 from ..physics import EnergyAndCost, Physics, Tariff
-from ..schedulers import create
+from ..schedulers import create, current_spec
 from ..schedulers import schedulers as registered
 from ..workload.argument_checks import parse_spec
 from ..workload.task_graphs import graph_of
@@ -78,9 +79,10 @@ class Comparison:
         """Join the runs of one workload with its lower bounds and isolated optima on that machine."""
         platform, physics, noise = machine.platform, machine.physics, machine.noise
         bound = makespan_bound(workload, platform, physics, noise, memory_policy=machine.memory_policy)
-        alone = isolated_optimum(workload, platform, physics, noise)
+        tasks = runnable(workload, machine.memory_policy)
+        alone = isolated_optimum(tasks, platform, physics, noise)
         bounded = len(workload) <= _MAX_BOUNDED and machine.memory_policy != "fail"
-        latency = mean_latency_bound(workload, platform, physics, noise) if bounded else None
+        latency = mean_latency_bound(tasks, platform, physics, noise) if bounded else None
         return cls(workload, platform, results, bound, alone, latency)
 
     @cached_property
@@ -98,6 +100,7 @@ class Comparison:
                 latency_bound=self.latency_bound,
                 isolated=self.isolated,
                 oracle_latency=oracle.outcomes.latency if oracle else None,
+                decision_counts=result.decision_counts,
             )
             for name, result in self.results.items()
         }
@@ -312,6 +315,7 @@ def compare(
         workload = graph_of(workload, seed)
     elif not isinstance(workload, Workload):
         workload = Workload.from_pandas(workload)
+    schedulers = [current_spec(spec) for spec in schedulers]
     used = _machine(machine, platform, physics, noise, memory_policy, tariff, objective)
     created = {spec: create(spec) for spec in schedulers}  # a wrong name fails before any work is done
     results = {}
@@ -389,6 +393,7 @@ def _run_evidence(name: str, result: RunResult, summary: Summary, isolated: Floa
         transfer_share=float(copying[done].sum()) / busy_accelerators if busy_accelerators else 0.0,
         growing=queue_grows(arrival, outcomes.latency, isolated),
         swing=swing,
+        decided_by=summary.decided_by,
         worst_task=int(tasks.task_id[recent[int(np.argmax(waits))]]) if len(recent) else None,
         task_range=(int(tasks.task_id[0]), int(tasks.task_id[-1])),
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import heapq
+import shutil
+import weakref
 from collections import deque
-from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 from ..cluster import Cluster
-from ..core import Decision, InvalidInputError, Online, Outcome, Platform, Task, View, Workload, workstation
-from ..learning.model_files import load_duration_model
+from ..cluster.event_loop import EventLoop
+from ..core import Decision, InvalidInputError, Online, Outcome, Platform, Task, Workload, workstation
+from ..learning.predictors import Predictor, load_durations
 from ..physics import Physics
 from ..schedulers import create
 from ..schedulers.hybrid_ml import HybridML
@@ -32,7 +34,8 @@ class OnlineScheduler:
     Parameters
     ----------
     model
-        An online scheduler, its specification, or the path of a model file (.skops) for ``hybrid_ml``.
+        An online scheduler or its specification; for ``hybrid_ml`` also a predictor of durations, or the path of a
+        model file.
     num_gpus
         Number of GPUs of the default workstation.
     platform
@@ -53,15 +56,21 @@ class OnlineScheduler:
 
     def __init__(
         self,
-        model: str | Path | Online = "hybrid_ml",
+        model: str | Path | Online | Predictor = "hybrid_ml",
         num_gpus: int = 4,
         *,
         platform: Platform | None = None,
         physics: Physics | None = None,
         seed: int = 0,
     ) -> None:
-        if isinstance(model, Path) or (isinstance(model, str) and model.endswith(".skops")):
-            load_duration_model(model)  # raises now instead of at the first task
+        if isinstance(model, Predictor):
+            folder = mkdtemp()  # the scheduler reads files
+            weakref.finalize(self, shutil.rmtree, folder, True)
+            path = Path(folder) / "model.skops"
+            model.save(path)
+            model = path
+        if isinstance(model, Path) or (isinstance(model, str) and model.endswith((".skops", ".pkl"))):
+            load_durations(model)  # raises now instead of at the first task
             model = HybridML(model=model)
         scheduler = create(model) if isinstance(model, str) else model
         if not isinstance(scheduler, Online):
@@ -69,11 +78,10 @@ class OnlineScheduler:
         self.scheduler = scheduler
         self.cluster = Cluster(platform or workstation(num_gpus), physics)
         self._seed = seed
-        self._started = False
+        self._loop: EventLoop | None = None
+        self._decision = Decision(0, 0.0)
         self._waiting: deque[Task] = deque()
         self._now = 0.0
-        # Tasks, and parts that end before their task, by virtual finish: time, whether a part, id, outcome.
-        self._running: list[tuple[float, bool, int, Outcome]] = []
         self._ids: set[int] = set()
 
     def submit_task(self, task: Task) -> None:
@@ -97,39 +105,24 @@ class OnlineScheduler:
 
     def process_queue(self) -> list[Placement]:
         """Decide for every waiting task in turn, place it on the cluster, and return the placements."""
-        if self._waiting and not self._started:
-            self.cluster.start_scheduler(self.scheduler, Workload.from_tasks(self._waiting), seed=self._seed)
-            self._started = True
+        if self._waiting and self._loop is None:
+            times = self.cluster.start_scheduler(
+                self.scheduler, Workload.from_tasks(self._waiting), seed=self._seed
+            )
+            self._loop = EventLoop(self.cluster, self.scheduler, times, placed=self._note_decision)
         done = []
-        while self._waiting:
+        while self._waiting and self._loop is not None:
             task = self._waiting.popleft()
             self._now = task.arrival_time
-            self._report_finished()
-            view = View(self._now, self.cluster.free_at_view, self.cluster.platform)
-            decision = self.scheduler.decide(task, view)
-            outcome = self.cluster.simulate(task, decision)
-            heapq.heappush(self._running, (outcome.finish, False, task.task_id, self._labelled(task, outcome)))
-            part = outcome.earlier_part
-            if part is not None and self.scheduler.learns_from_parts:
-                heapq.heappush(self._running, (part.finish, True, task.task_id, part))
-            done.append(Placement(task, decision, outcome))
+            self._loop.release(Workload.from_tasks([task]))
+            self._loop.advance(self._now)
+            self.cluster.record_span(self._loop.outcomes)
+            done.append(Placement(task, self._decision, self._loop.outcomes[0]))
         return done
 
     def get_utilization(self) -> dict[str, Any]:
         """Return the busy share of every device since the first arrival, and their mean."""
         return self.cluster.get_utilization()
 
-    def _report_finished(self) -> None:
-        """Report the outcomes whose virtual finish has come; the scheduler learns of none earlier."""
-        while self._running and self._running[0][0] <= self._now:
-            _, is_part, _, outcome = heapq.heappop(self._running)
-            if is_part:
-                self.scheduler.observe_part(outcome)
-            else:
-                self.scheduler.observe(outcome)
-
-    def _labelled(self, task: Task, outcome: Outcome) -> Outcome:
-        if not self.scheduler.wants_labels:
-            return outcome
-        times = self.cluster.physics.times(Workload.from_tasks([task]), self.cluster.platform)[0]
-        return replace(outcome, labels=self.cluster.labels(task.task_id, times))
+    def _note_decision(self, row: int, decision: Decision) -> None:
+        self._decision = decision

@@ -6,8 +6,9 @@ that moment. Schedulers without predictions leave it empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from ..core import (
     Decision,
     Floats,
     Knowledge,
+    Learner,
+    ModelVersion,
     Online,
     Outcome,
     Platform,
@@ -29,7 +32,6 @@ from ..core import (
     Workload,
 )
 from ..engine import Comparison
-from ..learning.duration.online_duration_model import ModelVersion
 from ..schedulers import create
 from ..schedulers.hybrid_ml import HybridML
 from ..schedulers.rl_agent import RLAgent
@@ -42,27 +44,27 @@ RESULT_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A comparison, and the predicted time of every task by every scheduler (NaN: none)."""
+class DetailedRun:
+    """A comparison with predicted times (NaN: none), model versions and feature importances per scheduler."""
 
     comparison: Comparison
-    predicted: dict[str, Floats]
+    predicted: dict[str, Floats] = field(default_factory=dict)
+    versions: dict[str, list[ModelVersion]] = field(default_factory=dict)
+    importances: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one row per scheduler and task, with `RESULT_COLUMNS`."""
         names = [device.name for device in self.comparison.platform.devices]
         for scheduler, result in self.comparison.results.items():
-            outcomes, charges = result.outcomes, result.energy_and_cost
+            outcomes = result.outcomes
             done = outcomes.completed
             columns = (
                 outcomes.workload.task_id, outcomes.device, np.where(done, outcomes.fraction, np.nan),
-                self.predicted[scheduler], np.where(done, outcomes.time, np.nan), charges.energy, charges.cost,
+                self.predicted[scheduler], np.where(done, outcomes.time, np.nan), result.energy_and_cost.energy,
+                result.energy_and_cost.cost,
             )  # fmt: skip
-            for task, device, fraction, predicted, actual, energy, cost in zip(
-                *(column.tolist() for column in columns), strict=True
-            ):
-                values = (task, scheduler, names[device], fraction, predicted, actual, energy, cost)
-                yield dict(zip(RESULT_COLUMNS, values, strict=True))
+            for task, device, *numbers in zip(*(column.tolist() for column in columns), strict=True):
+                yield dict(zip(RESULT_COLUMNS, (task, scheduler, names[device], *numbers), strict=True))
 
 
 def run_evaluation(
@@ -73,7 +75,7 @@ def run_evaluation(
     agent_model: Path,
     seed: int,
     progress: Callable[[str, float], None],
-) -> Evaluation:
+) -> DetailedRun:
     """Run the baselines and the freshly trained learners on the same tasks, each on a cluster of its own.
 
     Parameters
@@ -88,66 +90,62 @@ def run_evaluation(
         Seed of schedulers that draw.
     progress
         Called with the scheduler's name and the share done.
+
+    Returns
+    -------
+    DetailedRun
+        With predicted times also of schedulers that are given durations.
     """
-    learners: dict[str, Online] = {
-        "hybrid_ml": HybridML(model=times_model, feedback="oracle"),
-        "rl_agent": RLAgent(model=agent_model),
+    schedulers: dict[str, Scheduler] = {name: create(name) for name in BASELINES}
+    schedulers |= {"hybrid_ml": HybridML(model=times_model), "rl_agent": RLAgent(model=agent_model)}
+    done = 0
+    total = len(workload) * len(schedulers)
+
+    def report(name: str, count: int) -> None:
+        nonlocal done
+        done += count
+        progress(name, done / total)
+
+    detailed = _run(schedulers, workload, machine, seed, report)
+    given = {
+        name: _known_durations(schedulers[name], result, machine)
+        for name, result in detailed.comparison.results.items()
     }
-    schedulers: dict[str, Scheduler] = {name: create(name) for name in BASELINES} | learners
-    results: dict[str, RunResult] = {}
-    predicted: dict[str, Floats] = {}
-    for number, (name, scheduler) in enumerate(schedulers.items()):
-        recorder = PredictionRecorder(learners[name]) if name in learners else None
-        done = 0
-
-        def report(count: int, name: str = name, number: int = number) -> None:
-            nonlocal done
-            done += count
-            progress(name, (number + done / len(workload)) / len(schedulers))
-
-        progress(name, number / len(schedulers))
-        result = machine.run(workload, recorder or scheduler, seed=seed, progress=report)
-        results[name] = result
-        predicted[name] = (
-            recorder.predictions(workload) if recorder else _known_durations(scheduler, result, machine)
-        )
-    comparison = Comparison.of(workload, machine, results)
-    return Evaluation(comparison, predicted)
-
-
-@dataclass(frozen=True)
-class DetailedRun:
-    """A comparison with predicted times (NaN: none), model versions and feature importances per scheduler."""
-
-    comparison: Comparison
-    predicted: dict[str, Floats] = field(default_factory=dict)
-    versions: dict[str, list[ModelVersion]] = field(default_factory=dict)
-    importances: dict[str, dict[str, float]] = field(default_factory=dict)
+    return replace(detailed, predicted=given | detailed.predicted)
 
 
 def run_detailed(
     spec: ExperimentSpec, seed: int, progress: Callable[[str, int], None] | None = None
 ) -> DetailedRun:
     """Run a specification on one seed and record predictions; the outcomes are those of `spec.run(seed)`."""
-    machine, workload = spec.on_seed(seed), spec.workload(seed)
+    schedulers = {name: create(name) for name in spec.schedulers}
+    with single_threaded(spec.schedulers):
+        return _run(schedulers, spec.workload(seed), spec.on_seed(seed), seed, progress)
+
+
+def _run(
+    schedulers: Mapping[str, Scheduler],
+    workload: Workload,
+    machine: Machine,
+    seed: int,
+    progress: Callable[[str, int], None] | None,
+) -> DetailedRun:
+    """Run schedulers on the same tasks, and record what those that learn predict."""
     results: dict[str, RunResult] = {}
     predicted: dict[str, Floats] = {}
     versions: dict[str, list[ModelVersion]] = {}
     importances: dict[str, dict[str, float]] = {}
-    with single_threaded(spec.schedulers):
-        for name in spec.schedulers:
-            scheduler = create(name)
-            recorder = PredictionRecorder(scheduler) if isinstance(scheduler, Online) and scheduler.learns else None
-            report = (lambda done, name=name: progress(name, done)) if progress else None
-            results[name] = machine.run(workload, recorder or scheduler, seed=seed, progress=report)
-            if recorder:
-                predicted[name] = recorder.predictions(workload)
-                versions[name] = list(getattr(scheduler, "versions", []))
-                importance = getattr(scheduler, "feature_importance", lambda: None)()
-                if importance:
-                    importances[name] = importance
-    comparison = Comparison.of(workload, machine, results)
-    return DetailedRun(comparison, predicted, versions, importances)
+    for name, scheduler in schedulers.items():
+        recorder = PredictionRecorder(scheduler) if isinstance(scheduler, Online) and scheduler.learns else None
+        report = partial(progress, name) if progress else None
+        results[name] = machine.run(workload, recorder or scheduler, seed=seed, progress=report)
+        if recorder:
+            predicted[name] = recorder.predictions(workload)
+            learned = scheduler if isinstance(scheduler, Learner) else Learner()
+            versions[name] = list(learned.versions)
+            if importance := learned.feature_importance():
+                importances[name] = importance
+    return DetailedRun(Comparison.of(workload, machine, results), predicted, versions, importances)
 
 
 class PredictionRecorder(Online):
@@ -183,7 +181,8 @@ class PredictionRecorder(Online):
             row = model.row(task)
         if row is not None:
             row = row[view.platform.class_of][None]
-            device, fraction = np.array([decision.device]), np.array([decision.fraction])
+            device = np.array([decision.device])
+            fraction = np.array([decision.fraction])
             self._predictions[task.task_id] = float(split_times(row, device, fraction, view.platform)[0])
         return decision
 
@@ -208,7 +207,8 @@ class PredictionRecorder(Online):
 def split_times(times: Floats, device: Any, fraction: Floats, platform: Platform) -> Floats:
     """Return the seconds of each task when `fraction` of it runs on `device`; `times` is (tasks, devices, 2)."""
     rows = np.arange(len(fraction))
-    cpu, accelerator = times[rows, platform.cpu_of[device]], times[rows, device]
+    cpu = times[rows, platform.cpu_of[device]]
+    accelerator = times[rows, device]
     on_cpu = np.where(fraction < 1.0, cpu[:, 1] + (1.0 - fraction) * cpu[:, 0], 0.0)
     on_accelerator = np.where(fraction > 0.0, accelerator[:, 1] + fraction * accelerator[:, 0], 0.0)
     # A task given to a CPU runs on it whole, whatever its share.

@@ -24,7 +24,8 @@ from .run_record import Event, RunFile
 from .spec import model_digests
 
 _EVIDENCE_FORMAT = 1
-_EVIDENCE_OPENS, _EVIDENCE_CLOSES = '<script type="application/json" id="evidence">', "</script>\n"
+_EVIDENCE_OPENS = '<script type="application/json" id="evidence">'
+_EVIDENCE_CLOSES = "</script>\n"
 RUN_FILES = (run_record.RECORD, run_record.EVENTS, run_record.TRACE)
 #: Largest file in an evidence file: a log of 200,000 tasks has about 80 MB.
 _MAX_BYTES = 2**30
@@ -82,7 +83,8 @@ def replay(
     content = log.read_bytes()
     if hashlib.sha256(content).hexdigest() != record.events_sha256:
         raise HybridSchedulerError(f"{log} was changed after the run: its digest is not the recorded one")
-    digest, first = hashlib.sha256(), None
+    digest = hashlib.sha256()
+    first = None
     stored: Sequence[str] = content.decode().splitlines(keepends=True)
     repeated = run_record.lines(_events(record, processes, progress))
     for number, (before, after) in enumerate(zip_longest(stored, repeated, fillvalue=""), 1):
@@ -106,10 +108,9 @@ def _events(record: RunFile, processes: int | None, progress: Callable[[str, int
 
 
 def _changed(before: dict[str, str], now: dict[str, str]) -> dict[str, tuple[str, str]]:
-    names = sorted({*before, *now})
     return {
         name: (before.get(name, "none"), now.get(name, "none"))
-        for name in names
+        for name in sorted({*before, *now})
         if before.get(name) != now.get(name)
     }
 

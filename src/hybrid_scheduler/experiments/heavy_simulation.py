@@ -8,10 +8,9 @@ Schedulers that learn or bind late need the whole workload in memory and are run
 from __future__ import annotations
 
 import math
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from ..metrics.running_statistics import QuantileSketch, RunningMean
 from ..physics import EnergyAndCost, Tariff
 from ..schedulers import create
 from ..workload.scenarios import stream
-from .paired_comparison import cores
+from .paired_comparison import cores, in_processes
 from .spec import ExperimentSpec, single_threaded
 
 _CHUNK = 100_000
@@ -37,15 +36,17 @@ MIN_TASKS_PER_PROCESS = 5000
 
 COLUMNS = (
     "scheduler", "tasks", "failed", "clipped", "moved_to_cpu", "makespan", "makespan_over_bound", "throughput",
-    "mean_time", "p50_time", "p95_time", "p99_time", "max_time",
-    "mean_latency", "mean_latency_half_width", "p50_latency", "p95_latency", "p99_latency", "max_latency",
-    "mean_wait", "mean_regret", "energy", "energy_per_task", "cost", "cost_rent", "cost_electricity",
-    "cost_per_task", "mean_gpu_fraction", "cpu_only_share", "load_balance", "load_balance_gpu",
+    "mean_time", "p50_time", "p95_time", "p99_time", "p999_time", "max_time",
+    "mean_latency", "mean_latency_half_width", "p50_latency", "p95_latency", "p99_latency", "p999_latency",
+    "max_latency", "mean_wait", "mean_regret", "energy", "energy_per_task", "cost", "cost_rent",
+    "cost_electricity", "cost_per_task", "mean_gpu_fraction", "cpu_only_share", "load_balance", "load_balance_gpu",
     "average_utilization",
 )  # fmt: skip
 
 #: Called with (name of the scheduler, tasks done by all schedulers together).
 Progress = Callable[[str, int], None]
+#: Called with (name of the scheduler, outcomes of its next tasks).
+TaskLog = Callable[[str, Outcomes], None]
 
 
 @dataclass
@@ -81,7 +82,8 @@ class SchedulerTotals:
         self.first_arrival = min(self.first_arrival, float(outcomes.workload.arrival_time[0]))
         if not done.any():
             return
-        latency, charges = outcomes.latency[done], EnergyAndCost(outcomes, self.platform, self.tariff)
+        latency = outcomes.latency[done]
+        charges = EnergyAndCost(outcomes, self.platform, self.tariff)
         self.time.add(outcomes.time[done])
         self.latency.add(np.maximum(latency, 0.0))  # rounding can make finish - arrival negative
         self.mean_latency.add(latency)
@@ -132,7 +134,7 @@ class SchedulerTotals:
 
 
 def _spread(sketch: QuantileSketch) -> dict[str, float]:
-    quantiles = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+    quantiles = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
     largest = sketch.largest if sketch.count else math.nan
     return {"mean": sketch.mean, **{key: sketch.quantile(q) for key, q in quantiles.items()}, "max": largest}
 
@@ -164,6 +166,7 @@ def run_heavy(
     chunk: int = _CHUNK,
     processes: int | None = None,
     progress: Progress | None = None,
+    log: TaskLog | None = None,
 ) -> HeavyResult:
     """Run every scheduler over all tasks.
 
@@ -179,6 +182,8 @@ def run_heavy(
         Processes for schedulers that need the whole workload; one per core if left out.
     progress
         Called with the scheduler's name and the tasks done by all schedulers together.
+    log
+        Gets the outcome of every task, chunk by chunk.
 
     Raises
     ------
@@ -193,8 +198,8 @@ def run_heavy(
     machine = spec.on_seed(seed)
     totals = {name: SchedulerTotals(machine.platform, machine.tariff) for name in spec.schedulers}
     report = progress or (lambda *_: None)
-    reference = _run_compiled(spec, seed, chunk, compiled, totals, report, keep_oracle=bool(whole))
-    _run_whole(spec, seed, whole, totals, reference, report, processes or cores())
+    reference = _run_compiled(spec, seed, chunk, compiled, totals, report, log, keep_oracle=bool(whole))
+    _run_whole(spec, seed, whole, totals, reference, report, log, processes or cores())
     return HeavyResult(spec, seed, _bound(spec, seed), totals)
 
 
@@ -205,13 +210,15 @@ def _run_compiled(
     schedulers: dict[str, FastRule],
     totals: dict[str, SchedulerTotals],
     report: Progress,
+    log: TaskLog | None,
     *,
     keep_oracle: bool,
 ) -> Floats | None:
     """Run all through one chunk after the other; return the oracle's latencies if they are needed later."""
     if not schedulers:
         return None
-    machine, done = spec.on_seed(seed), 0
+    machine = spec.on_seed(seed)
+    done = 0
     clusters = {name: machine.cluster() for name in schedulers}
     kept: list[Floats] = []
     for number, part in enumerate(_chunks(spec, seed, chunk)):
@@ -225,6 +232,8 @@ def _run_compiled(
         oracle = outcomes["oracle"].latency if "oracle" in outcomes else None
         for name, found in outcomes.items():
             totals[name].add(found, oracle)
+            if log:
+                log(name, found)
         if keep_oracle and oracle is not None:
             kept.append(oracle)
     for name, cluster in clusters.items():
@@ -239,6 +248,7 @@ def _run_whole(
     totals: dict[str, SchedulerTotals],
     oracle: Floats | None,
     report: Progress,
+    log: TaskLog | None,
     processes: int,
 ) -> None:
     """Run each over all tasks at once; several at a time, since each keeps one core busy for long."""
@@ -254,15 +264,19 @@ def _run_whole(
 
             base = done
             advance(0)
-            totals[name] = _run_one(spec, seed, name, oracle, advance)
+            totals[name], outcomes = _run_one(spec, seed, name, oracle, advance)
+            if log:
+                log(name, outcomes)
             done = base + spec.tasks
         return
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {name: pool.submit(_run_one, spec, seed, name, oracle) for name in names}
-        for name, future in running.items():
-            report(name, done)
-            totals[name] = future.result()
-            done += spec.tasks
+    report(names[0], done)
+    one = partial(_run_one, spec, seed, oracle=oracle)
+    for name, (found, outcomes) in zip(names, in_processes(one, names, workers), strict=True):
+        totals[name] = found
+        if log:
+            log(name, outcomes)
+        done += spec.tasks
+        report(name, done)
 
 
 def _run_one(
@@ -271,7 +285,7 @@ def _run_one(
     name: str,
     oracle: Floats | None,
     progress: Callable[[int], None] | None = None,
-) -> SchedulerTotals:
+) -> tuple[SchedulerTotals, Outcomes]:
     machine = spec.on_seed(seed)
     with single_threaded([name]):
         result = machine.cluster().run(
@@ -279,7 +293,7 @@ def _run_one(
         )
     one = SchedulerTotals(machine.platform, machine.tariff, busy=result.busy)
     one.add(result.outcomes, oracle)
-    return one
+    return one, result.outcomes
 
 
 def _sorted_by_kind(spec: ExperimentSpec) -> tuple[dict[str, FastRule], list[str]]:
@@ -297,10 +311,11 @@ def _sorted_by_kind(spec: ExperimentSpec) -> tuple[dict[str, FastRule], list[str
 
 def _chunks(spec: ExperimentSpec, seed: int, chunk: int) -> Iterator[Workload]:
     machine = spec.machine
-    return stream(
+    chunks = stream(
         spec.required_scenario, spec.tasks, seed, chunk=chunk, platform=machine.platform, physics=machine.physics,
         utilisation=spec.load, batch=spec.batch,
     )  # fmt: skip
+    return (part.indivisible() for part in chunks) if spec.indivisible else chunks
 
 
 def _bound(spec: ExperimentSpec, seed: int) -> float | None:
@@ -308,9 +323,5 @@ def _bound(spec: ExperimentSpec, seed: int) -> float | None:
         return None
     machine = spec.on_seed(seed)
     return makespan_bound(
-        spec.workload(seed),
-        machine.platform,
-        machine.physics,
-        machine.noise,
-        memory_policy=machine.memory_policy,
+        spec.workload(seed), machine.platform, machine.physics, machine.noise, memory_policy=machine.memory_policy
     )

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -46,24 +46,16 @@ from ..metrics.statistics import (
 from ..metrics.summary import Evidence
 from ..metrics.verdict import Verdict
 from ..metrics.verdict import judge as judge_evidence
-from . import FIRST_REPORTED_SEED
 from .spec import MEANS, SUMS, ExperimentSpec, batch_values
 
-__all__ = [
-    "FIRST_REPORTED_SEED",
-    "PairedComparison",
-    "PairwiseTests",
-    "SchedulerRank",
-    "SeedRun",
-    "compare_seeds",
-    "compare_trace",
-    "cores",
-    "run_seeds",
-]
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 #: Metrics of which more is better; of all others less is.
 _HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
-SEEDS, BATCHES, RUNS = "seeds", "batches", "runs"
+SEEDS = "seeds"
+BATCHES = "batches"
+_RUNS = "runs"
 DEFAULT_METRIC = "mean_latency"
 #: Metrics whose values in a trace are correlated over the busy periods of the queues.
 _OF_LATENCY = frozenset({"mean_latency", "mean_wait", "mean_slowdown", "mean_regret"})
@@ -110,7 +102,8 @@ def seed_run(spec: ExperimentSpec, seed: int, comparison: Comparison) -> SeedRun
 
 def _outcome_digest(result: RunResult) -> str:
     """Return the SHA-256 over all columns of the outcomes; equal on all machines that compute the same numbers."""
-    digest, outcomes = hashlib.sha256(), result.outcomes
+    digest = hashlib.sha256()
+    outcomes = result.outcomes
     for column in (
         outcomes.workload.task_id, outcomes.device, outcomes.fraction, outcomes.cpu_start, outcomes.cpu_time,
         outcomes.accelerator_start, outcomes.accelerator_time, outcomes.status,
@@ -164,23 +157,26 @@ def _runs(
     if workers < 1:
         raise InvalidInputError("processes", "at least 1", processes)
     report = progress or (lambda *_: None)
+    report(f"seed {seeds[0]}", 0)
+    for done, run in enumerate(in_processes(partial(run_seed, spec), seeds, workers), 1):
+        report(f"seed {run.seed}", done)
+        yield run
+
+
+def in_processes(work: Callable[[_T], _R], items: Sequence[_T], workers: int) -> Iterator[_R]:
+    """Yield the results of some work on each item, in order; with one worker in this process."""
     if workers == 1:
-        for done, seed in enumerate(seeds):
-            report(f"seed {seed}", done)
-            yield run_seed(spec, seed)
+        yield from map(work, items)
         return
     # Spawned, not forked: a fork would copy threads' locks in an undefined state.
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
     try:
-        # Only a few ahead, so that stopping early leaves most seeds unstarted.
-        waiting: list[tuple[int, Future[SeedRun]]] = []
-        rest = iter(seeds)
-        for done in range(len(seeds)):
-            ahead = islice(rest, 2 * workers - len(waiting))
-            waiting += [(seed, pool.submit(run_seed, spec, seed)) for seed in ahead]
-            seed, future = waiting.pop(0)
-            report(f"seed {seed}", done)
-            yield future.result()
+        # Only a few ahead, so that stopping early leaves most items unstarted.
+        waiting: list[Future[_R]] = []
+        rest = iter(items)
+        for _ in items:
+            waiting += [pool.submit(work, item) for item in islice(rest, 2 * workers - len(waiting))]
+            yield waiting.pop(0).result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -334,6 +330,15 @@ class SchedulerRank:
         """Verdict against the baseline."""
         return self.pair.verdict if self.pair else "baseline"
 
+    @property
+    def test_cells(self) -> tuple[str, str, str]:
+        """Cells of tables: p, effect, and pairs won and lost against the baseline."""
+        if self.pair is None:
+            return "–", "–", "–"
+        p = self.pair.p_holm
+        p_cell = "exact" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+        return p_cell, f"{self.pair.rank_biserial:+.2f}", f"{self.pair.wins}/{self.pair.losses}"
+
 
 @dataclass(frozen=True, slots=True)
 class PairwiseTests:
@@ -354,7 +359,7 @@ class PairwiseTests:
     @property
     def exact(self) -> bool:
         """Whether every seed repeats the same run: differences are exact, and there is nothing to test."""
-        return self.unit == RUNS
+        return self.unit == _RUNS
 
     @property
     def less_is_better(self) -> bool:
@@ -375,9 +380,9 @@ class PairwiseTests:
         return pair.verdict != TOO_CLOSE and abs(pair.difference.mean) >= RELEVANT_SHARE * reference
 
     def verdict_text(self, pair: Pair) -> str:
-        """Return better or worse, with "by less than 1 %" where that is not relevant, or too close."""
+        """Return better or worse, with "by less than 1 %" if that is not relevant; too close, or too few seeds."""
         if pair.verdict == TOO_CLOSE:
-            return "equal" if self.exact else TOO_CLOSE
+            return "equal" if self.exact else self.too_few or TOO_CLOSE
         word = "better" if self.better(pair.verdict) else "worse"
         return word if self.relevant(pair) else f"{word} by < 1 %"
 
@@ -386,9 +391,27 @@ class PairwiseTests:
         """Fewest seeds with which any pair could differ significantly."""
         return fewest_seeds(max(1, len(self.pairs) // 2))
 
+    @property
+    def too_few(self) -> str | None:
+        """Words for fewer seeds than any significant difference needs; None where there are enough."""
+        enough = self.exact or self.seeds >= self.seeds_needed
+        return None if enough else f"too few {self.unit}: {self.seeds_needed} needed"
+
     def rank_of(self, name: str) -> SchedulerRank:
         """Return the row of one scheduler."""
         return next(rank for rank in self.ranking if rank.name == name)
+
+    def won_cells(self, row: str) -> list[str]:
+        """Return, for each scheduler of the ranking, how often `row` won; a star marks a significant lead."""
+        cells = []
+        for rank in self.ranking:
+            pair = self.pairs.get((row, rank.name))
+            if pair is None:
+                cells.append("·")
+                continue
+            won = pair.wins if self.less_is_better else pair.losses
+            cells.append(f"{won}{'*' if self.better(pair.verdict) else ' '}")
+        return cells
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -498,7 +521,7 @@ class PairedComparison:
         best_first = sorted(ranking, key=lambda s: s.value.mean, reverse=metric in _HIGHER_IS_BETTER)
         count = len(samples[reference_name])
         if not self.one_run:
-            unit = RUNS if exact else SEEDS
+            unit = _RUNS if exact else SEEDS
             return PairwiseTests(metric, reference_name, count, tuple(best_first), pairs, unit)
         needed = {
             name: self.tasks_needed(name)
@@ -513,7 +536,8 @@ class PairedComparison:
     def latency_bound(self) -> float | None:
         """Lower bound on the mean latency, the mean over the seeds; None where it was not computed."""
         name = self.spec.schedulers[0]
-        means, ratios = self.by_seed(DEFAULT_METRIC)[name], self.by_seed("latency_over_bound")[name]
+        means = self.by_seed(DEFAULT_METRIC)[name]
+        ratios = self.by_seed("latency_over_bound")[name]
         return float((means / ratios).mean()) if np.isfinite(ratios).all() else None
 
     def verdict(self, tests: PairwiseTests, detailed: Comparison | None = None) -> Verdict | None:
@@ -537,9 +561,9 @@ class PairedComparison:
         ]
 
         def differs(first: str, second: str) -> bool | None:
-            return tests.pairs[first, second].verdict != TOO_CLOSE
+            return None if tests.too_few else tests.pairs[first, second].verdict != TOO_CLOSE
 
-        return judge_evidence(evidence, self.latency_bound, differs=differs)
+        return judge_evidence(evidence, self.latency_bound, differs=differs, too_few=tests.too_few)
 
     def _mean_evidence(self, rank: SchedulerRank, one_seed: Evidence) -> Evidence:
         """Return the evidence of one seed with the means over all seeds."""
@@ -591,7 +615,8 @@ class PairedComparison:
     def _slowdown(self, name: str) -> float:
         """Return mean latency over mean execution time of the first run."""
         numbers = self.runs[0].metrics[name]
-        latency, time = _number(numbers["mean_latency"]), _number(numbers["mean_time"])
+        latency = _number(numbers["mean_latency"])
+        time = _number(numbers["mean_time"])
         return latency / time if time > 0 else 1.0
 
 

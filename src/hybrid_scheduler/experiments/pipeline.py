@@ -25,8 +25,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,33 +34,39 @@ import numpy as np
 
 from .. import __version__
 from ..cluster import Machine
-from ..core import Floats, HybridSchedulerError, InvalidInputError, Platform, Workload
+from ..core import Floats, InvalidInputError, Platform, Workload
 from ..core.atomic_files import write_atomically
 from ..core.canonical_json import content_hash, pretty_json
 from ..learning import OfflineTrainer
 from ..learning.dqn import training
 from ..learning.dqn.model_file import save_model
-from ..learning.offline_trainer import train_times_model
 from ..physics import Physics
+from ..profiling.machine_info import optional_torch
 from ..reports.file_formats import number, read_table, write_table
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load_workload, save_workload
 from . import FIRST_DEVELOPMENT_SEED
 from .evaluation import RESULT_COLUMNS, run_evaluation
-from .run_record import directory_lock
+from .run_record import directory_lock, prepare_folder, writing
+from .spec import workload_digest
 
 PROFILE = "data/profiles/hardware_profile.json"
 TRAINING_TASKS = "data/workload_traces/workload_train.csv"
 TEST_TASKS = "data/workload_traces/workload_test.csv"
 #: The duration model that Hybrid ML schedules with.
-_TIMES_MODEL, _TIMES_MANIFEST = "models/scheduler_model.skops", "models/scheduler_model.json"
+_TIMES_MODEL = "models/scheduler_model.skops"
+_TIMES_MANIFEST = "models/scheduler_model.json"
 #: The plain random forest on the same labels: its scores and importances are comparable with other models'.
-FOREST, _FOREST_MANIFEST = "models/random_forest.skops", "models/random_forest.json"
-_IMPORTANCES, _TRAINING_REPORT = "models/feature_importances.json", "models/training_report.json"
+FOREST = "models/random_forest.skops"
+_FOREST_MANIFEST = "models/random_forest.json"
+_IMPORTANCES = "models/feature_importances.json"
+_TRAINING_REPORT = "models/training_report.json"
 _AGENT = "models/rl_agent.safetensors"
-RESULTS, _METRICS = "data/results/scheduling_results.csv", "data/results/scheduling_metrics.json"
-FIGURE, SUMMARY = "data/results/performance_analysis.png", "data/results/performance_summary.csv"
+RESULTS = "data/results/scheduling_results.csv"
+_METRICS = "data/results/scheduling_metrics.json"
+FIGURE = "data/results/performance_analysis.png"
+_SUMMARY = "data/results/performance_summary.csv"
 
 _SUMMARY_COLUMNS = (
     "scheduler", "makespan", "makespan_over_bound", "speed_up_over_cpu_only", "mean_latency", "p50_latency",
@@ -163,7 +168,7 @@ def run_pipeline(
     done = run_phases(phases(study), folder, force=force, progress=progress, finished=finished)
     rows = [
         {name: cell if name == "scheduler" else number(cell) for name, cell in row.items()}
-        for row in read_table(folder / SUMMARY)
+        for row in read_table(folder / _SUMMARY)
     ]
     metrics = json.loads((folder / _METRICS).read_text(encoding="utf-8"))
     training = json.loads((folder / _TRAINING_REPORT).read_text(encoding="utf-8"))
@@ -172,8 +177,11 @@ def run_pipeline(
 
 def phases(study: PipelineStudy) -> list[Phase]:
     """Return the five phases, with all that each depends on."""
-    machine, seed, size = study.machine, study.seed, study.size
-    machine_inputs, trace = (machine.platform, machine.physics), _content(study.trace)
+    machine = study.machine
+    seed = study.seed
+    size = study.size
+    machine_inputs = (machine.platform, machine.physics)
+    trace = None if study.trace is None else workload_digest(study.trace)
     trained = (_TIMES_MODEL, _TIMES_MANIFEST, FOREST, _FOREST_MANIFEST, _IMPORTANCES, _TRAINING_REPORT, _AGENT)
     return [
         Phase(
@@ -205,7 +213,7 @@ def phases(study: PipelineStudy) -> list[Phase]:
         Phase(
             "evaluate",
             inputs=(TEST_TASKS, RESULTS, _METRICS),
-            outputs=(FIGURE, SUMMARY),
+            outputs=(FIGURE, _SUMMARY),
             parameters=(study.caption,),
             work=lambda context: _evaluate(context, study.caption),
         ),
@@ -226,7 +234,8 @@ def _profile(context: PhaseContext, size: PipelineSize) -> None:
 
 
 def _generate(context: PhaseContext, study: PipelineStudy) -> None:
-    machine, size = study.machine, study.size
+    machine = study.machine
+    size = study.size
     training = generate(study.scenario, size.training_tasks, study.seed % FIRST_DEVELOPMENT_SEED, batch=True)
     save_workload(training, context.write(TRAINING_TASKS))
     test = study.trace
@@ -239,15 +248,18 @@ def _generate(context: PhaseContext, study: PipelineStudy) -> None:
 
 
 def _train(context: PhaseContext, study: PipelineStudy) -> None:
-    machine_inputs, size = (study.machine.platform, study.machine.physics), study.size
+    platform = study.machine.platform
+    physics = study.machine.physics
+    size = study.size
     tasks = load_workload(context.read(TRAINING_TASKS))
     context.report("train durations", 0.0)
-    times = train_times(context.write(_TIMES_MODEL), tasks, *machine_inputs, study.seed)
+    times = train_times(context.write(_TIMES_MODEL), tasks, platform, physics, study.seed)
     context.report("train forest", 0.1)
-    forest = _train_forest(context.write(FOREST), tasks, *machine_inputs, study.seed)
+    plain = OfflineTrainer("random_forest", platform=platform, physics=physics, seed=study.seed)
+    forest = plain.run_full_pipeline(tasks, context.write(FOREST))
     context.report("train agent", 0.4)
     agent = train_agent(
-        context.write(_AGENT), study.scenario, *machine_inputs, study.seed,
+        context.write(_AGENT), study.scenario, platform, physics, study.seed,
         updates=size.agent_updates, clusters=size.agent_clusters,
         progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
     )  # fmt: skip
@@ -278,10 +290,8 @@ def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
     from ..reports.figure_style import save_png
     from ..reports.pipeline_figure import Performance, draw
 
-    tasks, metrics = (
-        load_workload(context.read(TEST_TASKS)),
-        json.loads(context.read(_METRICS).read_text(encoding="utf-8")),
-    )
+    tasks = load_workload(context.read(TEST_TASKS))
+    metrics = json.loads(context.read(_METRICS).read_text(encoding="utf-8"))
     summaries = metrics["schedulers"]
     columns = _columns(context.read(RESULTS), ("gpu_fraction", "predicted_time", "actual_time"))
     performance = Performance(
@@ -301,7 +311,7 @@ def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
         }
         for name, summary in summaries.items()
     ]
-    write_table(context.write(SUMMARY), _SUMMARY_COLUMNS, rows)
+    write_table(context.write(_SUMMARY), _SUMMARY_COLUMNS, rows)
 
 
 # ------------------------------------------------------------------------------------------ helpers
@@ -326,31 +336,14 @@ def _columns(path: Path, names: tuple[str, ...]) -> dict[str, dict[str, Floats]]
     }
 
 
-def _content(trace: Workload | None) -> str | None:
-    """Return a digest of the tasks: the same tasks under another file name are the same trace."""
-    if trace is None:
-        return None
-    digest = hashlib.sha256()
-    for column in (
-        trace.task_id, trace.size, trace.compute_intensity, trace.memory_required, trace.arrival_time, trace.kind,
-        trace.parent_start, trace.parent_rows, trace.parent_data,
-    ):  # fmt: skip
-        digest.update(np.ascontiguousarray(column).tobytes())
-    return f"{digest.hexdigest()} {trace.kinds}"
-
-
 def _this_machine() -> tuple[str, ...]:
-    """Return what identifies this machine, since a profile belongs to the machine it was taken on."""
-    return platform.node(), platform.machine(), platform.system(), str(os.cpu_count())
+    """Return what identifies this machine and its tools, since a profile belongs to those it was taken with."""
+    return (
+        platform.node(), platform.machine(), platform.system(), str(os.cpu_count()), str(optional_torch() is None),
+    )  # fmt: skip
 
 
 _EPISODE = 500
-
-
-def _train_forest(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
-    """Train the plain random forest; return feature_importances and metrics."""
-    trainer = OfflineTrainer("random_forest", platform=platform, physics=physics, seed=seed)
-    return trainer.run_full_pipeline(tasks, path)
 
 
 def train_agent(
@@ -374,15 +367,19 @@ def train_agent(
 
 
 def train_times(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
-    """Train Hybrid ML's duration model on the first four fifths of the tasks; return its metrics on the rest."""
-    cut = 4 * len(tasks) // 5
-    return train_times_model(path, [tasks.rows(0, cut)], [tasks.rows(cut, len(tasks))], platform, physics, seed)
+    """Train the model that Hybrid ML learns from first; return its metrics on the tasks that are held out."""
+    trainer = OfflineTrainer(
+        "random_forest", platform=platform, physics=physics, seed=seed, n_estimators=40, min_samples_leaf=2
+    )
+    metrics: dict[str, Any] = trainer.run_full_pipeline(tasks, path)["metrics"]
+    return metrics
 
 
 # ------------------------------------------------------------------------------------------ resumable phases
 
 #: Folder of the list of finished phases, the lock and unfinished files.
 HIDDEN = ".pipeline"
+_NOTES = "finished.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,9 +471,7 @@ def run_phases(
     hidden = _prepare_folder(folder)
     done: list[PhaseResult] = []
     with directory_lock(hidden / "lock", folder):
-        finished_phases = _FinishedPhases(hidden / "finished.json")
-        if force:
-            finished_phases.clear()
+        notes = {} if force else _read_notes(hidden / _NOTES)
         for number, phase in enumerate(phases):
 
             def report(text: str, share: float, number: int = number) -> None:
@@ -484,20 +479,21 @@ def run_phases(
                     progress(number, text, share)
 
             report(phase.name, 0.0)
-            with _explain_write_errors(folder):
-                done.append(_run(phase, folder, hidden / "unfinished", finished_phases, report))
+            with writing(folder, "finished phases are kept: run it again to go on"):
+                done.append(_run(phase, folder, hidden, notes, report))
             if finished:
                 finished(number, done[-1])
     return done
 
 
 def _run(
-    phase: Phase, folder: Path, stage: Path, finished_phases: _FinishedPhases, report: Callable[[str, float], None]
+    phase: Phase, folder: Path, hidden: Path, notes: dict[str, Any], report: Callable[[str, float], None]
 ) -> PhaseResult:
     began = time.perf_counter()
     fingerprint = phase.fingerprint(folder)
-    if finished_phases.is_current(phase, fingerprint, folder):
+    if notes.get(phase.name) == _note(phase, fingerprint, folder):
         return PhaseResult(phase, True, 0.0, fingerprint)
+    stage = hidden / "unfinished"
     # An earlier run may have been killed here.
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir()
@@ -509,41 +505,27 @@ def _run(
             os.replace(stage / name, target)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-    finished_phases.add(phase, fingerprint, folder)
+    notes[phase.name] = _note(phase, fingerprint, folder)
+    _keep_notes(hidden / _NOTES, notes)
     return PhaseResult(phase, False, time.perf_counter() - began, fingerprint)
 
 
-class _FinishedPhases:
-    """Finished phases, each with its fingerprint and the digests of its outputs."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._entries: dict[str, dict[str, Any]] = {}
-        try:
-            entries = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return  # missing or damaged: all phases run again
-        if isinstance(entries, dict):
-            self._entries = {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
-
-    def is_current(self, phase: Phase, fingerprint: str, folder: Path) -> bool:
-        entry = self._entries.get(phase.name, {})
-        return entry.get("fingerprint") == fingerprint and entry.get("outputs") == _digests(phase, folder)
-
-    def add(self, phase: Phase, fingerprint: str, folder: Path) -> None:
-        self._entries[phase.name] = {"fingerprint": fingerprint, "outputs": _digests(phase, folder)}
-        self._save()
-
-    def clear(self) -> None:
-        self._entries = {}
-        self._save()
-
-    def _save(self) -> None:
-        write_atomically(self._path, pretty_json(self._entries))
+def _read_notes(path: Path) -> dict[str, Any]:
+    """Return the notes on finished phases; none if they are missing or damaged, so that all phases run again."""
+    try:
+        notes = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return notes if isinstance(notes, dict) else {}
 
 
-def _digests(phase: Phase, folder: Path) -> Mapping[str, str | None]:
-    return {name: _digest(folder / name) for name in phase.outputs}
+def _note(phase: Phase, fingerprint: str, folder: Path) -> dict[str, Any]:
+    """Return the note on a finished phase: its fingerprint and the digests of its outputs."""
+    return {"fingerprint": fingerprint, "outputs": {name: _digest(folder / name) for name in phase.outputs}}
+
+
+def _keep_notes(path: Path, notes: dict[str, Any]) -> None:
+    write_atomically(path, pretty_json(notes))
 
 
 def _digest(path: Path) -> str | None:
@@ -560,18 +542,5 @@ def _prepare_folder(folder: Path) -> Path:
     hidden = folder / HIDDEN
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError("folder", "a folder", str(folder))
-    try:
-        hidden.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = error.strerror or type(error).__name__
-        raise InvalidInputError("folder", "a folder that can be written", str(folder), hint=hint) from None
+    prepare_folder(hidden)
     return hidden
-
-
-@contextmanager
-def _explain_write_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        hint = "finished phases are kept: run it again to go on"
-        raise HybridSchedulerError(f"cannot write {folder}: {error.strerror or error}", hint=hint) from error

@@ -47,7 +47,9 @@ _FORBIDDEN = (
     "pickle.", "mmap.", "resource.", "fcntl.", "syslog.", "time.sleep", "urllib.", "http.", "sqlite3.", "gc.",
     "pty.", "builtins.input", "sys.addaudithook",
 )  # fmt: skip
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
+_PR_SET_PDEATHSIG = 1
+_PR_SET_SECCOMP = 22
+_PR_SET_NO_NEW_PRIVS = 38
 _UNPRIVILEGED_USER = 65534
 _CHANNEL = 3
 
@@ -143,8 +145,13 @@ def _filter_system_calls() -> bool:
     if sys.platform != "linux" or known is None:
         return False
     architecture, allowed, refused = known
-    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
-    end_process, allow, no_permission = 0x80000000, 0x7FFF0000, 0x00050001
+    load = 0x20
+    equal = 0x15
+    at_least = 0x35
+    give = 0x06
+    end_process = 0x80000000
+    allow = 0x7FFF0000
+    no_permission = 0x00050001
     program = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, end_process), (load, 0, 0, 0)]
     program += [(at_least, 0, 1, 0x40000000), (give, 0, 0, end_process)]  # the numbers of the x32 interface
     for numbers, answer in ((allowed, allow), (refused, no_permission)):
@@ -177,8 +184,11 @@ class _Channel:
     """Lines to and from the parent."""
 
     def __init__(self, fd: int) -> None:
-        self._fd, self._buffer = fd, b""
-        self._read, self._write, self._exit = os.read, os.write, os._exit
+        self._fd = fd
+        self._buffer = b""
+        self._read = os.read
+        self._write = os.write
+        self._exit = os._exit
 
     def receive(self) -> Any:
         """Return the next message; end the process if there is none."""
@@ -225,7 +235,8 @@ def _work(fd: int) -> NoReturn:
 
 def _described(error: BaseException) -> str:
     """Return type, message and line of an error, without reading any file."""
-    line, trace = 0, error.__traceback__
+    line = 0
+    trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == _POLICY_FILE:
             line = trace.tb_lineno
@@ -316,6 +327,11 @@ class _SentTimes:
         return np.array([self.rows[number] for number in workload.task_id.tolist()])
 
 
+def _column(name: str) -> Any:
+    """Return a property with this number of each waiting task."""
+    return property(lambda queue: np.array([getattr(task, name) for task in queue.tasks], np.float64))
+
+
 class _PolicyQueue(core.Queue):
     """Queue of a central policy, of tasks without dependencies."""
 
@@ -329,28 +345,10 @@ class _PolicyQueue(core.Queue):
     def __getitem__(self, position: int) -> core.Task:
         return self.tasks[position]
 
-    def _column(self, name: str) -> core.Floats:
-        return np.array([getattr(task, name) for task in self.tasks], np.float64)
-
-    @property
-    def size(self) -> core.Floats:
-        """Size of each waiting task."""
-        return self._column("size")
-
-    @property
-    def compute_intensity(self) -> core.Floats:
-        """Compute intensity of each waiting task."""
-        return self._column("compute_intensity")
-
-    @property
-    def memory_required(self) -> core.Floats:
-        """MB of each waiting task."""
-        return self._column("memory_required")
-
-    @property
-    def arrival_time(self) -> core.Floats:
-        """Arrival of each waiting task in seconds."""
-        return self._column("arrival_time")
+    size = _column("size")
+    compute_intensity = _column("compute_intensity")
+    memory_required = _column("memory_required")
+    arrival_time = _column("arrival_time")
 
     @property
     def times(self) -> core.TimeTable:

@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -42,7 +43,8 @@ _PROGRAM = "import sys; sys.path.insert(0, {0!r}); import {1} as process; proces
 #: Variables of the process: one thread per library, and the same hashes in every run.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 #: Longest answer of a policy, and longest source, in bytes.
-_MAX_ANSWER_LENGTH, _MAX_SOURCE_LENGTH = 4096, 1_000_000
+_MAX_ANSWER_LENGTH = 4096
+_MAX_SOURCE_LENGTH = 1_000_000
 #: Seconds between two looks at the CPU time of a policy that has not answered.
 _LOOK_S = 0.02
 #: Reasons by the signal that ended the process.
@@ -68,7 +70,8 @@ class PolicyDisqualifiedError(HybridSchedulerError):
     def __init__(self, reason: str, task_id: int | None = None) -> None:
         where = "before the first task" if task_id is None else f"at task {task_id}"
         super().__init__(f"disqualified {where}: {reason}")
-        self.reason, self.task_id = reason, task_id
+        self.reason = reason
+        self.task_id = task_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,10 @@ class PolicyLimits:
     ----------
     answer_s
         CPU seconds per answer, and seconds that the process may wait without computing.
+    answer_wall_s
+        Seconds per answer by the clock, however the process spends them and however often it writes.
+    policy_wall_s
+        Seconds by the clock that one policy may take for the answers of all its runs.
     cpu_s
         CPU seconds per run.
     memory_mb
@@ -88,6 +95,8 @@ class PolicyLimits:
     answer_s: float = 1.0
     cpu_s: int = 60
     memory_mb: int = 1000
+    answer_wall_s: float = 30.0
+    policy_wall_s: float = 3600.0
 
 
 class PolicySandbox:
@@ -118,6 +127,8 @@ class PolicySandbox:
         if not hasattr(os, "fork"):
             raise HybridSchedulerError("policies can be scored on Linux and macOS only")
         self._limits = limits or PolicyLimits()
+        #: Seconds by the clock that each policy has taken so far.
+        self._taken: dict[str, float] = {}
         self._control, theirs = socket.socketpair()
         module = f"{__package__}.policy_process"
         with theirs:
@@ -159,7 +170,7 @@ class PolicySandbox:
         with ours:
             with theirs:
                 socket.send_fds(self._control, [b"+"], [theirs.fileno()])
-            connection = _Connection(ours, self._control, self._limits)
+            connection = _Connection(ours, self._control, self._limits, self._taken.get(source, 0.0))
             try:
                 limits = self._limits
                 connection.send({"source": source, "cpu_s": limits.cpu_s, "memory_mb": limits.memory_mb})
@@ -170,14 +181,21 @@ class PolicySandbox:
                 remote = RemoteOnline if protocol == "online" else RemoteCentral
                 yield remote(connection, Knowledge(knows), learns == "1")
             finally:
+                self._taken[source] = connection.taken_s
                 connection.end()
 
 
 class _Connection:
     """Connection to one worker: JSON lines out, short lines of words and numbers in."""
 
-    def __init__(self, channel: socket.socket, control: socket.socket, limits: PolicyLimits) -> None:
-        self._channel, self._control, self._limits = channel, control, limits
+    def __init__(
+        self, channel: socket.socket, control: socket.socket, limits: PolicyLimits, taken_s: float
+    ) -> None:
+        self._channel = channel
+        self._control = control
+        self._limits = limits
+        #: Seconds by the clock that the policy has taken for its answers, in this run and those before.
+        self.taken_s = taken_s
         (self._pid,) = struct.unpack("!q", _exactly(control, 8))
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
@@ -202,9 +220,16 @@ class _Connection:
         PolicyDisqualifiedError
             If there is no answer in time, or another number of words.
         """
+        began = time.monotonic()
         answer = b""
+        watch: _AnswerWatch | None = None
         while not answer.endswith(b"\n"):
-            self._wait()
+            ready = self._poll.poll(1000.0 * _LOOK_S)
+            self._end_if(self._late(time.monotonic() - began))
+            if not ready:
+                watch = watch or _AnswerWatch(self._pid, self._limits.answer_s)
+                self._end_if(watch.excess())
+                continue
             try:
                 part = self._channel.recv(_MAX_ANSWER_LENGTH + 1)
             except ConnectionResetError:
@@ -214,6 +239,7 @@ class _Connection:
                 raise self.disqualify(self._reason(self.end()))
             if len(answer) > _MAX_ANSWER_LENGTH or answer.count(b"\n") > 1:
                 raise self.disqualify("wrote more than one answer")
+        self.taken_s += time.monotonic() - began
         text = answer.decode("ascii", "replace").strip()
         if text.startswith("! "):
             with suppress(ValueError, RecursionError):
@@ -245,27 +271,45 @@ class _Connection:
             (self._ended,) = struct.unpack("!q", _exactly(self._control, 8))
         return self._ended
 
-    def _wait(self) -> None:
-        """Wait for bytes from the worker, as long as its limits allow."""
-        if self._poll.poll(1000.0 * _LOOK_S):
-            return
-        limit = self._limits.answer_s
-        began, waited = _cpu_and_wait_seconds(self._pid)
-        while not self._poll.poll(1000.0 * _LOOK_S):
-            used, more = _cpu_and_wait_seconds(self._pid)
-            waited += more
-            if used - began > limit:
-                self.end()
-                raise self.disqualify(f"computed more than {limit:g} s for one answer")
-            if waited > limit:
-                self.end()
-                raise self.disqualify(f"waited longer than {limit:g} s without computing")
+    def _late(self, seconds: float) -> str | None:
+        """Return the limit by the clock that an answer under way exceeds after these seconds; None if none."""
+        limits = self._limits
+        if seconds > limits.answer_wall_s:
+            return f"took longer than {limits.answer_wall_s:g} s for one answer"
+        if self.taken_s + seconds > limits.policy_wall_s:
+            return f"took longer than {limits.policy_wall_s:g} s in all its runs"
+        return None
+
+    def _end_if(self, reason: str | None) -> None:
+        """End the worker and disqualify the policy if there is a reason."""
+        if reason is not None:
+            self.end()
+            raise self.disqualify(reason)
 
     def _reason(self, code: int) -> str:
         if code < 0:
             known = _SIGNALS.get(signal.Signals(-code), f"was ended by {signal.Signals(-code).name}")
             return known.format(limits=self._limits)
         return f"ended its process (exit code {code})"
+
+
+class _AnswerWatch:
+    """Watch over the process of a policy from the first wait for an answer until that is complete."""
+
+    def __init__(self, pid: int, limit: float) -> None:
+        self._pid = pid
+        self._limit = limit
+        self._began, self._waited = _cpu_and_wait_seconds(pid)
+
+    def excess(self) -> str | None:
+        """Return the limit that the process exceeds; None if none."""
+        used, more = _cpu_and_wait_seconds(self._pid)
+        self._waited += more
+        if used - self._began > self._limit:
+            return f"computed more than {self._limit:g} s for one answer"
+        if self._waited > self._limit:
+            return f"waited longer than {self._limit:g} s without computing"
+        return None
 
 
 def _exactly(channel: socket.socket, count: int) -> bytes:
@@ -299,7 +343,9 @@ class _RemoteEvents:
     """Messages that both kinds of remote schedulers send."""
 
     def __init__(self, connection: _Connection, knows: Knowledge, learns: bool) -> None:
-        self.knows, self._learns, self._connection = knows, learns, connection
+        self.knows = knows
+        self._learns = learns
+        self._connection = connection
         self._setting: Setting | None = None
 
     def start(self, setting: Setting) -> None:

@@ -33,7 +33,9 @@ REFERENCES = ("earliest_finish", "price_index", "late_binding")
 PUBLIC_SEEDS = range(FIRST_DEVELOPMENT_SEED, FIRST_DEVELOPMENT_SEED + 5)
 _TASKS = 400
 #: Most tasks of a worst case, fewest tasks, and the share of the ratio that a smaller case must keep.
-_MAX_TRACE, _MIN_TRACE, _KEPT = 100, 8, 0.9
+_MAX_TRACE = 100
+_MIN_TRACE = 8
+_KEPT = 0.9
 _WORST_CASES = 3
 
 #: Runs one workload on a machine, and returns the latency of every task.
@@ -230,7 +232,8 @@ class ScoreSet:
     """
 
     def __init__(self, seeds: Sequence[int] = PUBLIC_SEEDS, cases: Sequence[ScoreCase] = CASES) -> None:
-        self.seeds, self.cases = seeds, cases
+        self.seeds = seeds
+        self.cases = cases
         self._known: dict[tuple[str, int], tuple[Machine, Workload, ReferenceValues]] = {}
 
     def __len__(self) -> int:
@@ -239,7 +242,8 @@ class ScoreSet:
     def _case(self, case: ScoreCase, seed: int) -> tuple[Machine, Workload, ReferenceValues]:
         key = (case.name, seed)
         if key not in self._known:
-            machine, workload = case.machine(seed), case.workload(seed)
+            machine = case.machine(seed)
+            workload = case.workload(seed)
             latency = {name: built_in(name)(machine, workload) for name in REFERENCES}
             latency_bound = mean_latency_bound(workload, machine.platform, machine.physics, machine.noise)
             means = {name: float(values.mean()) for name, values in latency.items()}
@@ -269,7 +273,7 @@ class ScoreSet:
         name
             Name of the policy.
         runner
-            Function that runs it; see `sandboxed` and `built_in`.
+            Function that runs it; see `built_in`.
         show_worst
             Whether to look for small traces in which it does worst.
         progress
@@ -335,23 +339,14 @@ def _smaller(rows: Any, machine: Machine, workload: Workload, runner: Runner, ot
         value, window = max(tried, key=lambda one: one[0])
         if value < _KEPT * best:
             break
-        best, rows = max(best, value), window
+        best = max(best, value)
+        rows = window
     return rows, ratio(rows)
 
 
 def built_in(spec: str) -> Runner:
     """Return a runner for a scheduler of the package."""
     return lambda machine, workload: machine.run(workload, create(spec)).outcomes.latency
-
-
-def sandboxed(source: str, sandbox: PolicySandbox) -> Runner:
-    """Return a runner for the source of a policy; every run has a process of its own."""
-
-    def run(machine: Machine, workload: Workload) -> Floats:
-        with sandbox.policy(source) as policy:
-            return machine.run(workload, policy).outcomes.latency
-
-    return run
 
 
 def score_policy(
@@ -388,8 +383,12 @@ def score_policy(
     >>> bad.disqualified
     'mixed at 0.5, at task 0: fraction must be in [0, 1], got 2.0'
     """
-    runner = sandboxed(source, sandbox)
-    found = chosen.score(name, runner, show_worst=show_worst, progress=progress)
+
+    def run(machine: Machine, workload: Workload) -> Floats:
+        with sandbox.policy(source) as policy:
+            return machine.run(workload, policy).outcomes.latency
+
+    found = chosen.score(name, run, show_worst=show_worst, progress=progress)
     return replace(found, sandboxed=sandbox.system_calls_filtered)
 
 

@@ -35,7 +35,7 @@ from ..reports.report_documents import (
 from . import run_record
 from .evaluation import DetailedRun, run_detailed
 from .exact_replay import RUN_FILES, add_evidence
-from .paired_comparison import BATCHES, PairedComparison, PairwiseTests, SeedRun
+from .paired_comparison import BATCHES, PairedComparison, PairwiseTests, SeedRun, seed_run
 from .run_record import RunFile
 from .spec import MEANS, SUMS, ExperimentSpec, TraceSource
 
@@ -63,13 +63,11 @@ def write_report(path: Path, report: ReportContent) -> None:
         If the file cannot be written.
     """
     check_suffix(path)
-    try:
+    with run_record.writing(path):
         if path.suffix == ".pdf":
             path.write_bytes(as_pdf(report))
         else:
             path.write_text(as_html(report), encoding="utf-8")
-    except OSError as error:
-        raise HybridSchedulerError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def write_evidence(path: Path, report: ReportContent, folder: Path) -> None:
@@ -104,10 +102,8 @@ def write_evidence(path: Path, report: ReportContent, folder: Path) -> None:
     )
     evidence = Section("Evidence", [TableBlock(["what", "value"], rows, note, words=frozenset({1}))])
     html = as_html(replace(report, sections=[*report.sections, evidence]))
-    try:
+    with run_record.writing(path):
         write_atomically(path, add_evidence(html, folder))
-    except OSError as error:
-        raise HybridSchedulerError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def evidence_of(spec: ExperimentSpec, seed: int, *, title: str, figure_names: Sequence[str] = ("gantt",)) -> str:
@@ -237,29 +233,17 @@ def figure_data(
     spec: ExperimentSpec, seed: int, detailed: DetailedRun, paired: PairedComparison | None
 ) -> FigureData:
     """Return the data of the figures: means over seeds, and single tasks of one seed."""
-    bands: dict[str, dict[str, Interval]] = {}
-    if paired:
-        samples = {metric: paired.by_seed(metric) for metric in paired.metrics}
-        bounds = [run.lower_bound for run in paired.runs if run.lower_bound is not None]
-        bound = float(np.mean(bounds)) if bounds else None
-        if paired.one_run:
-            bands = {metric: _bands(paired, metric) for metric in (*MEANS, *SUMS)}
-        caption = [*spec.facts, f"{_repetitions(paired, seed)}; single tasks: seed {seed}"]
-        if paired.one_run:
-            caption = [*spec.facts, _repetitions(paired, seed)]
-    else:
-        flat = {name: summary.as_dict() for name, summary in detailed.comparison.summaries.items()}
-        keys = [key for key, value in next(iter(flat.values())).items() if not isinstance(value, dict)]
-        samples = {
-            key: {name: np.array([np.nan if row[key] is None else row[key]], float) for name, row in flat.items()}
-            for key in keys
-        }
-        bound, caption = detailed.comparison.lower_bound, [*spec.facts, f"seed {seed}"]
+    runs = paired or PairedComparison(spec, (seed_run(spec, seed, detailed.comparison),))
+    samples = {metric: runs.by_seed(metric) for metric in runs.metrics}
+    bounds = [run.lower_bound for run in runs.runs if run.lower_bound is not None]
+    bands = {metric: _bands(runs, metric) for metric in (*MEANS, *SUMS)} if paired and runs.one_run else {}
+    several = paired is not None and not runs.one_run
+    repetitions = _repetitions(paired, seed) + (f"; single tasks: seed {seed}" if several else "")
     return FigureData(
         samples,
-        caption,
+        [*spec.facts, repetitions],
         bands,
-        lower_bound=bound,
+        lower_bound=float(np.mean(bounds)) if bounds else None,
         comparison=detailed.comparison,
         predicted=detailed.predicted,
         versions=detailed.versions,
@@ -324,30 +308,21 @@ def _cell(one: Interval | None) -> str:
 
 
 def _verdicts(tests: PairwiseTests) -> list[TextBlock | TableBlock]:
-    rows = []
-    for rank in tests.ranking:
-        pair = rank.pair
-        if pair is None:
-            rows.append([label_of(rank.name), with_interval(rank.value), *["–"] * 5, "baseline"])
-            continue
-        word = tests.verdict_text(pair)
-        rows.append(
-            [
-                label_of(rank.name), with_interval(rank.value), with_interval(pair.difference),
-                f"{three_digits(rank.ratio)}", _p(pair.p_holm),
-                f"{pair.rank_biserial:+.2f}", f"{pair.wins} / {pair.losses}", word,
-            ]
-        )  # fmt: skip
-    header = [
-        "scheduler",
-        "mean, s",
-        "difference, s",
-        "times\nbaseline",
-        "p\n(Holm)",
-        "effect\nr",
-        "won /\nlost",
-        "verdict",
+    rows = [
+        [
+            label_of(rank.name),
+            with_interval(rank.value),
+            "–" if rank.pair is None else with_interval(rank.pair.difference),
+            "–" if rank.pair is None else three_digits(rank.ratio),
+            *rank.test_cells,
+            "baseline" if rank.pair is None else tests.verdict_text(rank.pair),
+        ]
+        for rank in tests.ranking
     ]
+    header = [
+        "scheduler", "mean, s", "difference, s", "times\nbaseline", "p\n(Holm)", "effect\nr", "won /\nlost",
+        "verdict",
+    ]  # fmt: skip
     table = TableBlock(
         header, rows,
         f"Mean latency against {label_of(tests.baseline)} over {tests.seeds} paired {tests.unit}. "
@@ -355,10 +330,7 @@ def _verdicts(tests: PairwiseTests) -> list[TextBlock | TableBlock]:
         words=frozenset({7}),
     )  # fmt: skip
     names = [rank.name for rank in tests.ranking]
-    wins = [
-        [f"{number} {label_of(row)}", *(_won(tests, row, column) for column in names)]
-        for number, row in enumerate(names, 1)
-    ]
+    wins = [[f"{number} {label_of(row)}", *tests.won_cells(row)] for number, row in enumerate(names, 1)]
     matrix = TableBlock(
         [f"{tests.unit} won by row", *(str(number) for number in range(1, len(names) + 1))], wins,
         "A star marks a significant difference.",
@@ -372,20 +344,6 @@ def _verdicts(tests: PairwiseTests) -> list[TextBlock | TableBlock]:
         )
         blocks.insert(0, TextBlock(words))
     return blocks
-
-
-def _p(value: float) -> str:
-    if math.isnan(value):
-        return "exact"
-    return "<0.0001" if value < 1e-4 else f"{value:.4f}"
-
-
-def _won(tests: PairwiseTests, row: str, column: str) -> str:
-    pair = tests.pairs.get((row, column))
-    if pair is None:
-        return "·"
-    won = pair.wins if tests.less_is_better else pair.losses
-    return f"{won}{'*' if tests.better(pair.verdict) else ''}"
 
 
 def _pictures(data: FigureData, figure_names: Sequence[str]) -> list[TextBlock | FigureBlock]:

@@ -35,8 +35,12 @@ from ..engine import Comparison
 from ..workload.trace_files import load_workload, save_workload
 from .spec import ExperimentSpec, TraceSource
 
-RECORD, EVENTS, TRACE = "run.json", "events.jsonl", "trace.parquet"
-SIMULATION, COMPARE, HEAVY = "simulation", "compare", "heavy"
+RECORD = "run.json"
+EVENTS = "events.jsonl"
+TRACE = "trace.parquet"
+SIMULATION = "simulation"
+COMPARE = "compare"
+HEAVY = "heavy"
 KINDS = (SIMULATION, COMPARE, HEAVY)
 _FORMAT = 1
 #: Packages whose version may change a number.
@@ -76,7 +80,8 @@ def simulation_events(comparison: Comparison) -> Iterator[Event]:
 def _events_of(name: str, result: RunResult) -> Iterator[Event]:
     outcomes = result.outcomes
     devices = [device.name for device in result.platform.devices]
-    ids, arrival = outcomes.workload.task_id.tolist(), outcomes.workload.arrival_time
+    ids = outcomes.workload.task_id.tolist()
+    arrival = outcomes.workload.arrival_time
     columns = zip(
         ids, arrival.tolist(), outcomes.device.tolist(), outcomes.fraction.tolist(), outcomes.start.tolist(),
         outcomes.finish.tolist(), outcomes.status.tolist(), outcomes.cpu_start.tolist(), outcomes.cpu_time.tolist(),
@@ -170,7 +175,8 @@ def write_run(
     chosen = tuple(seeds)
     configuration = spec.as_json()
     folder.mkdir(parents=True, exist_ok=True)
-    digest, count = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    count = 0
     with (folder / EVENTS).open("wb") as file:
         for line in lines(events):
             content = line.encode()
@@ -246,3 +252,27 @@ def directory_lock(lock: Path, folder: Path) -> Iterator[None]:
         if not held:
             raise InvalidInputError("folder", "a folder that no other run is writing to", str(folder))
         yield
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make a folder for results.
+
+    Raises
+    ------
+    InvalidInputError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = error.strerror or type(error).__name__
+        raise InvalidInputError("folder", "a folder that can be written", str(folder), hint=hint) from None
+
+
+@contextmanager
+def writing(path: Path, hint: str | None = None) -> Iterator[None]:
+    """Turn an error of the system within this block into one that says what could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise HybridSchedulerError(f"cannot write {path}: {error.strerror or error}", hint=hint) from error

@@ -42,7 +42,7 @@ from ..physics import (
 from ..schedulers import create
 from ..schedulers import schedulers as known_schedulers
 from ..workload.argument_checks import parse_spec
-from ..workload.scenarios import Scenario, generate, scenario_from_json, scenario_to_json
+from ..workload.scenarios import Scenario, generate, offered_load, scenario_from_json, scenario_to_json
 from ..workload.task_graphs import graph_of, needs_seed
 
 _SHIPPED_MODELS = Path(__file__).parent.parent / "models"
@@ -88,7 +88,7 @@ class TraceSource:
                 f"from 2 to {most}, for {len(workload):,} tasks" if most >= 2 else "left out: the trace is short"
             )
             raise InvalidInputError("batches", allowed, batches)
-        return cls(name, workload, _workload_digest(workload), batches or min(BATCHES, most))
+        return cls(name, workload, workload_digest(workload), batches or min(BATCHES, most))
 
     @property
     def why_no_interval(self) -> str | None:
@@ -107,7 +107,7 @@ class TraceSource:
         return f"one trace; interval from batch means over {self.batches} batches"
 
 
-def _workload_digest(workload: Workload) -> str:
+def workload_digest(workload: Workload) -> str:
     """Return the SHA-256 over all columns of a workload."""
     found = hashlib.sha256()
     columns = [*workload.columns().values(), workload.kind, workload.parent_start, workload.parent_rows]
@@ -128,7 +128,8 @@ def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, li
     oracle = results["oracle"].outcomes.latency if "oracle" in results else None
     found: dict[str, dict[str, list[float]]] = {}
     for name, result in results.items():
-        outcomes, charges = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
+        outcomes = result.outcomes
+        charges = EnergyAndCost(result.outcomes, result.platform, result.tariff)
         columns: dict[str, Floats] = {
             "mean_latency": outcomes.latency,
             "mean_time": outcomes.time,
@@ -285,15 +286,42 @@ class ExperimentSpec:
         return self.machine.with_noise_seed(seed)
 
     @property
+    def offered_load(self) -> float | None:
+        """Load that the tasks offer to the machine; for a trace its own. None for a graph and a batch."""
+        if self.trace is None:
+            return self.load
+        return offered_load(self.trace.workload, self.machine.platform, self.machine.physics)
+
+    @property
     def facts(self) -> list[str]:
         """Short facts for captions."""
+        machine = self.machine
         return [
             self.source,
             f"{self.tasks:,} tasks",
-            *(["no task is split"] if self.indivisible else []),
-            self.machine.platform.name,
-            f"{self.machine.physics.name} physics",
+            machine.platform.name,
+            f"{machine.physics.name} physics",
+            *self.unusual,
         ]
+
+    @property
+    def unusual(self) -> list[str]:
+        """Short facts that change the meaning of the numbers, where they differ from the defaults."""
+        machine = self.machine
+        weights = asdict(self.machine.objective)
+        found = []
+        if machine.noise.sigma:
+            found.append(f"noise σ {machine.noise.sigma:g}")
+        if isinstance(machine.physics, SlowedPhysics):
+            found.append(machine.physics.slowdown.describe())
+        if self.indivisible or (self.trace is not None and not self.trace.workload.divisible.any()):
+            found.append("no task is split")
+        if machine.memory_policy != "clip":
+            found.append(f"memory policy {machine.memory_policy}")
+        if not machine.objective.is_latency_only:
+            goals = " + ".join(f"{weight:g} {name}" for name, weight in weights.items() if weight)
+            found.append(f"objective {goals}")
+        return found
 
     # ---------------------------------------------------------------- as JSON
 

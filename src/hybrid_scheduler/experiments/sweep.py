@@ -32,10 +32,11 @@ from ..core.atomic_files import atomic_path
 from ..core.canonical_json import canonical_json, content_hash
 from ..metrics import dependent_interval
 from .paired_comparison import SeedRun, cores, run_seed
-from .run_record import directory_lock
+from .run_record import directory_lock, prepare_folder
 from .spec import ExperimentSpec
 
-CELLS, TABLE = "cells.jsonl", "results.parquet"
+CELLS = "cells.jsonl"
+TABLE = "results.parquet"
 _KEY_LENGTH = 24
 
 
@@ -74,7 +75,8 @@ def cells_of(specs: Iterable[ExperimentSpec], seeds: Sequence[int]) -> list[Cell
 
 def run_cell(cell: Cell) -> dict[str, Any]:
     """Run one cell and return its row, which is the same wherever it runs."""
-    spec, name = cell.spec, cell.spec.schedulers[0]
+    spec = cell.spec
+    name = cell.spec.schedulers[0]
     run = run_seed(spec, cell.seed)
     return {
         "key": cell.key,
@@ -145,7 +147,7 @@ def run_sweep(
     """
     if not cells:
         raise InvalidInputError("sweep", "at least one cell", "none")
-    _prepare(folder)
+    prepare_folder(folder)
     report = progress or (lambda *_: None)
     with directory_lock(folder / "lock", folder), (folder / CELLS).open("a+b") as file:
         planned = {cell.key for cell in cells}
@@ -169,14 +171,6 @@ def run_sweep(
     rows = [done[cell.key] for cell in cells]
     _write_table(folder / TABLE, rows)
     return rows
-
-
-def _prepare(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = error.strerror or type(error).__name__
-        raise InvalidInputError("folder", "a folder that can be written", str(folder), hint=hint) from None
 
 
 def _finished(file: IO[bytes]) -> dict[str, dict[str, Any]]:
@@ -302,7 +296,8 @@ class LocalBackend:
             for cell in cells:
                 yield cell, _row_or_error(cell)
             return
-        left, attempts = list(cells), 0
+        left = list(cells)
+        attempts = 0
         while left:
             finished: set[str] = set()
             try:

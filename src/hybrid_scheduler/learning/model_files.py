@@ -11,12 +11,12 @@ anything is used.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import stat
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Floats, HybridSchedulerError
+from ..core import HybridSchedulerError
 from ..core.atomic_files import atomic_path
-from .duration.features import FEATURE_NAMES, NUM_FEATURES
-from .duration.fitting import FittedDurations, Pretrained
-from .duration.flat_forest import FlatForest
-from .duration.log_linear import NUM_TERMS, TermScaling
+from .duration.features import FEATURE_NAMES
 
-#: Models that ship with the package.
-_SHIPPED = Path(__file__).parent.parent / "models"
-DEFAULT_DURATION_MODEL = _SHIPPED / "times.skops"
 _MAX_BYTES = 256 * 1024 * 1024
 _MAX_MANIFEST_BYTES = 1024 * 1024
 _PACKAGES = ("numpy", "scikit-learn", "skops", "xgboost", "xgboost-cpu")
@@ -69,7 +63,7 @@ class ModelFileError(HybridSchedulerError):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Description of a model file. `kind` is "times", or the name of a predictor.
+    """Description of a model file. `kind` is the name of a predictor.
 
     `target` is what a predictor was trained on; `low` and `high` are the range of its features.
     """
@@ -94,8 +88,7 @@ def data_digest(*arrays: NDArray[Any]) -> str:
     """Return the SHA-256 of training data: shapes, types and numbers."""
     digest = hashlib.sha256()
     for array in arrays:
-        digest.update(f"{array.shape}{array.dtype.str}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(f"{array.shape}{array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
@@ -117,12 +110,19 @@ def save(model: Any, path: Path | str, manifest: Manifest) -> Manifest:
     from skops.io import dump
 
     target = Path(path)
+    _warn_of_suffix(target, (".pkl", ".pickle", ".joblib"), "is a skops archive, no pickle: .skops is its suffix")
     with atomic_path(manifest_path(target)) as fresh_manifest, atomic_path(target) as fresh:
         with fresh.open("wb") as stream:
             dump(model, stream, compression=zipfile.ZIP_DEFLATED, compresslevel=6)
         written = replace(manifest, versions=_versions(), sha256=hashlib.sha256(fresh.read_bytes()).hexdigest())
         fresh_manifest.write_text(json.dumps(asdict(written), indent=2, sort_keys=True) + "\n")
     return written
+
+
+def _warn_of_suffix(path: Path, misleading: Sequence[str], text: str) -> None:
+    """Warn where the suffix of a file names another format; published programs use such names."""
+    if path.suffix in misleading:
+        warnings.warn(f"{path.name} {text}; it is read by this package whatever its suffix", stacklevel=4)
 
 
 def load(
@@ -147,7 +147,7 @@ def load(
         If a file is missing, altered, of another kind, or holds types that are not trusted.
     """
     source = Path(path)
-    manifest = _read_manifest(source)
+    manifest = read_manifest(source)
     if manifest.kind != kind:
         raise ModelFileError(source, f"holds a model of kind {manifest.kind!r}, not {kind!r}", hint=_CHECK_PATH)
     if features is not None and manifest.features != tuple(features):
@@ -165,9 +165,6 @@ def load(
 
 
 def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
-    arrays = plain_arrays(content)
-    if arrays is not None:
-        return arrays
     try:
         from skops.io import get_untrusted_types, loads
     except ImportError:
@@ -185,31 +182,8 @@ def _parse(source: Path, content: bytes, trusted: Sequence[str]) -> Any:
         raise ModelFileError(source, f"is not a model file: {error}") from error
 
 
-def plain_arrays(content: bytes) -> dict[str, NDArray[Any]] | None:
-    """Return the arrays of a file that holds a dict of arrays and nothing else, or None.
-
-    Duration models are such files. skops would import all of scikit-learn for them, which takes seconds.
-    """
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
-                return None
-            schema = json.loads(archive.read("schema.json"))
-            if schema["__loader__"] != "DictNode" or schema["__class__"] != "dict":
-                return None
-            files = {}
-            for name, node in schema["content"].items():
-                if (node["__loader__"], node["__class__"], node["type"]) != ("NdArrayNode", "ndarray", "numpy"):
-                    return None
-                files[name] = io.BytesIO(archive.read(node["file"]))
-        return {name: np.lib.format.read_array(file, allow_pickle=False) for name, file in files.items()}
-    except Exception:  # damaged or of another kind: skops says which
-        return None
-
-
-def _read_manifest(source: Path) -> Manifest:
+def read_manifest(source: Path) -> Manifest:
+    """Return the manifest of a model file; raises `ModelFileError` if there is none that can be read."""
     place = manifest_path(source)
     try:
         if place.stat().st_size > _MAX_MANIFEST_BYTES:
@@ -234,10 +208,8 @@ def _read_manifest(source: Path) -> Manifest:
 def _versions() -> dict[str, str]:
     found = {}
     for name in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -255,6 +227,7 @@ def save_safetensors(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict
     ModelFileError
         If the file cannot be written.
     """
+    _warn_of_suffix(path, (".pth", ".pt"), "is a safetensors file, no file of torch: name it .safetensors")
     names = {dtype: name for name, dtype in _TYPES.items()}
     entries: dict[str, Any] = {}
     data = b""
@@ -263,8 +236,8 @@ def save_safetensors(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict
         offsets = [len(data), len(data) + part.nbytes]
         entries[name] = {"dtype": names[part.dtype], "shape": list(part.shape), "data_offsets": offsets}
         data += part.tobytes()
-    header = {"__metadata__": {**metadata, "sha256": hashlib.sha256(data).hexdigest()}, **entries}
-    text = json.dumps(header).encode()
+    signed = {**metadata, "sha256": hashlib.sha256(data).hexdigest()}
+    text = json.dumps({"__metadata__": signed, **entries}).encode()
     text += b" " * (-len(text) % _LENGTH)  # the arrays begin at a multiple of eight bytes
     try:
         with atomic_path(Path(path)) as fresh:
@@ -327,120 +300,3 @@ def parse_safetensors(path: Path, content: bytes, what: str) -> tuple[dict[str, 
     if hashlib.sha256(data).hexdigest() != metadata.get("sha256"):
         raise ModelFileError(path, "was altered: its weights do not match their digest")
     return metadata, arrays
-
-
-# -------------------------------------------------------------------- duration models
-
-
-def save_duration_model(
-    model: Pretrained, path: Path | str, *, training_data_sha256: str, metrics: dict[str, Any]
-) -> Manifest:
-    """Save a pretrained duration model as plain arrays."""
-    fitted, trees = model.fitted, model.fitted.trees
-    arrays = {
-        "knees": fitted.scaling.knees, "centre": fitted.scaling.centre, "scale": fitted.scaling.scale,
-        "coefficients": fitted.coefficients, "low": fitted.low, "high": fitted.high, "fixed": fitted.fixed,
-        "feature": trees.feature.astype(np.uint8), "threshold": trees.threshold, "child": trees.child,
-        "values": trees.values, "roots": trees.roots,
-        "counts": np.array([trees.depth, fitted.samples, fitted.reference], dtype=np.int64),
-    }  # fmt: skip
-    manifest = Manifest(
-        "times",
-        device_classes=model.device_classes,
-        training_data_sha256=training_data_sha256,
-        metrics=metrics,
-    )
-    return save(arrays, path, manifest)
-
-
-def load_forest_durations(path: Path | str) -> Pretrained:
-    """Load a pretrained duration model; a file is read once as long as it stays the same.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a duration model that can be used.
-    """
-    source = Path(path)
-    return _load_forest_durations(source, _stamp(source))
-
-
-def _stamp(source: Path) -> tuple[int, int]:
-    """Return the times at which a model file and its manifest were written."""
-    try:
-        return source.stat().st_mtime_ns, manifest_path(source).stat().st_mtime_ns
-    except OSError as error:
-        raise ModelFileError(source, f"cannot be read: {error.strerror}", hint=_CHECK_RIGHTS) from error
-
-
-@lru_cache(maxsize=8)
-def _load_forest_durations(source: Path, _stamp: tuple[int, int]) -> Pretrained:
-    arrays, manifest = load(source, "times")
-    classes = len(manifest.device_classes)
-    try:
-        fitted = _fitted_from(arrays, classes)
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ModelFileError(source, f"does not hold a duration model: {error}") from error
-    return Pretrained(fitted, manifest.device_classes)
-
-
-def load_duration_model(path: Path | str) -> Pretrained:
-    """Load a model of durations that can drive a scheduler: a duration model, or a predictor of durations.
-
-    A predictor (`OfflineTrainer`) is converted to a duration model, which decides a thousand times faster.
-
-    Parameters
-    ----------
-    path
-        File that `save_duration_model` or `Predictor.save` wrote.
-
-    Raises
-    ------
-    ModelFileError
-        If the file cannot be used, or its predictor was not trained on durations.
-    MissingExtraError
-        If the library of the predictor is not installed.
-    """
-    source = Path(path)
-    return _load_duration_model(source, _stamp(source))
-
-
-@lru_cache(maxsize=8)
-def _load_duration_model(source: Path, _stamp: tuple[int, int]) -> Pretrained:
-    kind = _read_manifest(source).kind
-    if kind == "times":
-        return load_forest_durations(source)
-    from .predictors import PREDICTORS  # they import this module
-
-    if kind not in PREDICTORS:
-        reason = f"holds a model of kind {kind[:20]!r}, which does not predict durations"
-        raise ModelFileError(source, reason, hint=_CHECK_PATH)
-    return PREDICTORS[kind].load(source).as_durations(source)
-
-
-def _fitted_from(arrays: dict[str, NDArray[Any]], classes: int) -> FittedDurations:
-    def numbers(name: str, *shape: int) -> Floats:
-        column: Floats = np.ascontiguousarray(arrays[name], dtype=np.float64)
-        if column.shape != shape or not np.isfinite(column).all():
-            raise ValueError(f"{name} must be finite, of shape {shape}, got shape {column.shape}")
-        return column
-
-    def indices(name: str) -> NDArray[np.uint32]:
-        return np.ascontiguousarray(arrays[name], dtype=np.uint32)
-
-    depth, samples, reference = (int(value) for value in arrays["counts"])
-    trees = FlatForest(
-        indices("feature"), np.ascontiguousarray(arrays["threshold"], dtype=np.float64), indices("child"),
-        np.ascontiguousarray(arrays["values"], dtype=np.float64), indices("roots"), depth, NUM_FEATURES,
-    )  # fmt: skip
-    error = trees.structure_error()
-    if error:
-        raise ValueError(f"trees: {error}")
-    if trees.outputs != classes or not (0 <= depth <= 64 and 0 <= reference < classes):
-        found = f"{trees.outputs} outputs, depth {depth}, reference {reference}"
-        raise ValueError(f"trees must have {classes} outputs, a depth up to 64 and a reference below, got {found}")
-    scaling = TermScaling(numbers("knees", 9), numbers("centre", NUM_TERMS), numbers("scale", NUM_TERMS))
-    return FittedDurations(
-        scaling, numbers("coefficients", NUM_TERMS, classes), trees, numbers("low", 3), numbers("high", 3),
-        numbers("fixed", classes), samples, reference,
-    )  # fmt: skip

@@ -1,25 +1,22 @@
-"""Offline training: predictors for a workload, and the duration model that ships with the package.
+"""Offline training of predictors, for a workload or for the tasks of all built-in scenarios.
 
 Labels are those of isolated tasks: their seconds on every class of device, and the best share for each task alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core import Floats, InvalidInputError, Platform, UnknownNameError, Workload, platform_named, workstation
+from ..core import Floats, InvalidInputError, Platform, UnknownNameError, Workload, workstation
 from ..physics import AnalyticPhysics, Physics, isolated_time, optimal_fraction
 from ..workload.generator import WorkloadGenerator
 from ..workload.scenarios import SCENARIOS, generate
-from .duration.duration_model import DurationModel
-from .duration.features import features
-from .duration.fitting import Pretrained, Samples, class_names, fit_durations
-from .model_files import data_digest, save_duration_model
+from .duration.features import features, tasks_of
+from .duration.pretraining import class_names
 from .predictors import PREDICTORS, Predictor
 
 TRAINING_TARGETS = ("times", "fraction")
@@ -143,14 +140,17 @@ class OfflineTrainer:
         inputs = features(tasks)
         known = np.isfinite(seconds) & (seconds > 0)
         logs = np.log(np.where(known, seconds, np.nan))
+        estimate = np.zeros_like(logs)
         for device, count in zip(("CPU", "accelerator"), known.sum(axis=0).tolist(), strict=True):
             if count < _MIN_KNOWN:
                 hint = "let more tasks finish: hybrid-scheduler serve, or simulate into the database"
                 raise InvalidInputError(
                     "history", f"at least {_MIN_KNOWN} finished tasks on the {device}", count, hint=hint
                 )
-        fitted = fit_durations(Samples(inputs, logs, np.zeros_like(logs), 0), self.seed, trees=0)
-        estimate = np.log(DurationModel.of([fitted], np.ones(2)).table(tasks)[:, :, 0])
+        design = np.column_stack([np.ones(len(inputs)), inputs])
+        for column in range(2):
+            own = known[:, column]
+            estimate[:, column] = design @ np.linalg.lstsq(design[own], logs[own, column], rcond=None)[0]
         labels = labels_for(self.target, np.exp(np.where(known, logs, estimate)))
         metrics = self._fit(inputs, labels)
         _, test = self.predictor_.split_
@@ -212,88 +212,26 @@ def regret(fraction: Floats, seconds: Floats) -> float:
     return float(isolated_time(fraction, cpu, accelerator).sum() / best - 1.0)
 
 
-# -------------------------------------------------------------------- the shipped model
+# -------------------------------------------------------------------- tasks of the built-in scenarios
 
 
-def catalogue() -> Platform:
-    """Return one node with a device of every class in the built-in platforms, so that one model serves them all."""
-    classes = [
-        device for name in ("workstation", "mixed-gpus", "accelerators") for device in platform_named(name).classes
-    ]
-    distinct = list({(d.kind, d.speedup_base, d.speedup_slope, d.bandwidth): d for d in classes}.values())
-    return Platform("catalogue", tuple(replace(d, name=f"device_{i}", node=0) for i, d in enumerate(distinct)))
-
-
-def _training_workloads(num_tasks: int, seed: int) -> list[Workload]:
+def _training_tasks(num_tasks: int, seed: int) -> Workload:
     """Return tasks of every built-in scenario, including those after a shift, so that later tasks are in range."""
     parts = [part for scenario in SCENARIOS.values() for part in (scenario, scenario.then) if part is not None]
     distinct = {(part.size, part.intensity, part.memory): replace(part, then=None) for part in parts}
     share = -(-num_tasks // len(distinct))
-    return [generate(part, share, seed + k, batch=True) for k, part in enumerate(distinct.values())]
+    tasks = [generate(part, share, seed + k, batch=True) for k, part in enumerate(distinct.values())]
+    return tasks_of(
+        np.concatenate([part.size for part in tasks]),
+        np.concatenate([part.compute_intensity for part in tasks]),
+        np.concatenate([part.memory_required for part in tasks]),
+    )
 
 
 def train_default_duration_model(
-    path: str | Path, seed: int = 0, *, num_tasks: int = 6000, trees: int = 40
+    path: str | Path, seed: int = 0, *, num_tasks: int = 3000, trees: int = 40
 ) -> dict[str, Any]:
-    """Train and save the duration model that ships with the package; return its metrics."""
-    known, unseen = _training_workloads(num_tasks, seed), _training_workloads(num_tasks // 3, seed + 1000)
-    return train_times_model(path, known, unseen, catalogue(), AnalyticPhysics(), seed, trees=trees)
-
-
-def train_times_model(
-    path: str | Path,
-    known: Sequence[Workload],
-    unseen: Sequence[Workload],
-    platform: Platform,
-    physics: Physics,
-    seed: int,
-    *,
-    trees: int = 100,
-) -> dict[str, Any]:
-    """Train a duration model, save it for `HybridML(model=path)`, and return its metrics.
-
-    Parameters
-    ----------
-    path
-        File of the model.
-    known
-        Tasks to learn from.
-    unseen
-        Tasks for the metrics.
-    platform, physics
-        The machine that labels the tasks.
-    seed
-        Seed of the trees.
-    trees
-        Size of the forest.
-    """
-    table = np.concatenate([_by_class(physics, part, platform) for part in known])
-    samples = Samples(
-        np.concatenate([features(part) for part in known]),
-        np.log(table[:, :, 0]),
-        table[:, :, 1],
-        int(platform.class_of[np.argmax(platform.is_cpu)]),
-    )
-    fitted = fit_durations(samples, seed, trees=trees)
-    model = DurationModel.of([fitted], np.ones(len(platform.classes)))
-    truth = np.concatenate([np.log(_by_class(physics, part, platform)[:, :, 0]) for part in unseen])
-    errors = np.concatenate([np.log(model.table(part)[:, :, 0]) for part in unseen]) - truth
-    metrics = {
-        "samples": len(samples),
-        "test_rms_log_error": float(np.sqrt(np.mean(errors**2))),
-        "test_r2": float(1.0 - np.sum(errors**2) / np.sum((truth - truth.mean(axis=0)) ** 2)),
-    }
-    save_duration_model(
-        Pretrained(fitted, class_names(platform)),
-        path,
-        training_data_sha256=data_digest(samples.features, samples.log_seconds),
-        metrics=metrics,
-    )
+    """Train a forest on tasks of all built-in scenarios and save it; return its metrics."""
+    trainer = OfflineTrainer("random_forest", seed=seed, n_estimators=trees, min_samples_leaf=2)
+    metrics: dict[str, Any] = trainer.run_full_pipeline(_training_tasks(num_tasks, seed), path)["metrics"]
     return metrics
-
-
-def _by_class(physics: Physics, tasks: Workload, platform: Platform) -> Floats:
-    """Return seconds of shape (tasks, classes of device, 2), whatever columns the physics has."""
-    _, first = np.unique(platform.class_of, return_index=True)
-    table: Floats = physics.times(tasks, platform)[:, physics.columns(platform)[first]]
-    return table

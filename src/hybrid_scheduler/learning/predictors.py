@@ -14,18 +14,32 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core import Floats, Ints, InvalidInputError, MissingExtraError, UnknownNameError, require
-from .duration.features import FEATURE_NAMES, features_of
-from .duration.fitting import RANGE_FEATURES, Pretrained, Samples, evenly_spread, fit_durations
+from ..core import (
+    Floats,
+    Ints,
+    InvalidInputError,
+    MissingExtraError,
+    UnknownNameError,
+    Workload,
+    require,
+    workstation,
+)
+from .duration.features import FEATURE_NAMES, evenly_spread, features, tasks_of
 from .duration.flat_forest import FlatForest
-from .model_files import Manifest, ModelFileError, data_digest, load, save
+from .model_files import Manifest, ModelFileError, data_digest, load, read_manifest, save
 
 _MIN_ROWS = 10
 _FOLDS = 5
 #: Compiled, and it trusts its indices: `_check_trees` looks at them before the first prediction.
 _TREE = "sklearn.tree._tree.Tree"
-#: Tasks and trees by which a predictor is converted to a duration model.
-_POINTS, _TREES = 1024, 40
+#: Size, intensity and memory; the other features follow from them.
+_RANGE_FEATURES = 3
+#: Columns of a data frame from which a predictor of durations predicts.
+_RAW = ["compute_intensity", "memory_required", "size"]
+#: Classes of device of a predictor that learned one duration per task from those columns.
+_OWN_LABELS = ("cpu", "gpu")
+#: Tasks whose predictions are checked before a scheduler learns from others.
+_CHECKED = 64
 #: Limit of the logarithm of anything that a duration model takes or predicts.
 _MAX_LOG = 50.0
 
@@ -112,6 +126,10 @@ class Predictor(ABC):
             "cv_r2": float(np.mean(scores)),
         }
         self.model_, self.num_features_ = model, inputs.shape[1]
+        #: Names of the columns of a data frame; empty for other training data.
+        self.feature_names_ = [str(name) for name in getattr(X, "columns", ())]
+        if not self.target and labels.ndim == 1 and sorted(self._raw_names()) == _RAW:
+            self.device_classes = _OWN_LABELS
         #: Rows used for training and for the test.
         self.split_: tuple[Ints, Ints] = (train, test)
         self.importance_ = self._importance(inputs[test], labels[test])
@@ -140,17 +158,11 @@ class Predictor(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the model and its manifest."""
-        manifest = Manifest(
-            self.name,
-            tuple(self.importance_names()),
-            training_data_sha256=self.training_data_sha256_,
-            metrics={**self.metrics_, "feature_importance": dict(self.importance_)},
-            device_classes=self.device_classes,
-            target=self.target,
-            low=tuple(self.low_.tolist()),
-            high=tuple(self.high_.tolist()),
-        )
-        save(self.packed(), path, manifest)
+        save(self.packed(), path, Manifest(
+            self.name, tuple(self.importance_names()), self.device_classes, self.training_data_sha256_,
+            metrics={**self.metrics_, "feature_importance": dict(self.importance_)}, target=self.target,
+            low=tuple(self.low_.tolist()), high=tuple(self.high_.tolist()),
+        ))  # fmt: skip
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -169,7 +181,7 @@ class Predictor(ABC):
             raise
         except Exception as error:
             raise ModelFileError(path, f"does not hold a model: {error}") from error
-        predictor.num_features_ = len(manifest.features)
+        predictor.num_features_, predictor.feature_names_ = len(manifest.features), list(manifest.features)
         metrics = dict(manifest.metrics)
         predictor.importance_ = metrics.pop("feature_importance", {})
         predictor.metrics_, predictor.training_data_sha256_ = metrics, manifest.training_data_sha256
@@ -183,10 +195,11 @@ class Predictor(ABC):
             raise ModelFileError(path, "predicts numbers that are not finite")
         return predictor
 
-    def as_durations(self, path: str | Path = "model") -> Pretrained:
-        """Convert a predictor of durations to a duration model.
+    def check_durations(self, path: str | Path = "model") -> None:
+        """Check that the labels were durations, so that a scheduler can learn from predictions.
 
-        The duration model is fitted to predictions for tasks that fill the range of the training data evenly.
+        Labels of the caller's own, one per task, are seconds on the CPU if the features are size, intensity and
+        memory, in any order; a GPU is then as much faster as one of the default workstation.
 
         Parameters
         ----------
@@ -196,22 +209,46 @@ class Predictor(ABC):
         Raises
         ------
         ModelFileError
-            If the labels were not durations, or predictions are not finite.
+            If the labels were others, or the range of the training data is not valid.
         """
         least = [np.log(1e-6), 0.0, 0.0]  # of the features of size, intensity and memory
-        low, high, classes = self.low_[:RANGE_FEATURES], self.high_[:RANGE_FEATURES], len(self.device_classes)
-        if self.target != "times" or classes != 2 or self.importance_names() != list(FEATURE_NAMES):
+        low, high = self.low_[:_RANGE_FEATURES], self.high_[:_RANGE_FEATURES]
+        if self.device_classes == _OWN_LABELS:
+            return
+        trained = self.target == "times" and len(self.device_classes) == 2
+        if not trained or self.importance_names() != list(FEATURE_NAMES):
             raise ModelFileError(path, "does not predict durations: train it with target=times")
-        if len(low) != RANGE_FEATURES or not ((least <= low) & (low <= high) & (high <= _MAX_LOG)).all():
+        if len(low) != _RANGE_FEATURES or not ((least <= low) & (low <= high) & (high <= _MAX_LOG)).all():
             raise ModelFileError(path, "has no valid range of features")
-        points = low + (high - low) * evenly_spread(_POINTS, RANGE_FEATURES)
-        rows = features_of(np.exp(points[:, 0]), np.expm1(points[:, 1]), np.expm1(points[:, 2]))
-        predicted = self.predict(rows)
-        if predicted.shape != (len(rows), 2) or not (np.abs(predicted) < _MAX_LOG).all():
+        predicted = self._log_seconds(self._spread_tasks(_CHECKED))
+        if predicted.shape != (_CHECKED, 2) or not (np.abs(predicted) < _MAX_LOG).all():
             raise ModelFileError(path, "predicts durations that are not finite")
-        logs = np.column_stack([predicted[:, 0], predicted[:, 0] - predicted[:, 1]])
-        fitted = fit_durations(Samples(rows, logs, np.zeros_like(logs), 0), 0, trees=_TREES)
-        return Pretrained(fitted, self.device_classes)
+
+    def spread_predictions(self, count: int) -> tuple[Workload, Floats]:
+        """Return tasks that fill the range of the training data evenly, and their seconds by class of device."""
+        tasks = self._spread_tasks(count)
+        return tasks, np.exp(self._log_seconds(tasks))
+
+    def _spread_tasks(self, count: int) -> Workload:
+        if self.device_classes == _OWN_LABELS:
+            points = self.low_ + (self.high_ - self.low_) * evenly_spread(count, len(_RAW))
+            return tasks_of(*points[:, np.argsort(self._raw_names())[[2, 0, 1]]].T)
+        low, high = self.low_[:_RANGE_FEATURES], self.high_[:_RANGE_FEATURES]
+        size, intensity, memory = (low + (high - low) * evenly_spread(count, _RANGE_FEATURES)).T
+        return tasks_of(np.exp(size), np.clip(np.expm1(intensity), 0.0, 1.0), np.expm1(memory))
+
+    def _log_seconds(self, tasks: Workload) -> Floats:
+        if self.device_classes == _OWN_LABELS:
+            gpu = workstation(1).classes[1]
+            logs = np.log(self.predict(np.column_stack([getattr(tasks, name) for name in self._raw_names()])))
+            ratio = np.log(gpu.speedup_base + gpu.speedup_slope * tasks.compute_intensity)
+        else:
+            logs, ratio = self.predict(features(tasks))[:, :2].T
+        return np.column_stack([logs, logs - ratio])
+
+    def _raw_names(self) -> list[str]:
+        """Return the names of the features, with `size` for the published `task_size`."""
+        return [name.removeprefix("task_") for name in self.importance_names()]
 
     def packed(self) -> Any:
         """Return the content of the file."""
@@ -225,8 +262,8 @@ class Predictor(ABC):
 
     def importance_names(self) -> list[str]:
         """Return the names of the features."""
-        known = list(FEATURE_NAMES)
-        return known if self.num_features_ == len(known) else [f"feature_{k}" for k in range(self.num_features_)]
+        known = FEATURE_NAMES if self.num_features_ == len(FEATURE_NAMES) else ()
+        return list(self.feature_names_ or known) or [f"feature_{k}" for k in range(self.num_features_)]
 
     def _importance(self, inputs: Floats, labels: Floats) -> dict[str, float]:
         from sklearn.inspection import permutation_importance
@@ -237,8 +274,7 @@ class Predictor(ABC):
             own = np.maximum(found.importances_mean, 0.0)
         own = np.asarray(own, dtype=np.float64)
         shares = own / own.sum() if own.sum() > 0 else np.full(len(own), 1.0 / len(own))
-        pairs = sorted(zip(self.importance_names(), shares.tolist(), strict=True), key=lambda pair: -pair[1])
-        return dict(pairs)
+        return dict(sorted(zip(self.importance_names(), shares.tolist(), strict=True), key=lambda pair: -pair[1]))
 
 
 class RandomForestPredictor(Predictor):
@@ -268,8 +304,8 @@ class XGBoostPredictor(Predictor):
 
     def make(self) -> Any:
         """Return unfitted boosted trees."""
-        xgboost = require("xgboost", "the predictor xgboost")
-        return xgboost.XGBRegressor(random_state=self.seed, n_jobs=1, **self.options)
+        model = require("xgboost", "the predictor xgboost").XGBRegressor
+        return model(random_state=self.seed, n_jobs=1, **self.options)
 
     def packed(self) -> Any:
         """Return the library's own JSON text, which holds numbers only."""
@@ -334,8 +370,7 @@ class NeuralNetworkPredictor(Predictor):
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        network = MLPRegressor(random_state=self.seed, **self.options)
-        return make_pipeline(StandardScaler(), network)
+        return make_pipeline(StandardScaler(), MLPRegressor(random_state=self.seed, **self.options))
 
 
 PREDICTORS: dict[str, type[Predictor]] = {
@@ -348,6 +383,26 @@ PREDICTORS: dict[str, type[Predictor]] = {
         NeuralNetworkPredictor,
     )
 }
+
+
+def load_durations(path: str | Path) -> Predictor:
+    """Load a model of durations that a scheduler can learn from: one of `OfflineTrainer`.
+
+    Raises
+    ------
+    ModelFileError
+        If the file cannot be used, or its predictor was not trained on durations.
+    MissingExtraError
+        If the library of the predictor is not installed.
+    """
+    source = Path(path)
+    kind = read_manifest(source).kind
+    if kind not in PREDICTORS:
+        reason = f"holds a model of kind {kind[:20]!r}, from which this version cannot learn durations"
+        raise ModelFileError(source, reason, hint="train it again: OfflineTrainer, or hybrid-scheduler train")
+    predictor = PREDICTORS[kind].load(source)
+    predictor.check_durations(source)
+    return predictor
 
 
 def _checked(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
@@ -371,8 +426,7 @@ def _check_trees(model: Any) -> None:
         if tree is None:
             _check_trees(part)
         else:
-            error = FlatForest.of([part], tree.n_features).structure_error()
-            if error:
+            if error := FlatForest.of([part], tree.n_features).structure_error():
                 raise ValueError(f"a tree is damaged: {error}")
 
 

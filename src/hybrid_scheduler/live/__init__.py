@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from .._lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ..learning.duration.retraining import InlineTrainingWorker as InlineTrainingWorker
     from ..learning.duration.retraining import ProcessTrainingWorker as ProcessTrainingWorker
     from ..learning.duration.retraining import TrainingWorker as TrainingWorker
     from .clock import Clock as Clock
     from .clock import WallClock as WallClock
     from .command_queue import EngineClosed as EngineClosed
-    from .command_queue import SubmittedTask as SubmittedTask
+    from .commands import SubmittedTask as SubmittedTask
     from .continuous_simulation import ContinuousSimulation as ContinuousSimulation
     from .journal import Batch as Batch
     from .journal import Counters as Counters
@@ -40,31 +39,4 @@ if TYPE_CHECKING:
     from .status import ModelCard as ModelCard
     from .status import SchedulerStatistics as SchedulerStatistics
 
-__getattr__, __dir__, __all__ = lazy_exports(
-    __name__,
-    {
-        ".learning.duration.retraining": ("InlineTrainingWorker", "ProcessTrainingWorker", "TrainingWorker"),
-        "clock": ("Clock", "WallClock"),
-        "command_queue": ("EngineClosed", "SubmittedTask"),
-        "continuous_simulation": ("ContinuousSimulation",),
-        "journal": (
-            "Batch",
-            "Counters",
-            "EngineBusy",
-            "Event",
-            "IdempotencyKey",
-            "Journal",
-            "JournalFull",
-            "JournalUnavailable",
-            "Recent",
-            "Recovered",
-            "ResultColumns",
-            "RunLabels",
-            "RunRecord",
-            "VersionRecord",
-        ),
-        "live_config": ("LiveConfig",),
-        "measured_run": ("MeasuredRun", "batch_of", "measured_from_json", "measured_to_json"),
-        "status": ("LiveEpisode", "LiveStatus", "ModelCard", "SchedulerStatistics"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

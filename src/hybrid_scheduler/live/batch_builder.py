@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..core import InvalidInputError
-from .command_queue import forward_result
+from ..workload.random_columns import joined_tasks
+from .command_queue import forward_result, pending_future
 from .journal import (
     Batch,
     Counters,
@@ -30,7 +31,6 @@ from .journal import (
     StartedTasks,
     VersionRecord,
     joined_results,
-    joined_tasks,
 )
 from .live_run import LiveChunk
 from .measured_run import MeasuredRun
@@ -127,8 +127,9 @@ class BatchBuilder:
         self._started: list[StartedTasks] = []
         self._events: list[Event] = []
         self._versions: list[VersionRecord] = []
-        self._acknowledgements: list[tuple[int, Future[int]]] = []
-        self._stored: list[tuple[int, Future[int]]] = []
+        #: Futures of the batch, once something waits for them.
+        self._committed: Future[None] | None = None
+        self._stored: Future[None] | None = None
         self._idempotency: list[IdempotencyKey] = []
 
     # ---------------------------------------------------------------- adding
@@ -194,11 +195,13 @@ class BatchBuilder:
 
     def acknowledge(self, task_id: int, acknowledged: Future[int], key: IdempotencyKey | None) -> None:
         """Set the future to the task's id once the batch is durable."""
-        self._acknowledgements.append((task_id, acknowledged))
+        self._committed = self._committed or Future()
+        forward_result(self._committed, acknowledged, task_id)
         if key is not None:
             self._idempotency.append(replace(key, task_id=task_id))
-            stored: Future[int] = Future()
-            self._stored.append((task_id, stored))
+            self._stored = self._stored or Future()
+            stored: Future[int] = pending_future()
+            forward_result(self._stored, stored, task_id)
             self._keys.add(key.key, key.fingerprint, stored)
 
     # ---------------------------------------------------------------- handing over
@@ -237,15 +240,14 @@ class BatchBuilder:
         self._measured.drop_stored(run_id)
         self._keys.drop_stored(run_id)
 
-    def take_measured(self, batch: Batch) -> Future[None]:
+    def take_measured(self, batch: Batch) -> Future[str]:
         """Take the batch of a measured run, numbered from these counters, for the next delivery.
 
-        Everything that waited must have been flushed. Returns the future that is set when the batch is durable.
+        Everything that waited must have been flushed. Returns the future that gets the run's id when the batch is
+        durable.
         """
         assert self.has_capacity
-        assert not self._chunks
-        assert not self._started
-        assert not self._events
+        assert not any((self._chunks, self._started, self._events))
         committed, stored, run_id = batch.committed, batch.stored, batch.run.run_id
         assert committed is not None
         assert stored is not None
@@ -256,7 +258,9 @@ class BatchBuilder:
             self._keys.add(key.key, key.fingerprint, stored_id)
         self.counters = batch.counters
         self._unsent.append(batch)
-        return committed
+        durable: Future[str] = pending_future()
+        forward_result(committed, durable, run_id)
+        return durable
 
     def deliver(self) -> bool:
         """Hand over the batches that the journal has capacity for; return False if some are left."""
@@ -265,34 +269,39 @@ class BatchBuilder:
                 self._journal.append(self._unsent[0])
             except JournalFull:
                 break
+            except InvalidInputError as error:  # it can never be stored, so it must not keep back later ones
+                refused = self._unsent.popleft()
+                for future in (refused.committed, refused.stored):
+                    if future is not None:
+                        future.set_exception(error)
+                raise
             self._unsent.popleft()
         return not self._unsent
 
     def _batch(self, run: RunRecord, state: dict[str, Any]) -> Batch:
-        common: dict[str, Any] = {
-            "run": run,
-            "state": state,
-            "counters": self.counters,
-            "device_names": self.device_names,
-            "versions": tuple(self._versions),
-            "events": tuple(self._events),
-            "idempotency": tuple(self._idempotency),
-            "started": tuple(self._started),
-            "committed": _future_for(self._acknowledgements),
-            "stored": _future_for(self._stored),
-        }
         chunks = self._chunks
-        common["first_result_id"] = self.counters.next_result_id - self.rows
+        batch = Batch(
+            run,
+            state,
+            self.counters,
+            self.device_names,
+            first_result_id=self.counters.next_result_id - self.rows,
+            started=tuple(self._started),
+            versions=tuple(self._versions),
+            events=tuple(self._events),
+            idempotency=tuple(self._idempotency),
+            committed=self._committed,
+            stored=self._stored,
+        )
         if not chunks:
-            return Batch(**common)
+            return batch
         tasks = chunks[0].tasks if len(chunks) == 1 else joined_tasks([chunk.tasks for chunk in chunks])
-        names = list(chunks[0].results)
-        return Batch(
-            **common,
+        return replace(
+            batch,
             tasks=tasks,
             first_ordinal=self._first_ordinal,
             external_ids=tasks.external_id,
-            results={name: joined_results([chunk.results[name] for chunk in chunks]) for name in names},
+            results={name: joined_results([chunk.results[name] for chunk in chunks]) for name in chunks[0].results},
             optimal_fraction=np.concatenate([chunk.optimal_fraction for chunk in chunks]),
             optimal_time=np.concatenate([chunk.optimal_time for chunk in chunks]),
         )
@@ -301,24 +310,3 @@ class BatchBuilder:
 def unavailable(action: str) -> JournalUnavailable:
     """Return the error for an action that the journal cannot take now."""
     return JournalUnavailable(f"the database cannot {action} now", hint="try again in a few seconds")
-
-
-def _future_for(waiting: list[tuple[int, Future[int]]]) -> Future[None] | None:
-    """Return a future that sets those that wait to their task's id, or to its own error; None if none waits."""
-    if not waiting:
-        return None
-    futures = list(waiting)
-
-    def settle(done: Future[None]) -> None:  # runs in the thread that commits
-        error = None if done.cancelled() else done.exception()
-        for task_id, future in futures:
-            if future.done():
-                continue
-            if error is None and not done.cancelled():
-                future.set_result(task_id)
-            else:
-                future.set_exception(error or RuntimeError("the journal gave up"))
-
-    whole: Future[None] = Future()
-    whole.add_done_callback(settle)
-    return whole

@@ -37,17 +37,9 @@ class Clock(Protocol):
 class WallClock:
     """The clock of the operating system."""
 
-    def now(self) -> float:
-        """Return seconds that never step back."""
-        return time.monotonic()
-
-    def unix(self) -> float:
-        """Return seconds since 1970."""
-        return time.time()
-
-    def thread_cpu_time(self) -> float:
-        """Return the CPU seconds of this thread."""
-        return time.thread_time()
+    now = staticmethod(time.monotonic)
+    unix = staticmethod(time.time)
+    thread_cpu_time = staticmethod(time.thread_time)
 
     def wait(self, timeout: float, wake: threading.Event) -> None:
         """Wait so many seconds, or until `wake` is set."""
@@ -127,10 +119,8 @@ class ChunkSize:
 class TaskRate:
     """Tasks per wall second, averaged over the last few updates."""
 
-    _UPDATES = 8
-
     def __init__(self) -> None:
-        self._points: deque[tuple[float, int]] = deque(maxlen=self._UPDATES)
+        self._points: deque[tuple[float, int]] = deque(maxlen=8)
 
     def add(self, now: float, tasks: int) -> None:
         """Note how many tasks there have been by now."""
@@ -149,16 +139,9 @@ class TaskRate:
 
 
 class OutageTimer:
-    """Length of the outages of something, which it logs.
+    """Length of the outages of the database, which it logs."""
 
-    Parameters
-    ----------
-    what
-        The thing, for the log.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self) -> None:
         self._since: float | None = None
 
     def ended(self, now: float, *, unavailable: bool) -> float | None:
@@ -166,10 +149,11 @@ class OutageTimer:
         if unavailable:
             if self._since is None:
                 self._since = now
-                _log.warning("%s is unavailable", self._what)
+                _log.warning("the database is unavailable")
             return None
         if self._since is None:
             return None
-        seconds, self._since = now - self._since, None
-        _log.info("%s is available again after %.1f s", self._what, seconds)
+        seconds = now - self._since
+        self._since = None
+        _log.info("the database is available again after %.1f s", seconds)
         return seconds

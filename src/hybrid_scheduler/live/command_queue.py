@@ -7,11 +7,9 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ..core import HybridSchedulerError, Task, Workload
-from .journal import check_text
+from ..core import HybridSchedulerError
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -19,35 +17,6 @@ _T = TypeVar("_T")
 
 class EngineClosed(HybridSchedulerError):
     """The engine was not opened, or has been closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientTask:
-    """Properties of a task that a client sends."""
-
-    size: float
-    compute_intensity: float
-    memory_required: float
-    kind: str = "generic"
-    external_id: str | None = None
-    divisible: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class SubmittedTask(ClientTask):
-    """A valid task of a client. It arrives when the engine takes it."""
-
-    def __post_init__(self) -> None:
-        self.arriving(0, 0.0)
-        check_text("kind", self.kind)
-        if self.external_id is not None:
-            check_text("external_id", self.external_id)
-
-    def arriving(self, task_id: int, now: float) -> Workload:
-        """Return a workload of this task alone; raises `InvalidInputError` if it is not valid."""
-        size, intensity, memory = self.size, self.compute_intensity, self.memory_required
-        task = Task(task_id, size, intensity, memory, now, (), self.kind, self.external_id, self.divisible)
-        return Workload.from_tasks([task])
 
 
 class CommandQueue:
@@ -152,7 +121,7 @@ class SharedCommand(Generic[_T]):
     def ended(self) -> bool:
         """Return whether the journal has ended the command; once it is accepted, callers cannot cancel it."""
         if self.accepted:
-            self.callers = [one for one in self.callers if one.running() or one.set_running_or_notify_cancel()]
+            self.callers = [c for c in self.callers if c.running() or c.set_running_or_notify_cancel()]
         return self._ended
 
     def report(self) -> None:

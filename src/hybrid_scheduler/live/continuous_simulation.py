@@ -15,23 +15,24 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..core.ulid import UlidGenerator
 from ..learning.duration.retraining import ProcessTrainingWorker, TrainingWorker
 from ..workload import Scenario
-from ..workload.argument_checks import positive_number
-from .clock import Clock, WallClock, checked_speed
-from .command_queue import CommandQueue, EngineClosed, SubmittedTask, pending_future
+from . import commands
+from .clock import Clock, WallClock
+from .command_queue import CommandQueue, EngineClosed, forward_result, pending_future
+from .commands import Command, R, StoredCommand, SubmittedTask, V
 from .controller import LiveController
-from .journal import IdempotencyKey, Journal, RunLabels, check_text
+from .journal import IdempotencyKey, Journal, RunLabels
 from .live_config import LiveConfig
 from .measured_run import MeasuredRun
 from .model_versions import ModelSnapshots
-from .status import LiveStatus, ModelCard
+from .scheduler_lane import learned_lane
+from .status import FAILURE_NOTE, LiveStatus, ModelCard
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 #: Wall seconds to wait after an error of the engine.
 _ERROR_PAUSE_S = 0.05
 
@@ -59,7 +60,7 @@ class ContinuousSimulation:
     entropy
         Returns random bytes for the ids of runs.
     defaults
-        The configuration without the options of the command line, see `LiveController`.
+        The configuration without the options of the command line, see `RunLifecycle`.
 
     Examples
     --------
@@ -83,13 +84,14 @@ class ContinuousSimulation:
         entropy: Callable[[int], bytes] = os.urandom,
         defaults: LiveConfig | None = None,
     ) -> None:
-        self._journal, self._on_error = journal, on_error
+        self._journal = journal
+        self._on_error = on_error
         self._clock: Clock = clock or WallClock()
         self._trainer = trainer or ProcessTrainingWorker()
         self._snapshots = ModelSnapshots(snapshots, self._clock)
         new_id = UlidGenerator(self._clock.unix, entropy)
         self.controller = LiveController(
-            config, journal, self._clock, self._trainer, self._snapshots, new_id, defaults
+            config, journal, self._clock, self._snapshots, self._trainer, new_id, defaults
         )
         self._commands = CommandQueue()
         self._thread: threading.Thread | None = None
@@ -110,12 +112,12 @@ class ContinuousSimulation:
             raise EngineClosed("the engine was opened before")
         recovered = self._journal.open()
         self._snapshots.sweep()
-        self.controller.number_from(recovered.counters, recovered.keys)
+        self.controller.output.number_from(recovered.counters, recovered.keys)
         self._commands.open()
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._thread.start()
         try:
-            return self._run_command(lambda: self.controller.recover(recovered))
+            return self.send(commands.Recover(recovered)).result()
         except BaseException:
             self.close()
             raise
@@ -124,7 +126,8 @@ class ContinuousSimulation:
         """End the thread and store what is left, within `timeout` seconds each. The next engine resumes the run."""
         if self._thread is None or self._closing:
             return
-        self._close_timeout, self._closing = timeout, True
+        self._close_timeout = timeout
+        self._closing = True
         self._commands.wake.set()
         self._thread.join(timeout + _ERROR_PAUSE_S)
         self._commands.close()
@@ -134,26 +137,43 @@ class ContinuousSimulation:
 
     # ---------------------------------------------------------------- commands
 
+    def send(self, command: Command[V, Any]) -> Future[V]:
+        """Send a command; does not wait. The future gets what its `apply` returns, or its error."""
+        return self._commands.submit(lambda: command.apply(self.controller))
+
+    def store(self, command: StoredCommand[R]) -> Future[R]:
+        """Send a command that stores something; does not wait. The future is done when that is durable."""
+        result: Future[R] = pending_future()
+
+        def applied(done: Future[Future[R]]) -> None:
+            error = done.exception()
+            if error is not None:
+                result.set_exception(error)
+            else:
+                forward_result(done.result(), result)
+
+        self.send(command).add_done_callback(applied)
+        return result
+
     def start(self) -> LiveStatus:
         """Begin a run if there is none, or resume it if it is paused."""
-        return self._run_command(self.controller.start)
+        return self.send(commands.Start()).result()
 
     def stop(self) -> LiveStatus:
         """End the run; it will not be resumed."""
-        return self._run_command(self.controller.stop)
+        return self.send(commands.Stop()).result()
 
     def pause(self) -> LiveStatus:
         """Stop virtual time; queues and models stay."""
-        return self._run_command(self.controller.pause)
+        return self.send(commands.Pause()).result()
 
     def resume(self) -> LiveStatus:
         """Let virtual time go on after a pause."""
-        return self._run_command(self.controller.resume)
+        return self.send(commands.Resume()).result()
 
     def set_speed(self, speed: float) -> LiveStatus:
         """Set the virtual seconds per wall second; infinity means as fast as possible."""
-        checked = checked_speed(speed)
-        return self._run_command(lambda: self.controller.set_speed(checked))
+        return self.send(commands.SetSpeed(speed)).result()
 
     def set_scenario(self, scenario: Scenario, utilisation: float | None = None) -> LiveStatus:
         """Draw the next tasks from another scenario; queues, models and averages stay.
@@ -165,17 +185,15 @@ class ContinuousSimulation:
         utilisation
             Offered load as a share of capacity; None means the scenario's own.
         """
-        if utilisation is not None:
-            positive_number("utilisation", utilisation)
-        return self._run_command(lambda: self.controller.set_scenario(scenario, utilisation))
+        return self.send(commands.SetScenario(scenario, utilisation)).result()
 
     def restart(self, config: LiveConfig) -> LiveStatus:
         """End the run and begin another."""
-        return self._run_command(lambda: self.controller.begin(config))
+        return self.send(commands.Restart(config)).result()
 
     def retrain(self, scheduler: str) -> LiveStatus:
         """Train the model of a learned scheduler from its window, unless it is being trained."""
-        return self._run_command(lambda: self.controller.retrain(scheduler))
+        return self.send(commands.Retrain(scheduler)).result()
 
     def submit(self, task: SubmittedTask, key: IdempotencyKey | None = None) -> Future[int]:
         """Send a task through every scheduler; does not wait.
@@ -192,9 +210,7 @@ class ContinuousSimulation:
         Future
             Gets the task's id when the task is durable, or `JournalUnavailable`.
         """
-        if key is not None:
-            check_text("Idempotency-Key", key.key)
-        return self._run_later(lambda task_id: self.controller.submit(task, key, task_id))
+        return self.store(commands.Submit(task, key))
 
     def store_measured(self, run: MeasuredRun, key: IdempotencyKey | None = None) -> Future[str]:
         """Store a run that was measured on real devices; does not wait.
@@ -211,9 +227,7 @@ class ContinuousSimulation:
         Future
             Gets the run's id when the run is durable, or `JournalUnavailable`.
         """
-        if key is not None:
-            check_text("Idempotency-Key", key.key)
-        return self._run_later(lambda run_id: self.controller.store_measured(run, run_id, key))
+        return self.store(commands.StoreMeasured(run, key))
 
     def delete_tasks(self) -> Future[int]:
         """Delete every task with its results; ids are not used again.
@@ -229,9 +243,7 @@ class ContinuousSimulation:
         JournalUnavailable
             If nothing can be deleted now.
         """
-        deleted: Future[int] = Future()
-        self._run_command(lambda: self.controller.delete_tasks(deleted))
-        return deleted
+        return self.send(commands.DeleteTasks()).result()
 
     def forget(self) -> Future[int]:
         """Call `delete_tasks`; this former name will be removed in the next release."""
@@ -260,9 +272,7 @@ class ContinuousSimulation:
         JournalUnavailable
             If nothing can be deleted now.
         """
-        deleted: Future[int] = Future()
-        self._run_command(lambda: self.controller.delete_run(run_id, deleted))
-        return deleted
+        return self.send(commands.DeleteRun(run_id)).result()
 
     def describe_run(self, run_id: str, labels: RunLabels) -> Future[None]:
         """Replace name, tags and note of a run; does not wait.
@@ -279,45 +289,24 @@ class ContinuousSimulation:
         Future
             Done when they are durable, or gets `JournalUnavailable`.
         """
-        return self._run_later(lambda stored: self.controller.describe_run(run_id, labels, stored))
+        return self.store(commands.DescribeRun(run_id, labels))
 
     def models(self) -> list[ModelCard]:
         """Return descriptions of the learned schedulers' models."""
-        return self._commands.submit(self.controller.models).result()
+        return self.send(commands.Models()).result()
 
     def model_card(self, scheduler: str) -> ModelCard:
         """Return the description of one learned scheduler's model."""
-        return self._commands.submit(lambda: self.controller.model_card(scheduler)).result()
+        return self._commands.submit(lambda: learned_lane(self.controller.lanes, scheduler).model_card()).result()
 
     def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
         """Return the values by which each learned scheduler placed a task, if it is one of the newest 1,000."""
-        return self._commands.submit(lambda: self.controller.explanations(task_id)).result()
+        return self.send(commands.Explanations(task_id)).result()
 
     def status(self) -> LiveStatus:
         """Return the status after the last update or command; never waits."""
-        storage = "away" if self._journal.unavailable else "ok"
-        return replace(self.controller.last_status, unsaved_batches=self._journal.unsaved, storage=storage)
-
-    def _run_command(self, command: Callable[[], None]) -> LiveStatus:
-        """Run a command on the engine thread and wait for the status after it."""
-
-        def run() -> LiveStatus:
-            command()
-            return self.controller.publish_status()
-
-        return self._commands.submit(run).result()
-
-    def _run_later(self, command: Callable[[Future[_T]], None]) -> Future[_T]:
-        """Run a command that sets a future later; an error of the command is set at once."""
-        result: Future[_T] = pending_future()
-
-        def set_error(done: Future[None]) -> None:
-            error = done.exception()
-            if error is not None and not result.done():
-                result.set_exception(error)
-
-        self._commands.submit(lambda: command(result)).add_done_callback(set_error)
-        return result
+        last, unsaved = self.controller.output.last_status, self._journal.unsaved
+        return replace(last, unsaved_batches=unsaved, storage=self.controller.storage)
 
     # ---------------------------------------------------------------- the engine thread
 
@@ -341,7 +330,7 @@ class ContinuousSimulation:
         """Report an error of the engine itself: no more tasks are made, but commands are still answered."""
         _log.error("the engine failed", exc_info=error)
         try:
-            self.controller.fail(f"the engine failed: {type(error).__name__}: {error}")
+            self.controller.fail(f"{FAILURE_NOTE}{type(error).__name__}: {error}")
         except Exception:
             _log.exception("the engine could not report its failure")
         if self._on_error is not None:

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, HybridSchedulerError, InvalidInputError, Outcomes, Workload
+from ..core.canonical_json import TEXT_RULE, is_storable
+from ..core.outcome import OUTCOME_FIELDS
 
 #: Longest name, in characters.
 _MAX_TEXT = 200
@@ -105,6 +107,8 @@ class ResultColumns:
         return self.latency - self.time
 
 
+#: Names of the columns that are those of `Outcomes`.
+OUTCOME_COLUMNS = (*OUTCOME_FIELDS, "time", "latency", "start", "finish")
 #: Names of the columns that hold one value per task.
 RESULT_COLUMNS = tuple(column.name for column in fields(ResultColumns) if column.name != "model_version")
 
@@ -151,11 +155,11 @@ class VersionRecord:
     trigger: str
     at_task: int
     created_at: float
-    #: Duration of the training; None for a model that was loaded.
-    seconds: float | None = None
+    #: Duration of the training; null for a model that was loaded.
+    seconds: float | None
     #: Mean absolute error of the log seconds predicted since the version before.
     error: float | None = None
-    #: Mean loss of the network's updates since the version before; None for models without a network.
+    #: Mean loss of the network's updates since the version before; null without a network.
     loss: float | None = None
 
 
@@ -165,7 +169,8 @@ class IdempotencyKey:
 
     key: str
     fingerprint: str
-    task_id: int
+    #: Set when the task is numbered.
+    task_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,14 +230,43 @@ class Recovered(NamedTuple):
     recent: Recent | None = None
     #: The newest idempotency keys, oldest first, with the id of their task or measured run.
     keys: Mapping[IdempotencyKey, int | str] = MappingProxyType({})
+    #: Devices of the run.
+    device_names: tuple[str, ...] = ()
+    #: Why the stored run cannot be read; the record then has only what could be.
+    problem: str | None = None
 
 
 def check_text(field: str, text: object) -> None:
     """Raise `InvalidInputError` for a text that is too long, or that the database or JSON cannot hold."""
     if not isinstance(text, str) or not 0 < len(text) <= _MAX_TEXT:
         raise InvalidInputError(field, f"a text of 1 to {_MAX_TEXT} characters", text)
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidInputError(field, "text without NUL characters and unpaired surrogates", text)
+    if not is_storable(text):
+        raise InvalidInputError(field, TEXT_RULE, text)
+
+
+def unstorable_text(value: Any, name: str = "") -> tuple[str, str] | None:
+    """Return the path and the text of the first text, key or value, that breaks `TEXT_RULE`; None without one."""
+    waiting: list[tuple[str, Any]] = [(name, value)]
+    while waiting:
+        path, item = waiting.pop()
+        if isinstance(item, str):
+            if not is_storable(item):
+                return path, item
+        elif isinstance(item, Mapping):
+            waiting += [(path, key) for key in item]
+            waiting += [(f"{path}.{key}".lstrip("."), inner) for key, inner in item.items()]
+        elif isinstance(item, list | tuple):
+            waiting += [(f"{path}[{number}]", inner) for number, inner in enumerate(item)]
+    return None
+
+
+def storable(value: Any) -> Any:
+    """Return a JSON value in which characters that break `TEXT_RULE` are replaced by U+FFFD."""
+    if isinstance(value, str):
+        return value if is_storable(value) else value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    if isinstance(value, Mapping):
+        return {storable(key): storable(item) for key, item in value.items()}
+    return [storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def joined_results(parts: Sequence[ResultColumns]) -> ResultColumns:
@@ -247,23 +281,7 @@ def joined_results(parts: Sequence[ResultColumns]) -> ResultColumns:
 
 def joined_outcomes(tasks: Workload, parts: Sequence[Outcomes]) -> Outcomes:
     """Return outcomes of consecutive parts of a workload as one."""
-    names = [column.name for column in fields(Outcomes) if column.name != "workload"]
-    return Outcomes(tasks, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-
-def joined_tasks(parts: Sequence[Workload]) -> Workload:
-    """Return consecutive tasks as one workload."""
-    kinds = None
-    if any(part.kinds != ("generic",) for part in parts):
-        kinds = [part.kinds[code] for part in parts for code in part.kind.tolist()]
-    external = None
-    if any(part.external_id for part in parts):
-        external = [name for part in parts for name in part.external_id or (None,) * len(part)]
-    columns: dict[str, Any] = {
-        name: np.concatenate([part.columns()[name] for part in parts]) for name in parts[0].columns()
-    }
-    divisible = np.concatenate([part.divisible for part in parts])
-    return Workload(**columns, kind=kinds, external_id=external, divisible=divisible)
+    return Outcomes(tasks, *(np.concatenate([getattr(part, name) for part in parts]) for name in OUTCOME_FIELDS))
 
 
 # ------------------------------------------------------------------------------------------ published names
@@ -349,6 +367,9 @@ class Journal(Protocol):
     def unavailable(self) -> bool:
         """True while the last attempt to store something failed."""
 
+    def check(self, batch: Batch) -> None:
+        """Raise `InvalidInputError` if the journal could never store this batch; nothing is stored."""
+
     def append(self, batch: Batch) -> None:
         """Take a batch; never waits.
 
@@ -356,6 +377,8 @@ class Journal(Protocol):
         ------
         JournalFull
             If there is no capacity.
+        InvalidInputError
+            As `check`.
         """
 
     def delete_tasks(self, deleted: Future[int]) -> None:

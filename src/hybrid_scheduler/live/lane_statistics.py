@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -16,14 +15,20 @@ from ..core import Floats, Ints, Workload
 from ..core.outcome import FAILED, RAN
 from ..metrics import jain_index
 from ..metrics.running_statistics import RunningMean
-from ..metrics.summary import DeviceLoad, Evidence
-from .journal import ResultColumns, joined_tasks
-from .status import SchedulerStatistics
+from ..metrics.summary import DeviceLoad, Evidence, shares_of
+from ..workload.random_columns import joined_tasks
+from .journal import ResultColumns
+from .status import SchedulerState, SchedulerStatistics
 
 #: Number of newest tasks that quantiles are taken over.
 WINDOW = 1000
 #: Virtual seconds that the loads of the verdict are about.
 LOAD_WINDOW_S = 60.0
+#: Fields that evidence and a row of the comparison share.
+_EVIDENCE = (
+    "name", "tasks", "mean_latency", "mean_time", "mean_wait", "p99_latency", "mean_energy", "mean_cost", "state",
+    "decided_by",
+)  # fmt: skip
 _SUMS = ("time", "wait", "energy", "cost", "fraction", "split", "memory", "copying")
 #: Columns whose sum is unknown if one value is; the others count from the checkpoint that first has them.
 _SINCE_FIRST = frozenset(_SUMS[:5])
@@ -52,6 +57,8 @@ class LaneStatistics:
     def reset(self) -> None:
         """Remove all tasks."""
         self.tasks = self.failed = 0
+        #: Tasks that each policy of a learned scheduler decided.
+        self.decisions = Counter[str]()
         self._sums = dict.fromkeys(_SUMS, 0.0)
         self._latency, self._regret = RunningMean(), RunningMean()
         self._busy, self._work = np.zeros((2, len(self._cpu_of)))
@@ -134,17 +141,10 @@ class LaneStatistics:
         devices = tuple(replace(d, work=float(shares[i])) for i, d in enumerate(loads))
         accelerators = float(self._busy[self._cpu_of != np.arange(len(self._cpu_of))].sum())
         return Evidence(
-            name=row.name,
+            **{name: getattr(row, name) for name in _EVIDENCE},
             label=label,
-            tasks=row.tasks,
-            mean_latency=row.mean_latency,
             # Paired with the oracle where it runs: that is narrower, because all have the same tasks.
             half_width=row.latency_ci95 if row.regret_ci95 is None else row.regret_ci95,
-            mean_time=row.mean_time,
-            mean_wait=row.mean_wait,
-            p99_latency=row.p99_latency,
-            mean_energy=row.mean_energy,
-            mean_cost=row.mean_cost,
             devices=devices,
             window=window,
             device_seconds=float(self._busy.sum()) / done,
@@ -154,13 +154,12 @@ class LaneStatistics:
             transfer_share=copying / accelerators if accelerators > 0 else 0.0,
             growing=_grows(batches),
             swing=float(batches.max() / np.median(batches)) if len(batches) >= 8 else None,
-            state=row.state,
             version=row.model_version,
             worst_task=max(self._waits, key=lambda each: each[1])[2] if self._waits else None,
         )
 
     def row(
-        self, name: str, state: str, version: int | None, latency_bound: float | None = None, waiting: int = 0
+        self, name: str, state: SchedulerState, version: int | None, latency_bound: float | None, waiting: int
     ) -> SchedulerStatistics:
         """Return the scheduler's row of the comparison; `latency_bound` is the lower bound on the mean latency."""
         done = self.tasks - self.failed
@@ -173,15 +172,12 @@ class LaneStatistics:
             name=name,
             tasks=self.tasks,
             failed=self.failed,
-            mean_time=average["time"],
+            **{f"mean_{key}": average[key] for key in ("time", "wait", "energy", "cost")},
             mean_latency=self._latency.mean,
             latency_ci95=self._latency.half_width,
             latency_over_bound=self._latency.mean / latency_bound
             if latency_bound and self._latency.mean is not None
             else None,
-            mean_wait=average["wait"],
-            mean_energy=average["energy"],
-            mean_cost=average["cost"],
             total_energy=sums["energy"] or 0.0,
             total_cost=sums["cost"] or 0.0,
             mean_gpu_fraction=average["fraction"],
@@ -196,6 +192,7 @@ class LaneStatistics:
             state=state,
             model_version=version,
             waiting=waiting,
+            decided_by=shares_of(self.decisions),
         )
 
     # ---------------------------------------------------------------- checkpoints
@@ -210,6 +207,7 @@ class LaneStatistics:
             "regret": self._regret.state(),
             "busy": self._busy.tolist(),
             "work": self._work.tolist(),
+            "decisions": dict(self.decisions),
             "span": [self._first_arrival, self._last_finish] if self.tasks > self.failed else None,
         }
 
@@ -222,47 +220,9 @@ class LaneStatistics:
         self._regret = RunningMean.from_state(state["regret"])
         self._busy = np.array(state["busy"], dtype=np.float64)
         self._work = np.array(state.get("work", self._busy), dtype=np.float64)
+        self.decisions = Counter(state.get("decisions", {}))
         if state["span"] is not None:
             self._first_arrival, self._last_finish = map(float, state["span"])
-
-
-def stored_evidence(
-    lane: dict[str, Any],
-    row: SchedulerStatistics,
-    label: str,
-    devices: Sequence[dict[str, Any]],
-    now: float | None,
-) -> Evidence:
-    """Return the numbers of a stored run that the verdict reads; loads are those of the whole run.
-
-    Parameters
-    ----------
-    lane
-        The scheduler's part of the checkpoint.
-    row, label
-        Its row of the comparison, and its name for people.
-    devices
-        Name, kind and node of each device, from the run's configuration.
-    now
-        Virtual time of the checkpoint; None for a run that ended with its last task.
-    """
-    cpus = {one.get("node", 0): number for number, one in enumerate(devices) if one["kind"] == "cpu"}
-    statistics = LaneStatistics(
-        np.array([cpus.get(one.get("node", 0), number) for number, one in enumerate(devices)], dtype=np.int64)
-    )
-    saved = lane["statistics"]
-    statistics.restore(saved)
-    first, last = saved["span"] or (0.0, 0.0)
-    end = last if now is None else now
-    free_at = np.array(lane.get("cluster", {}).get("free_at", [0.0] * len(devices)))
-    backlog = np.maximum(free_at - end, 0.0)
-    # A device with a backlog works without a gap, so that all but the backlog has been done.
-    busy = np.clip((np.array(saved["busy"]) - backlog) / max(end - first, 1e-9), 0.0, 1.0)
-    loads = tuple(
-        DeviceLoad(one["name"], one["kind"], float(share), 0.0, float(waiting))
-        for one, share, waiting in zip(devices, busy, backlog, strict=True)
-    )
-    return statistics.evidence(row, label, loads, (first, max(first, end)))
 
 
 def _restored(name: str, sums: dict[str, float | None]) -> float:
@@ -290,7 +250,7 @@ class LatencyBound:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._exists = machine.memory_policy != "fail"
+        self._exists = machine.memory_policy in ("clip", "to_cpu")
         self._pool: ThreadPoolExecutor | None = None
         self.reset()
 
@@ -337,11 +297,6 @@ class LatencyBound:
             if self._filled == _BLOCK:
                 self._bound(joined_tasks(self._open))
                 self._open, self._filled = [], 0
-
-    def compile(self, tasks: Workload) -> None:
-        """Compile the bound by computing it once."""
-        if self._exists:
-            mean_latency_bound(tasks, self._machine.platform, self._machine.physics)
 
     def _bound(self, block: Workload) -> None:
         # Waiting for the block before makes the bound the same in every run of the same tasks.

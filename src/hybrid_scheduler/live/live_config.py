@@ -27,12 +27,12 @@ from ..physics import (
 )
 from ..schedulers import create
 from ..schedulers import schedulers as registered
+from ..schedulers.registry import LINE_UP, REFERENCES
 from ..workload import (
     LIVE_SCENARIO,
     SCENARIOS,
     EndlessSource,
     Scenario,
-    capacity_of,
     generate,
     load_workload,
     offered_load,
@@ -42,26 +42,12 @@ from ..workload import (
     trace_named,
 )
 from ..workload.argument_checks import parse_spec, positive_number, whole_number
-from ..workload.arrivals import WaveArrivals
 from ..workload.endless_source import TracePlayer, trace_scenario
 from .clock import checked_speed
 from .journal import LATER_KEYS, RunRecord
 
-#: Schedulers of a run that names none: simple rules, learners, and references that know durations.
-LIVE_SCHEDULERS = (
-    "round_robin",
-    "random",
-    "greedy",
-    "hybrid_ml",
-    "rl_agent",
-    "earliest_finish",
-    "price_index",
-    "oracle",
-)
-
-#: Slowdown of the default run, once in the calm of every wave: kind of device, factor, and shares of a wave. It is
-#: about all GPUs, because learners know durations by class of device: one slow GPU would only blur its class.
-_WAVE_SLOWDOWN = ("gpu", 3.0, 0.42, 0.67)
+#: Schedulers of a run that names none: the line-up, a forest trained once, and references that know durations.
+LIVE_SCHEDULERS = (*LINE_UP[:-1], "frozen_forest", *REFERENCES, LINE_UP[-1])
 
 
 @dataclass(frozen=True)
@@ -161,6 +147,11 @@ class LiveConfig:
         """The machine and its rules as one value; its durations change with the slowdown."""
         physics = self.physics if self.slowdown is None else SlowedPhysics(self.physics, self.slowdown)
         return Machine(self.platform, physics, self.noise, self.memory_policy, self.tariff, self.objective)
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """Names of the devices, in the order of their codes."""
+        return tuple(device.name for device in self.platform.devices)
 
     @property
     def load(self) -> float:
@@ -318,13 +309,7 @@ class LiveTrace:
 
     @classmethod
     def read(
-        cls,
-        path: Path,
-        platform: Platform,
-        physics: Physics,
-        *,
-        repeat: bool = False,
-        load: float | None = None,
+        cls, path: Path, platform: Platform, physics: Physics, *, repeat: bool = False, load: float | None = None
     ) -> LiveTrace:
         """Read a trace file.
 
@@ -352,11 +337,7 @@ class LiveTrace:
 
     @classmethod
     def of_run(
-        cls,
-        data: dict[str, Any],
-        config: LiveConfig,
-        known: LiveTrace | None = None,
-        file: Path | None = None,
+        cls, data: dict[str, Any], config: LiveConfig, known: LiveTrace | None = None, file: Path | None = None
     ) -> LiveTrace:
         """Return the trace of a stored run: the known one, that of the file, or of its name in the folder."""
         if known is None or (known.sha256, known.load) != (data["sha256"], data["load"]):
@@ -371,26 +352,6 @@ class LiveTrace:
         return {"name": self.name, "sha256": self.sha256, "repeat": self.repeat, "load": self.load}
 
 
-def wave_slowdown(scenario: Scenario, load: float | None, machine: Machine) -> Slowdown | None:
-    """Return the slowdown of the default run; None for a scenario without waves or a machine without GPUs.
-
-    Parameters
-    ----------
-    scenario
-        The scenario; each of its waves has one slowdown.
-    load
-        Offered load, which sets the length of a wave; None means the scenario's own.
-    machine
-        The machine.
-    """
-    kind, factor, start, until = _WAVE_SLOWDOWN
-    if scenario.arrivals != "waves" or kind not in [device.kind for device in machine.platform.devices]:
-        return None
-    rate = (load or scenario.utilisation) * capacity_of(scenario, machine.platform, machine.physics)
-    wave = WaveArrivals.LENGTH / rate
-    return Slowdown(kind, factor, round(start * wave, 1), round(until * wave, 1), round(wave, 2))
-
-
 def _plugin_files(specs: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """Return file name and SHA-256 of each scheduler that is not the package's own, by its specification."""
     files = {}
@@ -403,8 +364,6 @@ def _plugin_files(specs: tuple[str, ...]) -> dict[str, dict[str, str]]:
     return files
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    if not is_dataclass(value) or isinstance(value, type):
-        return {}
-    plain: dict[str, Any] = plain_value(asdict(value))
-    return plain
+def _plain(value: Any) -> Any:
+    """Return the fields ready for JSON; a user's own physics may have none."""
+    return plain_value(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -20,16 +20,7 @@ from ..core.canonical_json import content_hash
 from ..core.outcome import FAILED, STATUS_NAMES
 from ..core.ulid import ULID
 from ..workload.argument_checks import whole_number
-from .journal import (
-    RESULT_COLUMNS,
-    Batch,
-    Counters,
-    Event,
-    ResultColumns,
-    RunRecord,
-    check_text,
-    published_name,
-)
+from .journal import RESULT_COLUMNS, Batch, Counters, Event, ResultColumns, RunRecord, check_text, published_name
 from .lane_statistics import LaneStatistics
 from .stream_messages import notification
 
@@ -47,10 +38,7 @@ _OPTIONAL = ("energy", "cost", "predicted_time")
 _REQUIRED = ("time", "latency", "start", "finish")
 _TASK_NUMBERS = ("size", "compute_intensity", "memory_required", "arrival_time")
 _OPTIMA = ("optimal_fraction", "optimal_time")
-_RESULT_NUMBERS = (
-    "fraction", "time", "latency", "start", "finish", "cpu_start", "cpu_time", "accelerator_start",
-    "accelerator_time", "energy", "cost", "predicted_time",
-)  # fmt: skip
+_RESULT_NUMBERS = tuple(name for name in RESULT_COLUMNS if name not in ("device", "status", "regret", "confidence"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +96,7 @@ class MeasuredRun:
     def _check(self, name: str, results: ResultColumns) -> None:
         where, n = f"results.{name}", len(self.tasks)
         for column in RESULT_COLUMNS:
-            if len(getattr(results, column)) != n:
-                raise InvalidInputError(
-                    f"{where}.{published_name(column)}",
-                    f"one value per task ({n})",
-                    f"{len(getattr(results, column))} values",
-                )
+            check_length(f"{where}.{published_name(column)}", getattr(results, column), n)
         _check_codes(f"{where}.device", results.device, [device.name for device in self.platform.devices])
         _check_codes(f"{where}.status", results.status, STATUS_NAMES)
         _check_column(f"{where}.gpu_fraction", results.fraction, n, upto=1.0)
@@ -278,10 +261,9 @@ def measured_from_json(content: dict[str, Any]) -> MeasuredRun:
     tasks = content["tasks"]
     n = len(tasks["size"])
     for name in (*_TASK_NUMBERS, "kind"):
-        if len(tasks[name]) != n:
-            raise InvalidInputError(f"tasks.{name}", f"one value per task ({n})", f"{len(tasks[name])} values")
+        check_length(f"tasks.{name}", tasks[name], n)
     described = content["platform"]
-    devices = (Device(one["name"], one["kind"], one["node"], memory=math.inf) for one in described["devices"])
+    devices = (Device(**device, memory=math.inf) for device in described["devices"])
     platform = Platform(described["name"], tuple(devices))
     return MeasuredRun(
         run_id=content.get("run_id"),
@@ -327,14 +309,19 @@ def _nullable(values: Floats) -> list[float | None]:
 # ------------------------------------------------------------------------------------------ checks
 
 
+def check_length(field: str, values: Sized, n: int) -> None:
+    """Raise unless there is one value per task."""
+    if len(values) != n:
+        raise InvalidInputError(field, f"one value per task ({n})", f"{len(values)} values")
+
+
 def _check_codes(field: str, codes: NDArray[Any], names: Any) -> None:
     bad = (codes < 0) | (codes >= len(names))
     _refuse(field, "one of " + ", ".join(names), codes, bad)
 
 
 def _check_column(field: str, values: Floats, n: int, *, upto: float = _MAX_VALUE, unknown: bool = False) -> None:
-    if len(values) != n:
-        raise InvalidInputError(field, f"one value per task ({n})", f"{len(values)} values")
+    check_length(field, values, n)
     allowed = "a number in [0, 1]" if upto == 1.0 else f"from 0 to {upto:g}"
     good = (values >= 0) & (values <= upto)
     _refuse(field, allowed + (", or null" if unknown else ""), values, ~(good | (unknown & np.isnan(values))))

@@ -1,27 +1,25 @@
 """Models of the lanes: versions of a duration model, and snapshots of weights.
 
 Snapshots are for models that a restart could not learn again from the newest tasks, such as an agent's weights.
-They are made of schedulers with a method ``save_model(path)`` and a parameter ``model``. With a method
-``snapshot()`` these return the copy to save, or None. A thread of its own writes the files. They belong to one run:
-another run starts from the model of the package. The snapshot before the newest is kept too, so that a damaged file
+They are what `Learner.snapshot` returns. A thread of its own writes the files. They belong to one run: another run
+starts from the model of the package. The snapshot before the newest is kept too, so that a damaged file
 loses minutes of learning at most.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..core import Scheduler
+from ..core import LearnedState, Learner, LearningEvent, ModelVersion, Scheduler
 from ..core.atomic_files import remove_leftovers, write_atomically
-from ..learning.duration.online_duration_model import LearningEvent, ModelVersion, newest_number
 from ..learning.duration.retraining import BackgroundRetraining, LearnsDurations, TrainingWorker
+from ..learning.duration.versions import newest_number
 from ..schedulers import schedulers
 from ..workload.argument_checks import parse_spec
 from .clock import Clock
@@ -139,7 +137,8 @@ class ModelSnapshots:
             for lane in lanes
             if lane.failure is None
             and (path := self.path(run_id, lane.name)) is not None
-            and (frozen := _frozen(lane.scheduler)) is not None
+            and isinstance(lane.scheduler, Learner)
+            and (frozen := lane.scheduler.snapshot()) is not None
         ]
         if jobs:
             self._writing = self._writer.submit(_write, jobs)
@@ -161,22 +160,13 @@ def with_model(spec: str, model: Path | None) -> Scheduler:
     return schedulers()[name].make(**{**arguments, "model": model})
 
 
-def _frozen(scheduler: Any) -> Any:
-    """Return a copy to save; None if the scheduler has nothing to save."""
-    if not hasattr(scheduler, "save_model"):
-        return None
-    if hasattr(scheduler, "snapshot"):
-        return scheduler.snapshot()
-    return copy.copy(scheduler)
-
-
-def _write(jobs: list[tuple[Any, Path]]) -> None:
-    for scheduler, path in jobs:
+def _write(jobs: list[tuple[LearnedState, Path]]) -> None:
+    for learned, path in jobs:
         try:
             if path.exists() and not path.is_file():
                 path.rename(path.with_name(path.name + _REFUSED))
             before = path.read_bytes() if path.exists() else None
-            scheduler.save_model(path)  # writes the file completely or not at all
+            learned.save_model(path)  # writes the file completely or not at all
             if before is not None:
                 write_atomically(path.with_suffix(_PREVIOUS_SUFFIX), before)
         except Exception:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core import Floats, Platform
+from ..core import Platform, Workload
 from ..core.outcome import FAILED
 from .journal import ResultColumns, StartedTasks, VersionRecord
-from .live_run import LaneEvent, LiveChunk, LiveRun
+from .live_run import LiveChunk, LiveRun
+from .run_lanes import LaneEvent
 from .status import LiveStatus
 
+_Part = TypeVar("_Part", LiveChunk, StartedTasks)
 _MAX_DECISIONS, _MAX_LOGS = 200, 10
+#: Fields of the status that an update has.
+_OF_STATUS = (
+    "latency_bound", "makespan_bound", "first_arrival", "tasks_processed", "tasks_per_second",
+    "virtual_time", "state",
+)  # fmt: skip
 
 _LEVELS = {
-    "slowdown": "warning",
-    "drift": "warning",
-    "fallback": "warning",
-    "model_refused": "warning",
-    "retrain_failed": "warning",
-    "scheduler_failed": "error",
-    "engine_failed": "error",
+    **dict.fromkeys(("slowdown", "queue_full", "drift", "fallback", "model_refused", "retrain_failed"), "warning"),
+    **dict.fromkeys(("scheduler_failed", "engine_failed"), "error"),
 }
 
 
@@ -37,9 +40,7 @@ def notification(
     message: str,
     *,
     level: str | None = None,
-    scheduler: str | None = None,
-    version: int | None = None,
-    at_task: int | None = None,
+    about: LaneEvent | None = None,
 ) -> dict[str, Any]:
     """Return the body of a `notification`.
 
@@ -51,24 +52,15 @@ def notification(
         One sentence.
     level
         info, warning or error; by default that of the kind.
-    scheduler, version, at_task
-        The scheduler, its model version and the task it is about.
+    about
+        What happened to a lane, with its scheduler, model version and task.
     """
     return {
         "level": level or _LEVELS.get(kind, "info"),
         "kind": kind,
         "message": message,
-        "scheduler": scheduler,
-        "version": version,
-        "at_task": at_task,
+        **{name: getattr(about, name, None) for name in ("scheduler", "version", "at_task")},
     }
-
-
-def lane_notification(event: LaneEvent) -> dict[str, Any]:
-    """Return the body of the `notification` about something that happened to a lane."""
-    return notification(
-        event.kind, event.message, scheduler=event.scheduler, version=event.version, at_task=event.at_task
-    )
 
 
 def version_record(event: LaneEvent, run_id: str, now: float) -> VersionRecord | None:
@@ -76,19 +68,8 @@ def version_record(event: LaneEvent, run_id: str, now: float) -> VersionRecord |
     if event.model is None or event.version is None or event.scheduler is None:
         return None
     model = event.model
-    return VersionRecord(
-        run_id,
-        event.scheduler,
-        event.version,
-        model.samples,
-        model.r2,
-        model.trigger,
-        event.at_task,
-        now,
-        event.seconds,
-        model.error,
-        event.loss,
-    )
+    about = (run_id, event.scheduler, event.version, model.samples, model.r2, model.trigger, event.at_task)
+    return VersionRecord(*about, now, event.seconds, model.error, event.loss)
 
 
 class UpdateBuilder:
@@ -102,17 +83,13 @@ class UpdateBuilder:
 
     def add(self, chunk: LiveChunk) -> None:
         """Add decided tasks; old ones that do not fit into an update are dropped."""
-        self._chunks.append(chunk)
         self._decisions += len(chunk) * len(chunk.results)
-        while len(self._chunks) > 1 and sum(len(c) * len(c.results) for c in self._chunks[1:]) >= _MAX_DECISIONS:
-            del self._chunks[0]
+        self._chunks = _newest([*self._chunks, chunk])
 
     def add_started(self, started: Sequence[StartedTasks]) -> None:
         """Add tasks that left a common queue; old ones that do not fit into an update are dropped."""
-        self._started += started
         self._decisions += sum(map(len, started))
-        while len(self._started) > 1 and sum(map(len, self._started[1:])) >= _MAX_DECISIONS:
-            del self._started[0]
+        self._started = _newest([*self._started, *started])
 
     def clear(self) -> None:
         """Drop the tasks after an update."""
@@ -122,7 +99,7 @@ class UpdateBuilder:
 
     def update(self, run: LiveRun, status: LiveStatus) -> dict[str, Any]:
         """Return the body of a `simulation_update`."""
-        utilisations = run.utilisations()
+        utilisations = run.load.utilisations(run.now)
         chosen = _utilization_scheduler(run)
         devices = utilisations.get(chosen, {})
         decisions = self._newest_decisions(run.config.platform)
@@ -131,56 +108,34 @@ class UpdateBuilder:
         return {
             "task": task,
             "latest_results": latest,
-            "comparison": [row.as_dict() for row in status.comparison],
-            "latency_bound": status.latency_bound,
-            "makespan_bound": status.makespan_bound,
-            "first_arrival": status.first_arrival,
-            "verdict": status.verdict,
+            "comparison": [asdict(row) for row in status.comparison],
+            "verdict": None if status.verdict is None else status.verdict.as_dict(),
+            **{name: getattr(status, name) for name in _OF_STATUS},
             "utilization": {
                 "average_utilization": mean,
                 **{name: {"utilization": share} for name, share in devices.items()},
             },
             "utilization_of": chosen,
             "utilizations": utilisations,
-            "backlogs": run.backlogs(),
+            "backlogs": run.load.backlogs(run.now),
             "decisions": decisions,
             "omitted": self._decisions - len(decisions),
-            "tasks_processed": run.ordinal,
-            "tasks_per_second": status.tasks_per_second,
-            "virtual_time": run.now,
-            "state": status.state,
         }
 
     def _newest(self, platform: Platform) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """Return the newest task and its results by scheduler; a central one may not have started it."""
         if not self._chunks:
             return None, {}
         chunk = self._chunks[-1]
         row, tasks = len(chunk) - 1, chunk.tasks
-        task = {
-            "task_id": int(tasks.task_id[row]),
-            **{name: float(getattr(tasks, name)[row]) for name in (*_TASK_FIELDS, "arrival_time")},
-        }
-        latest = {
-            name: {
-                "time": _finite(r.time[row]),
-                "latency": _finite(r.latency[row]),
-                "energy": _finite(r.energy[row]),
-                "cost": _finite(r.cost[row]),
-                "device": platform.devices[int(r.device[row])].name,
-                "fraction": _finite(r.fraction[row]),
-                "regret": _finite(r.regret[row]),
-            }
-            for name, r, row in self._results_of(chunk, row)
-        }
-        return task, latest
-
-    def _results_of(self, chunk: LiveChunk, row: int) -> Iterator[tuple[str, ResultColumns, int]]:
-        """Yield the results of one task, by scheduler and row; a central one may not have started it."""
-        for name, results in chunk.results.items():
-            yield name, results, row
+        task_id = int(tasks.task_id[row])
+        numbers = {name: float(getattr(tasks, name)[row]) for name in (*_TASK_FIELDS, "arrival_time")}
+        decisions = _decisions(chunk, slice(row, None), platform)
         for started in self._started:
-            for found in np.flatnonzero(started.tasks.task_id == chunk.tasks.task_id[row]).tolist():
-                yield started.scheduler, started.columns, found
+            for found in np.flatnonzero(started.tasks.task_id == task_id).tolist():
+                decisions += _decisions(started, slice(found, found + 1), platform)
+        latest = {decision["scheduler"]: {name: decision[name] for name in _LATEST} for decision in decisions}
+        return {"task_id": task_id, **numbers}, latest
 
     def _newest_decisions(self, platform: Platform) -> list[dict[str, Any]]:
         """Return the decisions of all schedulers about the newest tasks, newest last."""
@@ -195,13 +150,13 @@ class UpdateBuilder:
             budget[started.scheduler] -= rows
             left -= rows
             if rows:
-                parts.append(_decisions(started, len(started) - rows, platform))
+                parts.append(_decisions(started, slice(len(started) - rows, None), platform))
         for chunk in reversed(self._chunks):
             lanes = len(chunk.results)
             if lanes == 0:
                 continue
             rows = min(len(chunk), left // lanes)
-            parts.append(_decisions(chunk, len(chunk) - rows, platform))
+            parts.append(_decisions(chunk, slice(len(chunk) - rows, None), platform))
             left -= rows * lanes
             if rows < len(chunk):
                 break
@@ -220,20 +175,30 @@ class UpdateBuilder:
         return logs
 
 
+def _newest(parts: list[_Part]) -> list[_Part]:
+    """Return the newest parts that an update needs."""
+    needed = 0
+    for first in reversed(range(len(parts))):
+        needed += len(parts[first]) * len(parts[first].results)
+        if needed >= _MAX_DECISIONS:
+            return parts[first:]
+    return parts
+
+
 def _utilization_scheduler(run: LiveRun) -> str:
     """Return the scheduler whose utilization an update shows first: a learned one if there is one."""
-    lanes = run.active_lanes or run.lanes
+    lanes = run.lanes.active or run.lanes
     return next((lane.name for lane in lanes if lane.learner is not None), lanes[0].name)
 
 
-def _decisions(chunk: LiveChunk | StartedTasks, begin: int, platform: Platform) -> list[dict[str, Any]]:
-    """Return the decisions for the tasks from `begin` on, task by task."""
-    ids = chunk.tasks.task_id[begin:].tolist()
-    about = _rows({name: getattr(chunk.tasks, name)[begin:] for name in _TASK_FIELDS})
+def _decisions(chunk: LiveChunk | StartedTasks, rows: slice, platform: Platform) -> list[dict[str, Any]]:
+    """Return the decisions for these tasks, task by task."""
+    ids = chunk.tasks.task_id[rows].tolist()
+    about = _values(chunk.tasks, _TASK_FIELDS, rows)
     devices = [device.name for device in platform.devices]
     by_scheduler = {
-        name: (r.device[begin:].tolist(), _rows({field: getattr(r, field)[begin:] for field in _FIELDS}))
-        for name, r in chunk.results.items()
+        name: (columns.device[rows].tolist(), _values(columns, _FIELDS, rows))
+        for name, columns in chunk.results.items()
     }
     return [
         {
@@ -248,8 +213,9 @@ def _decisions(chunk: LiveChunk | StartedTasks, begin: int, platform: Platform) 
     ]
 
 
-def _rows(columns: dict[str, Floats]) -> list[tuple[float, ...]]:
-    return list(zip(*(column.tolist() for column in columns.values()), strict=True))
+def _values(columns: Workload | ResultColumns, names: Sequence[str], rows: slice) -> list[tuple[float, ...]]:
+    """Return the values of the named columns, row by row."""
+    return list(zip(*(getattr(columns, name)[rows].tolist() for name in names), strict=True))
 
 
 #: Fields of a decision in the names of `Outcome`, and those of its task.
@@ -258,6 +224,7 @@ _FIELDS = (
     "cpu_start", "cpu_time", "accelerator_start", "accelerator_time", "confidence",
 )  # fmt: skip
 _TASK_FIELDS = ("size", "compute_intensity", "memory_required")
+_LATEST = ("time", "latency", "energy", "cost", "device", "fraction", "regret")
 
 
 def _log_of(chunk: LiveChunk, row: int, name: str, platform: Platform) -> dict[str, Any]:

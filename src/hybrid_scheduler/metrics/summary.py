@@ -5,13 +5,14 @@ Names mean the same in tables, JSON, API and dashboard.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..core import Floats, Outcomes, Platform
-from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU
+from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, PAGED
 
 #: Label of the scheduler that places each task best alone and does not see the tasks behind it.
 PER_TASK_BEST = "Per-task best (oracle)"
@@ -43,15 +44,16 @@ class Spread:
     p50: float
     p95: float
     p99: float
+    p999: float
     max: float
 
     @classmethod
     def of(cls, values: Floats) -> Spread:
         """Return the statistics of these values; NaN if there are none."""
         if len(values) == 0:
-            return cls(*(float("nan"),) * 5)
-        p50, p95, p99 = np.quantile(values, (0.5, 0.95, 0.99))
-        return cls(float(values.mean()), float(p50), float(p95), float(p99), float(values.max()))
+            return cls(*(float("nan"),) * 6)
+        p50, p95, p99, p999 = np.quantile(values, (0.5, 0.95, 0.99, 0.999)).tolist()
+        return cls(float(values.mean()), p50, p95, p99, p999, float(values.max()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,11 @@ class Summary:
         Busy share of the makespan, by device.
     average_utilization
         Mean of these shares.
+    paged
+        Tasks whose data moved between an accelerator and its host, because they exceed its memory.
+    decided_by
+        Share of the tasks that each policy of a learned scheduler decided, such as ``"network"``; empty for
+        schedulers with one policy.
 
     Examples
     --------
@@ -137,6 +144,8 @@ class Summary:
     load_balance_gpu: float
     utilization: dict[str, float]
     average_utilization: float
+    decided_by: dict[str, float] = field(default_factory=dict)
+    paged: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return a flat dictionary for JSON: spreads become mean_time, p50_latency and so on."""
@@ -144,7 +153,7 @@ class Summary:
         for name, value in asdict(self).items():
             if name in ("time", "latency", "wait"):
                 flat.update({f"{statistic}_{name}": number for statistic, number in value.items()})
-            else:
+            elif value or name != "paged":  # only runs of that memory policy have the key
                 flat[name] = value
         return flat
 
@@ -183,6 +192,7 @@ def summarise(
     latency_bound: float | None = None,
     isolated: Floats | None = None,
     oracle_latency: Floats | None = None,
+    decision_counts: Mapping[str, int] | None = None,
 ) -> Summary:
     """Return the summary of a run. Failed tasks are counted and otherwise left out.
 
@@ -204,6 +214,8 @@ def summarise(
         Isolated optimum of each task in seconds, for the slowdown.
     oracle_latency
         Latency of each task under the oracle, for the regret.
+    decision_counts
+        Tasks that each policy of the scheduler has decided.
     """
     done = outcomes.completed
     latency, time = outcomes.latency[done], outcomes.time[done]
@@ -239,7 +251,15 @@ def summarise(
         load_balance_gpu=jain_index(busy[accelerators]) if len(accelerators) else 1.0,
         utilization={d.name: float(share) for d, share in zip(platform.devices, shares, strict=True)},
         average_utilization=float(shares.mean()),
+        paged=outcomes.count(PAGED),
+        decided_by=shares_of(decision_counts or {}),
     )
+
+
+def shares_of(counts: Mapping[str, int]) -> dict[str, float]:
+    """Return counts as shares of their sum; empty if nothing was counted."""
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.items()} if total else {}
 
 
 def queue_grows(arrival: Floats, latency: Floats, isolated: Floats) -> bool:
@@ -326,6 +346,8 @@ class Evidence:
         Mean latency of the worst batch over that of the median batch.
     state, version
         State and model version of a learned scheduler.
+    decided_by
+        Share of the tasks that each of its policies decided.
     drift_at, retrained_at
         Time of the last drift that was found, and of the model after it.
     worst_task, task_range
@@ -353,6 +375,7 @@ class Evidence:
     swing: float | None = None
     state: str = "ready"
     version: int | None = None
+    decided_by: dict[str, float] = field(default_factory=dict)
     drift_at: float | None = None
     retrained_at: float | None = None
     worst_task: int | None = None
@@ -362,6 +385,11 @@ class Evidence:
     def reference(self) -> bool:
         """Whether this is the per-task best, which does not compete."""
         return self.name.partition("(")[0].strip() == _REFERENCE
+
+    @property
+    def knows_durations(self) -> bool:
+        """Whether the scheduler was given durations."""
+        return self.reference or self.label.endswith(_KNOWS)
 
     @property
     def known_label(self) -> str:

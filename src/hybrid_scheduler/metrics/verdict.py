@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from .statistics import RELEVANT_SHARE, TOO_CLOSE
 from .summary import DeviceLoad, Evidence
@@ -35,6 +35,11 @@ _EQUAL, _PERCENT = 1.0005, 1.1
 _NAMED, _MAX_REASONS = 3, 2
 
 
+def _json_name(field: str) -> str:
+    """Return the name of a field in JSON."""
+    return {"latency_bound": "floor", "latency_over_bound": "over_floor"}.get(field, field)
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """One reason why a scheduler loses.
@@ -42,8 +47,8 @@ class Reason:
     Parameters
     ----------
     code
-        overload, rush (a burst of arrivals), idle, splitting, transfer, memory, cold (an untrained model), drift,
-        queue, unstable, placement, waiting or equal.
+        overload, rush (a burst of arrivals), idle, splitting, transfer, memory, cold (an untrained model), rule (a
+        simpler rule decides), drift, queue, unstable, placement, waiting or equal.
     scheduler
         Specification of the scheduler.
     text
@@ -66,10 +71,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Comparand:
-    """One quantity of a scheduler against another scheduler. `tone` is better, worse or close."""
+    """One quantity of a scheduler against another scheduler."""
 
     text: str
-    tone: str
+    tone: Literal["better", "worse", "close"]
     ratio: float | None
 
 
@@ -93,6 +98,8 @@ class VerdictRow:
         Schedulers from which no significant difference is known.
     reasons
         Reasons why it loses, the most telling first; empty if it does not.
+    decided_by
+        Share of its tasks that each policy of a learned scheduler decided; empty for schedulers with one policy.
     """
 
     name: str
@@ -107,6 +114,10 @@ class VerdictRow:
     cost: Comparand
     close_to: tuple[str, ...]
     reasons: tuple[Reason, ...]
+    decided_by: dict[str, float] = field(default_factory=dict)
+
+    #: How pydantic names the fields in the document of the REST interface.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"alias_generator": _json_name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +131,9 @@ class Cause:
     also: str
 
 
+Certainty = Literal["certain", "small", "close", "early", "one_run", "alone"]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Ranking by mean latency, with its certainty and the reasons why the others lose.
@@ -127,7 +141,11 @@ class Verdict:
     Parameters
     ----------
     leader, runner_up
-        Specifications; None without a completed task and for a single scheduler.
+        Specifications of the fastest scheduler and of the best one outside of the leading group; None without a
+        completed task, and for a single scheduler or group.
+    group
+        Specifications of the leading group: the leader, and those whose mean is within 1 % of its mean or not
+        significantly different.
     tasks
         Number of tasks behind it.
     latency_bound
@@ -140,10 +158,18 @@ class Verdict:
         certain, small, close, early, one_run or alone.
     title, distance, certainty_text
         The headline in three parts.
+    group_text
+        How close the leading group is; "" for a single leader.
+    knowledge_text
+        How a leader that knows no durations compares with the schedulers that do; "" if that is not the case.
     rows
         All schedulers, best first.
     why
         Causes of the losses, the largest first.
+    metric
+        The quantity by which schedulers are ranked.
+    sentence
+        The headline as one sentence; the constructor makes it.
 
     Examples
     --------
@@ -160,34 +186,34 @@ class Verdict:
     latency_bound: float | None
     latency_over_bound: float | None
     lead: float | None
-    certainty: str
+    certainty: Certainty
     title: str
     distance: str
     certainty_text: str
     rows: tuple[VerdictRow, ...] = ()
     why: tuple[Cause, ...] = ()
-    metric: str = field(default="mean_latency")
+    group: tuple[str, ...] = ()
+    group_text: str = ""
+    knowledge_text: str = ""
+    metric: str = "mean_latency"
+    sentence: str = ""
 
-    @property
-    def sentence(self) -> str:
-        """The headline as one sentence."""
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"alias_generator": _json_name}
+
+    def __post_init__(self) -> None:
+        group = f" ({self.group_text})" if self.group_text else ""
         distance = f": {self.distance}" if self.distance else ""
         certainty = f"; {self.certainty_text}" if self.certainty_text else ""
-        return f"{self.title}{distance}{certainty}."
+        object.__setattr__(self, "sentence", f"{self.title}{group}{distance}{certainty}.")
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         values = asdict(self)
-        rows = tuple(_published_names(row) for row in values["rows"])
-        return {**_published_names(values), "rows": rows, "sentence": self.sentence}
-
-
-#: Names of fields in JSON, where they differ.
-_JSON_NAMES = {"latency_bound": "floor", "latency_over_bound": "over_floor"}
+        return _published_names(values) | {"rows": tuple(_published_names(row) for row in values["rows"])}
 
 
 def _published_names(values: dict[str, Any]) -> dict[str, Any]:
-    return {_JSON_NAMES.get(name, name): value for name, value in values.items()}
+    return {_json_name(name): value for name, value in values.items()}
 
 
 #: Returns whether two schedulers differ significantly; None where that is unknown.
@@ -200,6 +226,7 @@ def judge(
     *,
     differs: Differs | None = None,
     one_run: bool = False,
+    too_few: str | None = None,
 ) -> Verdict:
     """Return the verdict on schedulers that had the same tasks.
 
@@ -213,17 +240,21 @@ def judge(
         Significance of a difference; by default two means differ if their intervals do not overlap.
     one_run
         Whether there is one run and no interval, so that chance and skill cannot be separated.
+    too_few
+        Words for fewer runs than any significant difference needs; None where there are enough.
     """
     known = sorted((e for e in evidence if e.mean_latency is not None), key=lambda e: e.mean_latency or 0.0)
     if not known:
         return Verdict(None, None, 0, latency_bound, None, None, "alone", "No task was completed", "", "")
-    contestants = [e for e in known if not e.reference] or known
-    leader = contestants[0]
-    rivals = [e for e in contestants[1:] if e is not leader]
-    runner_up = rivals[0] if rivals else next((e for e in known if e is not leader), None)
     test = differs or _interval_test({e.name: e for e in known})
+    contestants = _contestants(known)
+    leader = contestants[0]
+    group = [e for e in contestants if e is leader or _ties(leader, e, test)]
+    rest = [e for e in contestants if e not in group]
+    others = rest or [e for e in known if e not in group] or group[1:]
+    runner_up = others[0] if others else None
+    certainty, certainty_text = _certainty(leader, runner_up, test, one_run=one_run, too_few=too_few)
     rows = tuple(_row(e, leader, runner_up, known, latency_bound, test) for e in known)
-    certainty, certainty_text = _certainty(leader, runner_up, test, one_run=one_run)
     return Verdict(
         leader=leader.name,
         runner_up=runner_up.name if runner_up else None,
@@ -232,11 +263,60 @@ def judge(
         latency_over_bound=_ratio(leader.mean_latency, latency_bound),
         lead=_ratio(runner_up.mean_latency, leader.mean_latency) if runner_up else None,
         certainty=certainty,
-        title=_title(leader, certainty, alone=not rivals),
+        title=_title(group, certainty, alone=not rest),
         distance=_distance(leader, runner_up, latency_bound),
         certainty_text=certainty_text,
         rows=rows,
         why=_causes(rows),
+        group=tuple(e.name for e in group),
+        group_text=_group_text(group),
+        knowledge_text=_knowledge_text(leader, known),
+    )
+
+
+# ------------------------------------------------------------------------------------------ the leading group
+
+
+def _contestants(known: Sequence[Evidence]) -> list[Evidence]:
+    """Return the schedulers that compete, best first.
+
+    Those that know durations are references where one that knows none comes near them. The per-task best never
+    competes, unless it is alone.
+    """
+    told_nothing = [e for e in known if not e.knows_durations]
+    told = [e for e in known if e.knows_durations and not e.reference]
+    near = told_nothing and told and _over(told_nothing[0], told[0]) <= _PERCENT
+    return (told_nothing if near else [e for e in known if not e.reference]) or list(known)
+
+
+def _over(one: Evidence, other: Evidence) -> float:
+    return _ratio(one.mean_latency, other.mean_latency) or math.inf
+
+
+def _ties(leader: Evidence, one: Evidence, test: Differs) -> bool:
+    return _over(one, leader) <= 1.0 + RELEVANT_SHARE or test(leader.name, one.name) is False
+
+
+def _group_text(group: Sequence[Evidence]) -> str:
+    if len(group) == 1:
+        return ""
+    if _over(group[-1], group[0]) <= 1.0 + RELEVANT_SHARE:
+        return f"equal within {_percent(RELEVANT_SHARE)}"
+    return "no significant difference between them"
+
+
+def _knowledge_text(leader: Evidence, known: Sequence[Evidence]) -> str:
+    """Return how a leader that was told no durations compares with the best scheduler that knows them."""
+    told = [e for e in known if e.knows_durations]
+    if not told or leader.knows_durations:
+        return ""
+    ratio = _over(leader, told[0])
+    if ratio > _PERCENT:
+        return ""
+    if ratio > 1.0 + RELEVANT_SHARE:
+        return f"knows no durations, within {math.ceil(100 * (ratio - 1.0))} % of schedulers that know them"
+    return (
+        f"knows no durations, {'as fast as' if ratio >= 1.0 - RELEVANT_SHARE else 'faster than'} schedulers that do"
     )
 
 
@@ -253,22 +333,30 @@ def _interval_test(known: dict[str, Evidence]) -> Differs:
     return differs
 
 
-def _title(leader: Evidence, certainty: str, *, alone: bool) -> str:
+def _title(group: Sequence[Evidence], certainty: str, *, alone: bool) -> str:
+    labels = [e.known_label for e in group]
+    names = _listed(
+        labels if len(labels) <= _NAMED else [*labels[: _NAMED - 1], f"{len(labels) - _NAMED + 1} others"]
+    )
+    if len(group) > 1:
+        return f"{names} {'are equal' if alone else 'lead'}"
     if alone:  # against the per-task best only, or against none
-        return leader.known_label
-    return f"{leader.known_label} {'is ahead' if certainty in ('close', 'early') else 'leads'}"
+        return names
+    return f"{names} {'is ahead' if certainty == 'early' else 'leads'}"
 
 
-def _certainty(leader: Evidence, runner_up: Evidence | None, test: Differs, *, one_run: bool) -> tuple[str, str]:
+def _certainty(
+    leader: Evidence, runner_up: Evidence | None, test: Differs, *, one_run: bool, too_few: str | None
+) -> tuple[Certainty, str]:
     if runner_up is None:
         return "alone", ""
     clear = test(leader.name, runner_up.name)
     if clear is None:
         if one_run:
             return "one_run", "one run, without an interval"
-        return "early", "too early to call"
+        return "early", too_few or "too early to call"
     if not clear:
-        return "close", TOO_CLOSE
+        return "close", ""
     ratio = _ratio(runner_up.mean_latency, leader.mean_latency) or 1.0
     # The per-task best may be faster than the leader: then the difference counts, too.
     if abs(ratio - 1.0) < RELEVANT_SHARE:
@@ -278,19 +366,13 @@ def _certainty(leader: Evidence, runner_up: Evidence | None, test: Differs, *, o
 
 def _distance(leader: Evidence, runner_up: Evidence | None, latency_bound: float | None) -> str:
     over = _ratio(leader.mean_latency, latency_bound)
-    parts = [
-        f"mean latency {seconds_text(leader.mean_latency)}"
-        if over is None
-        else f"{times_text(over)} the lower bound"
-    ]
+    latency = f"mean latency {seconds_text(leader.mean_latency)}"
+    parts = [latency if over is None else f"{times_text(over)} the lower bound"]
     if runner_up is not None:
         against = compare_text(leader.mean_latency, runner_up.mean_latency, "faster", "slower")
-        parts.append(f"{against.text} {_than(against)} {runner_up.known_label}")
+        than = "to" if against.text == "equal" else "than"
+        parts.append(f"{against.text} {than} {runner_up.known_label}")
     return ", ".join(parts)
-
-
-def _than(against: Comparand) -> str:
-    return "to" if against.text == "equal" else "than"
 
 
 def compare_text(mine: float | None, theirs: float | None, better: str, worse: str) -> Comparand:
@@ -315,10 +397,9 @@ def compare_text(mine: float | None, theirs: float | None, better: str, worse: s
     larger = max(ratio, 1.0 / ratio) if ratio > 0 else math.inf
     if larger < _EQUAL:
         return Comparand("equal", "close", ratio)
-    word, tone = (better, "better") if ratio < 1.0 else (worse, "worse")
-    if larger < _PERCENT:
-        return Comparand(f"{_digits(100 * abs(1.0 - ratio))} % {word}", tone, ratio)
-    return Comparand(f"{times_text(larger)} {word}", tone, ratio)
+    word = better if ratio < 1.0 else worse
+    size = f"{_digits(100 * abs(1.0 - ratio))} %" if larger < _PERCENT else times_text(larger)
+    return Comparand(f"{size} {word}", "better" if ratio < 1.0 else "worse", ratio)
 
 
 # ------------------------------------------------------------------------------------------ rows
@@ -356,6 +437,7 @@ def _row(
         against("mean_cost", "less", "more"),
         tuple(e.name for e in known if e is not one and test(one.name, e.name) is False),
         tuple(reasons(one, other)[:_MAX_REASONS]) if loses and other is not None else (),
+        one.decided_by,
     )
 
 
@@ -401,8 +483,8 @@ def _untrained(one: Evidence, leader: Evidence) -> Reason | None:
     if one.state == "warming":
         return _reason("cold", one, f"has not learned yet after {one.tasks:,} tasks", tasks=one.tasks)
     if one.state == "fallback":
-        text = "uses a simpler rule until its model is accurate"
-        return _reason("cold", one, text, tasks=one.tasks)
+        text = "lets a simpler rule decide, which costs less by the predicted durations"
+        return _reason("rule", one, text, tasks=one.tasks, **one.decided_by)
     return None
 
 

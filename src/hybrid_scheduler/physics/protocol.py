@@ -22,6 +22,8 @@ from ..core import Floats, Ints, InvalidInputError, Links, Platform, TimeTable, 
 
 #: Largest factor of a slowdown.
 _MAX_FACTOR = 1000.0
+#: Shortest slowdown in seconds: time is divided by the period, which is longer.
+_SHORTEST_S = 1e-3
 #: Largest number of device names listed in an error.
 _MAX_NAMES = 16
 _SLOWDOWN_FIELDS = ("device", "factor", "start", "until", "every")
@@ -116,6 +118,8 @@ class Slowdown:
             raise InvalidInputError("slowdown.start", ">= 0 s", self.start)
         if self.until <= self.start:
             raise InvalidInputError("slowdown.until", f"after the start ({self.start:g} s)", self.until)
+        if self.until - self.start < _SHORTEST_S:
+            raise InvalidInputError("slowdown.until", f"{_SHORTEST_S:g} s or more after the start", self.until)
         if self.every is not None and self.every <= self.until - self.start:
             length = f"{self.until - self.start:g} s"
             raise InvalidInputError("slowdown.every", f"longer than the slowdown ({length})", self.every)

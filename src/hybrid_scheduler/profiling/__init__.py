@@ -24,34 +24,4 @@ if TYPE_CHECKING:
     from .starpu_models import read_starpu as read_starpu
     from .timing import Timing as Timing
 
-__getattr__, __dir__, __all__ = lazy_exports(
-    __name__,
-    {
-        "calibration": (
-            "Calibration",
-            "calibrate",
-            "platform_of",
-        ),
-        "hardware_profile": (
-            "ProfilePoint",
-            "Profile",
-            "load_profile",
-            "profile_named",
-            "save_profile",
-            "builtin_profiles",
-        ),
-        "kernels": (
-            "KERNELS",
-            "Kernel",
-        ),
-        "machine_info": (
-            "Gpu",
-            "MachineInfo",
-            "describe_machine",
-            "find_gpu",
-        ),
-        "profiler": ("HardwareProfiler",),
-        "starpu_models": ("read_starpu",),
-        "timing": ("Timing",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from ..core import Device, Floats, Ints, InvalidInputError, Links, Platform, Tas
 from ..physics import Curve, ProfiledPhysics
 from .hardware_profile import CopyTimings, Profile, ProfilePoint
 from .machine_info import THREAD_POOL
+from .timing import Timing
 
 _TRANSFERS = ("pinned", "pageable")
 #: Fewest sizes for the choice of a form, and for the test of a form.
-_MIN_SIZES, _MIN_TO_TEST = 4, 3
+_MIN_SIZES = 4
+_MIN_TO_TEST = 3
 _FOLDS = 6
 #: Residuals beyond this many spreads have less weight in the sum of powers.
 _OUTLIER = 2.0
@@ -58,21 +60,22 @@ def _powers(x: Floats, y: Floats, at: Floats) -> Floats:
 
 
 #: In the order of preference among equals.
-FORMS = ("through", "powers", "both")
+_FORMS = ("through", "powers", "both")
 
 
 def _predicted(x: Floats, y: Floats, at: Floats) -> Floats:
     """Return the logarithmic times by form, a row each."""
-    through, powers = _through(x, y, at), _powers(x, y, at)
+    through = _through(x, y, at)
+    powers = _powers(x, y, at)
     return np.stack([through, powers, (through + powers) / 2])
 
 
 def _left_out(x: Floats, y: Floats) -> Floats:
     """Return the errors by form at each point without it, in logarithms; of many points every sixth at once."""
-    errors = np.empty((len(FORMS), len(x)))
+    errors = np.empty((len(_FORMS), len(x)))
     fold = np.arange(len(x)) % min(len(x), _FOLDS)
-    for one in range(int(fold.max()) + 1):
-        out = fold == one
+    for number in range(int(fold.max()) + 1):
+        out = fold == number
         errors[:, out] = np.abs(_predicted(x[~out], y[~out], x[out]) - y[out])
     return errors
 
@@ -134,7 +137,7 @@ class Calibration:
         return {
             "road": self.transfer,
             "median_error_by_kind": dict(self.by_kind),
-            "held_out": [one.as_dict() for one in self.held_out],
+            "held_out": [accuracy.as_dict() for accuracy in self.held_out],
             "physics": self.physics.as_dict(),
         }
 
@@ -180,7 +183,8 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
             if not known:
                 continue
             sizes, medians, spreads = (np.array(column, dtype=np.float64) for column in zip(*known, strict=True))
-            x, y = np.log(sizes), np.log(medians)
+            x = np.log(sizes)
+            y = np.log(medians)
             form = _choose(x, y)
             errors = _nested_errors(x, y) if len(x) >= _MIN_TO_TEST else None
             if errors is not None:
@@ -191,7 +195,7 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
             curves.append(Curve(kind, device, tuple(sizes.tolist()), tuple(at.tolist()), fixed, spread))
             held_out.append(
                 HeldOutAccuracy(
-                    kind, device, FORMS[form], len(x), *(_summary(errors) if errors is not None else (None, None))
+                    kind, device, _FORMS[form], len(x), *(_summary(errors) if errors is not None else (None, None))
                 )
             )
         by_kind[kind] = float(np.median(np.concatenate(errors_of_kind))) if errors_of_kind else None
@@ -217,39 +221,31 @@ def _summary(errors: Floats) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------------ times of a point
 
 
-def _cpu(point: ProfilePoint, transfer: str, launch: float) -> tuple[float, float] | None:
-    timing = point.cpu_seconds
-    return None if timing is None else (timing.median, timing.spread / timing.median)
-
-
-def _thread_pool(point: ProfilePoint, transfer: str, launch: float) -> tuple[float, float] | None:
-    timing = point.cpu_one_thread_seconds
+def _relative(timing: Timing | None) -> tuple[float, float] | None:
     return None if timing is None else (timing.median, timing.spread / timing.median)
 
 
 def _gpu(point: ProfilePoint, transfer: str, launch: float) -> tuple[float, float] | None:
     """Return the time with copies as measured, else as a sum of kernel, copies and launch."""
     if point.gpu_seconds is not None:
-        whole = _timing_for(point.gpu_seconds, transfer)
-        return whole.median, whole.spread / whole.median
+        return _relative(_timing_for(point.gpu_seconds, transfer))
     if point.gpu_kernel_seconds is None:
         return None
-    seconds, variance = launch + point.gpu_kernel_seconds.median, point.gpu_kernel_seconds.spread**2
-    for copies in (point.host_to_device_seconds, point.device_to_host_seconds):
-        if copies is not None:
-            timing = _timing_for(copies, transfer)
-            seconds, variance = seconds + timing.median, variance + timing.spread**2
+    copies = [pair for pair in (point.host_to_device_seconds, point.device_to_host_seconds) if pair is not None]
+    steps = [point.gpu_kernel_seconds, *(_timing_for(pair, transfer) for pair in copies)]
+    seconds = launch + sum(step.median for step in steps)
+    variance = sum(step.spread**2 for step in steps)
     return seconds, math.sqrt(variance) / seconds
 
 
-def _timing_for(copies: CopyTimings, transfer: str) -> Any:
+def _timing_for(copies: CopyTimings, transfer: str) -> Timing:
     return copies.pinned if transfer == "pinned" and copies.pinned is not None else copies.pageable
 
 
 _SECONDS: dict[str, Callable[[ProfilePoint, str, float], tuple[float, float] | None]] = {
-    "cpu": _cpu,
+    "cpu": lambda point, transfer, launch: _relative(point.cpu_seconds),
     "gpu": _gpu,
-    THREAD_POOL: _thread_pool,
+    THREAD_POOL: lambda point, transfer, launch: _relative(point.cpu_one_thread_seconds),
 }
 
 
@@ -281,25 +277,21 @@ def platform_of(profile: Profile, *, gpus: int = 1) -> Platform:
     host = cpu("cpu")
     watts = _watts(profile, "cpu")
     if watts is not None:
-        host = Device(**{**_fields(host), "watts": watts})
+        host = replace(host, watts=watts)
     if machine.gpu is None:
         narrow = Device(
             "cpu_narrow", THREAD_POOL, memory=math.inf, bandwidth=math.inf, watts=host.watts, rent=host.rent
         )
         pools = [narrow] if any(point.cpu_one_thread_seconds for point in profile.points) else []
-        return Platform("profiled", (Device(**{**_fields(host), "name": "cpu_wide"}), *pools))
+        return Platform("profiled", (replace(host, name="cpu_wide"), *pools))
     device = Device(
         "gpu_0", "gpu",
         memory=(machine.gpu.memory or 8e9) / _MEGABYTE,
         bandwidth=_bandwidth(profile),
         watts=_watts(profile, "gpu") or 50.0,
     )  # fmt: skip
-    many = (Device(**{**_fields(device), "name": f"gpu_{i}"}) for i in range(gpus))
+    many = (replace(device, name=f"gpu_{i}") for i in range(gpus))
     return Platform("profiled", (host, *many))
-
-
-def _fields(device: Device) -> dict[str, Any]:
-    return {name: getattr(device, name) for name in device.__dataclass_fields__}
 
 
 def _bandwidth(profile: Profile) -> float:
@@ -338,7 +330,8 @@ class CalibratedTimes:
     """
 
     def __init__(self, physics: ProfiledPhysics, platform: Platform) -> None:
-        self.physics, self.platform = physics, platform
+        self.physics = physics
+        self.platform = platform
         # Rows are kept, because streams repeat sizes.
         self._rows: dict[tuple[str, float], Floats] = {}
 

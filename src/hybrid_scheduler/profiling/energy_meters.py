@@ -36,20 +36,25 @@ class Meter(Protocol):
         ...
 
 
-class NvmlCounter:
+class _Counter:
+    """A meter that holds no resources."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class NvmlCounter(_Counter):
     """Energy counter of a GPU (Volta and newer), in millijoules since the driver was loaded."""
 
     source = "nvml energy counter"
 
     def __init__(self, library: Any, handle: Any) -> None:
-        self._library, self._handle = library, handle
+        self._library = library
+        self._handle = handle
 
     def joules(self) -> float:
         """Return joules since the driver was loaded."""
         return float(self._library.nvmlDeviceGetTotalEnergyConsumption(self._handle)) / 1e3
-
-    def close(self) -> None:
-        """Do nothing: a counter holds no resources."""
 
 
 class NvmlPower:
@@ -58,7 +63,9 @@ class NvmlPower:
     source = "nvml power samples"
 
     def __init__(self, library: Any, handle: Any, clock: TimerFunction = time.perf_counter) -> None:
-        self._library, self._handle, self._clock = library, handle, clock
+        self._library = library
+        self._handle = handle
+        self._clock = clock
         self._joules = 0.0
         self._watts = self._power()
         self._read_at = clock()
@@ -70,9 +77,11 @@ class NvmlPower:
     def joules(self) -> float:
         """Return joules since the meter was created."""
         with self._lock:
-            watts, now = self._power(), self._clock()
+            watts = self._power()
+            now = self._clock()
             self._joules += (self._watts + watts) / 2 * (now - self._read_at)
-            self._watts, self._read_at = watts, now
+            self._watts = watts
+            self._read_at = now
             return self._joules
 
     def close(self) -> None:
@@ -91,7 +100,7 @@ class NvmlPower:
                 return
 
 
-class _Rapl:
+class _Rapl(_Counter):
     """Energy counters of the CPU packages, in microjoules; each restarts at 0 when it is full."""
 
     source = "rapl packages"
@@ -109,9 +118,6 @@ class _Rapl:
             self._total += (now - self._last[i]) % (self._ranges[i] + 1)
             self._last[i] = now
         return self._total / 1e6
-
-    def close(self) -> None:
-        """Do nothing: a counter holds no resources."""
 
 
 def gpu_meter(kind: str, uuid: str | None = None, index: int = 0) -> Meter | None:
@@ -193,7 +199,9 @@ def joules_per_run(
 
     def run_to_tick() -> tuple[float, int]:
         """Return the counter just after a tick, and how many runs that took."""
-        last, since, runs = meter.joules(), clock(), 0
+        last = meter.joules()
+        since = clock()
+        runs = 0
         while (now := meter.joules()) == last and clock() - since < window:
             run_once()
             runs += 1
@@ -202,7 +210,8 @@ def joules_per_run(
     try:
         # From tick to tick: otherwise a counter that ticks every 100 ms is wrong by a fifth of the window.
         before, _ = run_to_tick()
-        began, runs = clock(), 0
+        began = clock()
+        runs = 0
         # The counter is not read meanwhile: that can take longer than the kernel.
         while runs == 0 or clock() - began < window:
             run_once()

@@ -13,22 +13,21 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..core.atomic_files import write_atomically
 from ..core.errors import InvalidInputError, UnknownNameError
-from .machine_info import Gpu, MachineInfo
-from .strict_json import StrictObject
+from ..workload.argument_checks import file_errors
+from .machine_info import MachineInfo
+from .strict_json import StrictObject, read_json
 from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
 #: Incremented when the meaning or the layout of a field changes; other versions are refused.
 VERSION = 1
-_MAX_BYTES = 64 * 2**20
 _BUILTIN_FOLDER = Path(__file__).parent.parent / "profiles"
 
 AnyPath = str | PathLike[str]
@@ -50,8 +49,10 @@ class CopyTimings:
 class ProfilePoint:
     """Times of one kernel at one size, for one run with data on the host; None if not measured."""
 
+    COMPUTED: ClassVar = _COMPUTED
+
     kernel: str
-    size: int
+    size: int = field(metadata={"least": 1})
     bytes_in: int
     bytes_out: int
     flops: float | None
@@ -77,8 +78,7 @@ class ProfilePoint:
     @property
     def gpu_fraction(self) -> float | None:
         """Share of the GPU in a split after which both devices end at the same time."""
-        ratio = self.cpu_gpu_ratio
-        return None if ratio is None else ratio / (1 + ratio)
+        return _gpu_share(self.cpu_gpu_ratio)
 
     @property
     def bytes_moved(self) -> int:
@@ -120,7 +120,7 @@ class SkippedPoint:
     """A point that was not measured on a device (cpu or gpu), with the reason."""
 
     kernel: str
-    size: int
+    size: int = field(metadata={"least": 1})
     device: str
     reason: str
 
@@ -186,11 +186,12 @@ class Profile:
     @property
     def gpu_fraction(self) -> float | None:
         """Share of the GPU in a split of such work after which both devices end at the same time."""
-        ratio = self.cpu_gpu_ratio
-        return None if ratio is None else ratio / (1 + ratio)
+        return _gpu_share(self.cpu_gpu_ratio)
 
-    def __getitem__(self, name: str) -> float | None:
+    def __getitem__(self, name: str) -> float:
         """Return a number of the machine by its name, as the published examples write it.
+
+        Without a GPU its share is 0; another number that was not measured is NaN, which prints as a number does.
 
         Raises
         ------
@@ -200,6 +201,8 @@ class Profile:
         if name not in _COMPUTED:
             raise UnknownNameError("profile", name, _COMPUTED)
         value: float | None = getattr(self, name)
+        if value is None:
+            return 0.0 if name == "gpu_fraction" else math.nan
         return value
 
     @property
@@ -266,6 +269,10 @@ class Profile:
         }
 
 
+def _gpu_share(ratio: float | None) -> float | None:
+    return None if ratio is None else ratio / (1 + ratio)
+
+
 def _rate(amount: float | None, timing: Timing | None) -> float | None:
     return amount / timing.median if amount is not None and timing is not None else None
 
@@ -300,12 +307,8 @@ def save_profile(profile: Profile, path: AnyPath) -> None:
     """
     target = Path(path)
     text = json.dumps(profile.as_dict(), indent=2, allow_nan=False) + "\n"
-    try:
+    with file_errors("path", "a file that can be written", target):
         write_atomically(target, text)
-    except OSError as error:
-        raise InvalidInputError(
-            "path", "a file that can be written", target.name, hint=error.strerror or type(error).__name__
-        ) from None
 
 
 def load_profile(path: AnyPath) -> Profile:
@@ -327,27 +330,7 @@ def load_profile(path: AnyPath) -> Profile:
         If the file cannot be read, or is no profile; the message gives the place and the reason.
     """
     source = Path(path)
-    try:
-        if not source.exists():
-            raise InvalidInputError("path", "a file that exists", source.name)
-        if source.stat().st_size > _MAX_BYTES:
-            raise InvalidInputError("path", f"a profile of at most {_MAX_BYTES // 2**20} MB", source.name)
-        text = source.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidInputError(
-            "path", "a file that can be read", source.name, hint=error.strerror or type(error).__name__
-        ) from None
-    except UnicodeDecodeError:
-        raise InvalidInputError("document", "JSON in UTF-8", "other bytes", where=source.name) from None
-    try:
-        document = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError("document", "JSON", str(error)[:70], where=source.name) from None
-    return read_profile(document, source.name)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    return read_profile(read_json(source), source.name)
 
 
 def read_profile(document: object, file: str = "profile") -> Profile:
@@ -360,145 +343,14 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     file : str, optional
         Name of the document in messages.
     """
-    fields = StrictObject(document, "", file)
-    kind, version = fields.take("format"), fields.take("version")
-    if kind != FORMAT:
-        raise fields.error("format", repr(FORMAT), kind, hint="this is not a hardware profile")
-    if version != VERSION or isinstance(version, bool):
-        hint = "measure again: hybrid-scheduler profile"
-        if isinstance(version, int) and version > VERSION:
-            hint = "a newer program wrote it: update this one"
-        raise fields.error("version", str(VERSION), version, hint=hint)
-    with fields.all_read():
-        profile = Profile(
-            created=fields.text("created"),
-            machine=_machine(fields.object("machine")),
-            method=_method(fields.object("method")),
-            points=tuple(map(_point, fields.objects("points"))),
-            skipped=tuple(map(_skipped, fields.objects("skipped"))),
-            notes=tuple(_texts(fields, "notes")),
-            cpu_memory_bandwidth=fields.optional("cpu_memory_bandwidth", fields.number),
-            gpu_memory_bandwidth=fields.optional("gpu_memory_bandwidth", fields.number),
-            launch_overhead_seconds=_timing(fields, "launch_overhead_seconds"),
-        )
+    root = StrictObject(document, "", file)
+    root.check_format(FORMAT, VERSION, what="a hardware profile", renew="measure again: hybrid-scheduler profile")
+    profile = root.read(Profile)
     places = Counter((point.kernel, point.size) for point in profile.points)
     for (kernel, size), count in places.items():
         if count > 1:
-            raise fields.error("points", "one for each kernel and size", f"{count} for {kernel} at {size}")
+            raise root.error("points", "one for each kernel and size", f"{count} for {kernel} at {size}")
     return profile
-
-
-def _texts(fields: StrictObject, name: str) -> Iterator[str]:
-    for item in fields.items(name):
-        if not isinstance(item, str):
-            raise fields.error(name, "a list of texts", item)
-        yield item
-
-
-def _machine(fields: StrictObject) -> MachineInfo:
-    with fields.all_read():
-        identity = fields.take("id")
-        machine = MachineInfo(
-            cpu=fields.text("cpu"),
-            architecture=fields.text("architecture"),
-            cores=fields.whole("cores", 1),
-            threads=fields.whole("threads", 1),
-            memory=fields.optional("memory", fields.whole),
-            system=fields.text("system"),
-            python=fields.text("python"),
-            torch=fields.text("torch"),
-            gpu=fields.optional("gpu", lambda name: _gpu(fields.object(name))),
-        )
-    if identity != machine.id:
-        raise fields.error("id", f"{machine.id!r} (it follows from the other fields)", identity)
-    return machine
-
-
-def _gpu(fields: StrictObject) -> Gpu:
-    with fields.all_read():
-        return Gpu(
-            kind=fields.text("kind"),
-            name=fields.text("name"),
-            memory=fields.optional("memory", fields.whole),
-            driver=fields.optional("driver", fields.text),
-            runtime=fields.optional("runtime", fields.text),
-        )
-
-
-def _method(fields: StrictObject) -> MeasurementMethod:
-    with fields.all_read():
-        return MeasurementMethod(
-            device=fields.text("device"),
-            seed=fields.whole("seed"),
-            precision=fields.number("precision"),
-            budget_seconds=fields.optional("budget_seconds", fields.number),
-            elapsed_seconds=fields.number("elapsed_seconds"),
-            float32_precision=fields.text("float32_precision"),
-            cpu_energy=fields.optional("cpu_energy", fields.text),
-            gpu_energy=fields.optional("gpu_energy", fields.text),
-        )
-
-
-def _point(fields: StrictObject) -> ProfilePoint:
-    with fields.all_read():
-        point = ProfilePoint(
-            kernel=fields.text("kernel"),
-            size=fields.whole("size", 1),
-            bytes_in=fields.whole("bytes_in"),
-            bytes_out=fields.whole("bytes_out"),
-            flops=fields.optional("flops", fields.number),
-            cpu_seconds=_timing(fields, "cpu_seconds"),
-            cpu_one_thread_seconds=_timing(fields, "cpu_one_thread_seconds"),
-            gpu_kernel_seconds=_timing(fields, "gpu_kernel_seconds"),
-            host_to_device_seconds=_copies(fields, "host_to_device_seconds"),
-            device_to_host_seconds=_copies(fields, "device_to_host_seconds"),
-            gpu_seconds=_copies(fields, "gpu_seconds"),
-            cpu_joules=fields.optional("cpu_joules", fields.number),
-            gpu_joules=fields.optional("gpu_joules", fields.number),
-        )
-        for name in _COMPUTED:
-            fields.computed(name, getattr(point, name))
-    return point
-
-
-def _timing(fields: StrictObject, name: str) -> Timing | None:
-    def read(name: str) -> Timing:
-        inner = fields.object(name)
-        with inner.all_read():
-            timing = Timing(
-                median=inner.number("median", above=0),
-                spread=inner.number("spread"),
-                low=inner.number("low"),
-                high=inner.number("high"),
-                n=inner.whole("n", 1),
-            )
-        if not timing.low <= timing.median <= timing.high:
-            raise inner.error("median", "between low and high", timing.median)
-        return timing
-
-    return fields.optional(name, read)
-
-
-def _copies(fields: StrictObject, name: str) -> CopyTimings | None:
-    def read(name: str) -> CopyTimings:
-        inner = fields.object(name)
-        with inner.all_read():
-            pageable = _timing(inner, "pageable")
-            if pageable is None:
-                raise inner.error("pageable", "a timing", None)
-            return CopyTimings(pageable, _timing(inner, "pinned"))
-
-    return fields.optional(name, read)
-
-
-def _skipped(fields: StrictObject) -> SkippedPoint:
-    with fields.all_read():
-        return SkippedPoint(
-            kernel=fields.text("kernel"),
-            size=fields.whole("size", 1),
-            device=fields.text("device"),
-            reason=fields.text("reason"),
-        )
 
 
 # ------------------------------------------------------------------------------------------ built-in profiles

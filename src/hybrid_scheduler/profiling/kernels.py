@@ -2,9 +2,8 @@
 
 All share one measure of size: a kernel of size n reads n² float32 numbers (matmul and elementwise 2n², sparse n²
 non-zeros). So kernels of one size move about as many bytes and differ in what they compute. Data is made on the
-host; `run` works on the device of its inputs and does not change them.
-
-This is the only module of the package that imports torch at its top.
+host; `run` works on the device of its inputs and does not change them. Inputs are torch tensors, or NumPy arrays
+where torch is not installed: those are made by a NumPy generator, and run on the CPU alone.
 """
 
 from __future__ import annotations
@@ -14,17 +13,18 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ..core.errors import InvalidInputError, MissingExtraError, UnknownNameError
+import numpy as np
 
-try:
-    import torch
-    from torch import Generator, Tensor
-except ModuleNotFoundError as error:
-    raise MissingExtraError("torch", "running kernels") from error
+from ..core.errors import InvalidInputError, UnknownNameError
+from .machine_info import need_torch, optional_torch
 
+#: A tensor of torch, or an array of NumPy.
+Tensor = Any
 Tensors = tuple[Tensor, ...]
+#: A random generator of torch, or one of NumPy.
+Generator = Any
 
 _FLOAT = 4
 _INDEX = 4
@@ -38,10 +38,12 @@ class Kernel(ABC):
     #: Sizes are multiples of it.
     step: ClassVar[int] = 1
     smallest: ClassVar[int] = 1
+    #: Estimated operations: a factor and a power of the size.
+    operations: ClassVar[tuple[float, int]] = (2.0, 2)
 
-    @abstractmethod
     def make(self, size: int, generator: Generator) -> Tensors:
-        """Return input data in host memory."""
+        """Return input data in host memory; by default n × n random numbers."""
+        return (_normal(size, size, generator=generator),)
 
     @abstractmethod
     def run(self, inputs: Tensors) -> Tensors:
@@ -55,9 +57,10 @@ class Kernel(ABC):
         """Return bytes of the results; by default those of n × n numbers."""
         return _FLOAT * size**2
 
-    @abstractmethod
     def flops(self, size: int) -> float:
         """Return an estimate of the operations; for sort these are comparisons."""
+        factor, power = self.operations
+        return float(factor * size**power)
 
     def workspace(self, size: int) -> int:
         """Return bytes needed besides inputs and results."""
@@ -74,7 +77,21 @@ class Kernel(ABC):
             raise InvalidInputError(f"size of {self.name}", f"{multiple}at least {self.smallest}", size)
 
 
+def data_generator(seed: int) -> Generator:
+    """Return the random generator for `Kernel.make`: torch's, or NumPy's where torch is not installed."""
+    torch = optional_torch()
+    return np.random.default_rng(seed) if torch is None else torch.Generator().manual_seed(seed)
+
+
+def _is_numpy(value: Any) -> bool:
+    """Return whether a value is NumPy's: an array or a generator."""
+    return isinstance(value, np.ndarray | np.random.Generator)
+
+
 def _normal(*shape: int, generator: Generator) -> Tensor:
+    if isinstance(generator, np.random.Generator):
+        return generator.standard_normal(shape, dtype=np.float32)
+    torch = need_torch()
     return torch.randn(*shape, generator=generator, dtype=torch.float32)
 
 
@@ -95,15 +112,12 @@ class _MatMul(_TwoMatrices):
 
     name = "matmul"
     summary = "product of two n × n matrices"
+    operations = (2.0, 3)
 
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
         left, right = inputs
         return (left @ right,)
-
-    def flops(self, size: int) -> float:
-        """Return an estimate of the operations."""
-        return 2.0 * size**3
 
 
 class _Conv(Kernel):
@@ -124,7 +138,16 @@ class _Conv(Kernel):
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
         image, weight = inputs
+        if _is_numpy(image):
+            return (self._numpy(image, weight),)
+        torch = need_torch()
         return (torch.nn.functional.conv2d(image, weight, padding=self.width // 2),)
+
+    def _numpy(self, image: Tensor, weight: Tensor) -> Tensor:
+        margin = self.width // 2
+        padded = np.pad(image[0], ((0, 0), (margin, margin), (margin, margin)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (self.width, self.width), axis=(1, 2))
+        return np.tensordot(weight, windows, axes=((1, 2, 3), (0, 3, 4)))[None]
 
     def bytes_in(self, size: int) -> int:
         """Return bytes of the inputs."""
@@ -151,6 +174,8 @@ class _Sort(Kernel):
 
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
+        if _is_numpy(inputs[0]):
+            return (np.sort(inputs[0]),)
         return (inputs[0].sort().values,)
 
     def flops(self, size: int) -> float:
@@ -167,10 +192,7 @@ class _Reduction(Kernel):
 
     name = "reduction"
     summary = "sum of n² numbers"
-
-    def make(self, size: int, generator: Generator) -> Tensors:
-        """Return input data in host memory."""
-        return (_normal(size, size, generator=generator),)
+    operations = (1.0, 2)
 
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
@@ -179,10 +201,6 @@ class _Reduction(Kernel):
     def bytes_out(self, size: int) -> int:
         """Return bytes of the result."""
         return _FLOAT
-
-    def flops(self, size: int) -> float:
-        """Return an estimate of the operations."""
-        return float(size**2)
 
 
 class _Elementwise(_TwoMatrices):
@@ -194,11 +212,9 @@ class _Elementwise(_TwoMatrices):
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
         left, right = inputs
+        if _is_numpy(left):
+            return (left + np.float32(0.5) * right,)
         return (left.add(right, alpha=0.5),)
-
-    def flops(self, size: int) -> float:
-        """Return an estimate of the operations."""
-        return 2.0 * size**2
 
 
 class _Fft(Kernel):
@@ -208,13 +224,10 @@ class _Fft(Kernel):
     summary = "two-dimensional Fourier transform of n × n real numbers"
     smallest = 2
 
-    def make(self, size: int, generator: Generator) -> Tensors:
-        """Return input data in host memory."""
-        return (_normal(size, size, generator=generator),)
-
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
-        return (torch.fft.rfft2(inputs[0]),)
+        library = np if _is_numpy(inputs[0]) else need_torch()
+        return (library.fft.rfft2(inputs[0]),)
 
     def bytes_out(self, size: int) -> int:
         """Return bytes of the result."""
@@ -232,10 +245,11 @@ class _Fft(Kernel):
 @cache
 def _trigger_beta_warning() -> None:
     """Trigger and ignore torch's warning, once per process, that this format is a beta; outside of timed code."""
+    torch = need_torch()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Checks of every matrix are off by default; newer versions warn unless this is set explicitly.
-        torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
+        torch.sparse.check_sparse_tensor_invariants.disable()
         torch.eye(1).to_sparse_csr()
 
 
@@ -252,24 +266,32 @@ class _Sparse(Kernel):
 
     def make(self, size: int, generator: Generator) -> Tensors:
         """Return input data in host memory."""
-        _trigger_beta_warning()
-        rows, each = self._rows(size), self.per_row
-        # One non-zero in each of 16 strips: random places that are sorted and distinct, as the format demands.
+        rows = self._rows(size)
+        each = self.per_row
         strip = rows // each
-        places = torch.randint(strip, (rows, each), generator=generator) + strip * torch.arange(each)
+        # One non-zero in each of 16 strips: random places that are sorted and distinct, as the format demands.
         # 32-bit indices: with 64-bit ones the CPU's library is not used, and a product takes fifty times as long.
-        ends = torch.arange(0, rows * each + 1, each, dtype=torch.int32)
-        return (
-            ends,
-            places.reshape(-1).to(torch.int32),
-            _normal(rows * each, generator=generator),
-            _normal(rows, generator=generator),
-        )
+        if isinstance(generator, np.random.Generator):
+            places = generator.integers(strip, size=(rows, each)) + strip * np.arange(each)
+            ends = np.arange(0, rows * each + 1, each, dtype=np.int32)
+            columns = places.reshape(-1).astype(np.int32)
+        else:
+            _trigger_beta_warning()
+            torch = need_torch()
+            places = torch.randint(strip, (rows, each), generator=generator) + strip * torch.arange(each)
+            ends = torch.arange(0, rows * each + 1, each, dtype=torch.int32)
+            columns = places.reshape(-1).to(torch.int32)
+        return ends, columns, _normal(rows * each, generator=generator), _normal(rows, generator=generator)
 
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
         ends, places, values, vector = inputs
         shape = len(ends) - 1, len(vector)  # also right for some of the rows, when the kernel is split
+        if _is_numpy(values):
+            from scipy.sparse import csr_array
+
+            return (csr_array((values, places, ends), shape=shape) @ vector,)
+        torch = need_torch()
         matrix = torch.sparse_csr_tensor(ends, places, values, shape, check_invariants=False)
         return (matrix @ vector,)
 
@@ -282,10 +304,6 @@ class _Sparse(Kernel):
         """Return bytes of the result."""
         return _FLOAT * self._rows(size)
 
-    def flops(self, size: int) -> float:
-        """Return an estimate of the operations."""
-        return 2.0 * size**2
-
 
 class _Cholesky(Kernel):
     """Cholesky factorisation."""
@@ -295,12 +313,16 @@ class _Cholesky(Kernel):
 
     def make(self, size: int, generator: Generator) -> Tensors:
         """Return input data in host memory."""
-        square = _normal(size, size, generator=generator)
+        (square,) = super().make(size, generator)
         # Symmetric with a heavy diagonal is positive definite, and costs n² to make instead of n³.
-        return ((square + square.T) / 2 + 2 * size * torch.eye(size),)
+        library = np if _is_numpy(square) else need_torch()
+        return ((square + square.T) / 2 + 2 * size * library.eye(size, dtype=library.float32),)
 
     def run(self, inputs: Tensors) -> Tensors:
         """Return the result, on the device of the inputs."""
+        if _is_numpy(inputs[0]):
+            return (np.linalg.cholesky(inputs[0]),)
+        torch = need_torch()
         # The variant that raises on a bad matrix waits for the GPU to find out.
         return (torch.linalg.cholesky_ex(inputs[0]).L,)
 

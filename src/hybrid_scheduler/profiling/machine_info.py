@@ -13,12 +13,14 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from ..core.errors import InvalidInputError, UnknownNameError, require
+import numpy as np
+
+from ..core.errors import InvalidInputError, MissingExtraError, UnknownNameError, require
 
 DEVICE_TYPES = ("auto", "cpu", "cuda", "mps")
 #: Kind of a device that is a CPU thread pool with fewer threads than the CPU's own.
@@ -45,10 +47,12 @@ class Gpu:
 class MachineInfo:
     """Properties of a machine that measurements depend on; no host name, user, address or serial number."""
 
+    COMPUTED: ClassVar = ("id",)
+
     cpu: str
     architecture: str
-    cores: int
-    threads: int
+    cores: int = field(metadata={"least": 1})
+    threads: int = field(metadata={"least": 1})
     memory: int | None
     system: str
     python: str
@@ -153,6 +157,14 @@ def need_torch() -> Any:
     return require("torch", "running kernels")
 
 
+def optional_torch() -> Any | None:
+    """Return the torch package, or None where it is not installed."""
+    try:
+        return need_torch()
+    except MissingExtraError:
+        return None
+
+
 # ------------------------------------------------------------------------------------------ the machine
 
 
@@ -164,20 +176,26 @@ def describe_machine(gpu: Gpu | None = None, threads: int | None = None) -> Mach
     gpu : Gpu, optional
         The accelerator that was found.
     threads : int, optional
-        CPU threads; torch's own choice if left out.
+        CPU threads; torch's own choice if left out, or all cores without torch.
     """
-    torch = need_torch()
+    torch = optional_torch()
     return MachineInfo(
         cpu=cpu_model(),
         architecture=platform.machine(),
         cores=usable_cores(),
-        threads=threads or torch.get_num_threads(),
+        threads=threads or default_threads(),
         memory=_installed_memory(),
         system=platform.system(),
         python=platform.python_version(),
-        torch=str(torch.__version__),
+        torch=f"not installed; NumPy {np.__version__}" if torch is None else str(torch.__version__),
         gpu=gpu,
     )
+
+
+def default_threads() -> int:
+    """Return the CPU threads of kernels: torch's own choice, or all cores without torch."""
+    torch = optional_torch()
+    return usable_cores() if torch is None else int(torch.get_num_threads())
 
 
 def usable_cores() -> int:

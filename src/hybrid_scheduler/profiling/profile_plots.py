@@ -7,17 +7,23 @@ that the figures can be read without colour.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InvalidInputError, require
+from ..core.errors import require
+from ..workload.argument_checks import file_errors
 from .hardware_profile import Profile, ProfilePoint
 from .timing import Timing
 
-_CROSSOVER, _ROOFLINE = "crossover.png", "roofline.png"
+_CROSSOVER = "crossover.png"
+_ROOFLINE = "roofline.png"
 
-_BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
+_BLUE = "#0072B2"
+_ORANGE = "#D55E00"
+_GREEN = "#009E73"
+_GREY = "#767676"
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 _MARKERS = "osD^vPX*"
 _STYLE = {
@@ -53,28 +59,22 @@ def save_plots(profile: Profile, folder: str | Path) -> list[Path]:
         The files.
     """
     target = Path(folder)
-    try:
+    with file_errors("plots", "a folder that can be written", target):
         target.mkdir(parents=True, exist_ok=True)
         paths = []
         for name, draw in ((_CROSSOVER, crossover_figure), (_ROOFLINE, roofline_figure)):
             draw(profile).savefig(target / name, dpi=150)
             paths.append(target / name)
-    except OSError as error:
-        raise InvalidInputError(
-            "plots", "a folder that can be written", target.name, hint=error.strerror or type(error).__name__
-        ) from None
     return paths
 
 
 def crossover_figure(profile: Profile) -> Any:
     """Return a figure of time over size, one panel per kernel: CPU and GPU, or one thread and all threads."""
-    matplotlib = _matplotlib()
     kernels = profile.kernels
     columns = min(_COLUMNS, len(kernels))
     rows = math.ceil(len(kernels) / columns)
     series = _series(profile)
-    with matplotlib.rc_context(_STYLE):
-        figure = _figure(2.9 * columns + 0.5, 2.5 * rows + 1.2)
+    with _figure(2.9 * columns + 0.5, 2.5 * rows + 1.2) as figure:
         axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
         panels = [panel for row in axes for panel in row]
         for panel, kernel in zip(panels, kernels, strict=False):
@@ -88,12 +88,8 @@ def crossover_figure(profile: Profile) -> Any:
         for row in axes:
             row[0].set_ylabel("time of one run")
         _legend(figure, panels, loc="outside lower center", ncols=len(series))
-        figure.suptitle(
-            _title(
-                profile,
-                "Size above which the GPU is faster" if profile.machine.gpu else "One thread and all threads",
-            )
-        )
+        result = "Size above which the GPU is faster" if profile.machine.gpu else "One thread and all threads"
+        figure.suptitle(_title(profile, result))
     return figure
 
 
@@ -161,15 +157,13 @@ def _summary(profile: Profile, kernel: str) -> str:
 
 def roofline_figure(profile: Profile) -> Any:
     """Return a roofline figure: operations per second over operations per byte."""
-    matplotlib = _matplotlib()
     sides: list[tuple[str, Callable[[ProfilePoint], float | None], float | None]] = [
         (f"CPU, {_threads(profile)}", lambda point: point.cpu_flops_per_second, profile.cpu_memory_bandwidth)
     ]
     if profile.machine.gpu is not None:
         name = f"{profile.machine.gpu.name}, kernel alone"
         sides.append((name, lambda point: point.gpu_flops_per_second, profile.gpu_memory_bandwidth))
-    with matplotlib.rc_context(_STYLE):
-        figure = _figure(5.2 * len(sides) + 1.8, 4.6)
+    with _figure(5.2 * len(sides) + 1.8, 4.6) as figure:
         panels = figure.subplots(1, len(sides), sharex=True, sharey=True, squeeze=False)[0]
         for panel, (name, rate_of, bandwidth) in zip(panels, sides, strict=True):
             _roofline_panel(panel, profile, rate_of, bandwidth)
@@ -196,7 +190,8 @@ def _roofline_panel(
         if not known:
             continue
         rates += [rate for _, rate in known]
-        colour, marker = _COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]
+        colour = _COLOURS[i % len(_COLOURS)]
+        marker = _MARKERS[i % len(_MARKERS)]
         x, y = zip(*known, strict=True)
         panel.plot(x, y, color=colour, linewidth=0.8, alpha=0.6)
         for j, (intensity, rate) in enumerate(known):
@@ -269,15 +264,14 @@ def _label_seconds(panel: Any) -> None:
     panel.yaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
 
 
-def _figure(width: float, height: float) -> Any:
-    """Return a figure without pyplot, which would keep it and needs a screen on some machines."""
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[Any]:
+    """Yield a figure in this style, without pyplot, which would keep it and needs a screen on some machines."""
+    matplotlib = require("matplotlib", "a figure")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _matplotlib() -> Any:
-    return require("matplotlib", "a figure")
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure

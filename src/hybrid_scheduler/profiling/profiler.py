@@ -19,11 +19,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import HybridSchedulerError, InvalidInputError
+from ..core.errors import HybridSchedulerError, InvalidInputError, MissingExtraError, UnknownNameError
+from ..workload.argument_checks import positive_number, whole_number
 from .energy_meters import WINDOW, Meter, cpu_meter, gpu_meter, joules_per_run
 from .hardware_profile import AnyPath, CopyTimings, MeasurementMethod, Profile, ProfilePoint, SkippedPoint
 from .hardware_profile import save_profile as save
-from .machine_info import DEVICE_TYPES, Gpu, available_memory, describe_machine, find_gpu, need_torch, usable_cores
+from .machine_info import (
+    DEVICE_TYPES,
+    Gpu,
+    available_memory,
+    default_threads,
+    describe_machine,
+    find_gpu,
+    need_torch,
+    optional_torch,
+    usable_cores,
+)
 from .timing import MIN_RUNS, Accelerator, RepetitionLimits, Timing, fixed_threads, repeat, timed
 
 if TYPE_CHECKING:
@@ -34,7 +45,8 @@ _DEFAULT_SIZES = (256, 512, 1024, 2048)
 Progress = Callable[[str, int], None]
 
 #: Shares of free memory that a kernel may need; the rest is for other programs and for libraries.
-_HOST_SHARE, _GPU_SHARE = 0.8, 0.9
+_HOST_SHARE = 0.8
+_GPU_SHARE = 0.9
 #: Larger than CPU caches, so that a copy measures memory.
 COPY_BYTES = 256 * 2**20
 #: With a smaller budget than these seconds the copy is smaller: the kernels have priority.
@@ -46,14 +58,17 @@ _BUSY = 0.5
 class HardwareProfiler:
     """Profiler of this machine.
 
+    Without torch the kernels run in NumPy on the CPU alone, and the profile says so in its notes.
+
     Parameters
     ----------
     device_type : {"auto", "cpu", "cuda", "mps"}, optional
-        Accelerator to measure beside the CPU; ``auto`` takes one if there is one.
+        Accelerator to measure beside the CPU; ``auto`` takes one if there is one. One that is
+        missing is left out with a warning, so that a program written for another machine runs.
     kernels : iterable of str, optional
         Kernels to measure; all if left out.
     threads : int, optional
-        CPU threads; torch's own choice if left out.
+        CPU threads; torch's own choice if left out, or all cores without torch.
     budget : float, optional
         Time limit of one call of `profile_range` in seconds. Measurements become shorter, and what does not fit is
         skipped and listed.
@@ -86,17 +101,15 @@ class HardwareProfiler:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> None:
-        if threads is not None and threads < 1:
-            raise InvalidInputError("threads", "a whole number >= 1", threads)
-        if budget is not None and not (math.isfinite(budget) and budget > 0):
-            raise InvalidInputError("budget", "a finite number of seconds > 0", budget)
-        if seed < 0:
-            raise InvalidInputError("seed", "a whole number >= 0", seed)
-        torch = need_torch()
+        if threads is not None:
+            whole_number("threads", threads, 1)
+        if budget is not None:
+            positive_number("budget", budget)
+        whole_number("seed", seed, 0)
         from .kernels import kernels_named
 
         self.kernels = kernels_named(kernels)
-        self.threads = threads or int(torch.get_num_threads())
+        self.threads = threads or default_threads()
         self.budget = budget
         self.energy = energy
         self.limits = limits or RepetitionLimits()
@@ -141,11 +154,7 @@ class HardwareProfiler:
 
 def _checked_sizes(sizes: Iterable[object]) -> list[int]:
     """Return the sizes in ascending order, each once."""
-    checked: set[int] = set()
-    for size in sizes:
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise InvalidInputError("sizes", "whole numbers >= 1", size)
-        checked.add(size)
+    checked = {whole_number("sizes", size, 1) for size in sizes}
     if not checked:
         raise InvalidInputError("sizes", "at least one whole number", [])
     return sorted(checked)
@@ -155,11 +164,27 @@ def _find_gpu(device_type: str) -> tuple[Gpu | None, tuple[str, ...]]:
     """Return the accelerator and the warnings about it, which the profile keeps as notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        gpu = find_gpu(device_type)
+        gpu = _accelerator(device_type)
     notes = tuple(str(warning.message) for warning in caught)
     for note in notes:
         warnings.warn(note, stacklevel=3)
     return gpu, notes
+
+
+def _accelerator(device_type: str) -> Gpu | None:
+    """Return the accelerator; warn and return None where there is none of that kind, or no torch to drive it."""
+    if device_type not in DEVICE_TYPES:
+        raise UnknownNameError("device_type", device_type, DEVICE_TYPES)
+    if optional_torch() is None:
+        if device_type != "cpu":
+            missing = MissingExtraError("torch", "measuring a GPU")
+            warnings.warn(f"the CPU alone is measured, with NumPy: {missing}", stacklevel=2)
+        return None
+    try:
+        return find_gpu(device_type)
+    except InvalidInputError:
+        warnings.warn(f"the CPU alone is measured: this machine has no {device_type} device", stacklevel=2)
+        return None
 
 
 class _ProfilingRun:
@@ -276,15 +301,13 @@ class _ProfilingRun:
             self._skip(kernel, size, "cpu", _reason(error))
             return
         found: dict[str, Any] = {}
-        measurers: list[tuple[str, Callable[[Kernel, Tensors, RepetitionLimits], dict[str, Any]]]] = [
-            ("cpu", self._cpu)
-        ]
-        if self.accelerator is not None:
-            measurers.append(("gpu", self._gpu))
-        for device, measure in measurers:
+        for device in ("cpu",) if self.accelerator is None else ("cpu", "gpu"):
             try:
-                self._check_gpu_memory(kernel, size, device)
-                found |= measure(kernel, inputs, limits)
+                if device == "gpu":
+                    self._check_gpu_memory(kernel, size)
+                    found |= self._gpu(kernel, inputs, limits)
+                else:
+                    found |= self._cpu(kernel, inputs, limits)
             except Exception as error:
                 # A kernel that fails on one device is recorded, and the profile goes on.
                 self._skip(kernel, size, device, _reason(error))
@@ -292,14 +315,17 @@ class _ProfilingRun:
             del inputs
             self.accelerator.release()
         if found:
-            bytes_in, bytes_out, flops = kernel.bytes_in(size), kernel.bytes_out(size), kernel.flops(size)
+            bytes_in = kernel.bytes_in(size)
+            bytes_out = kernel.bytes_out(size)
+            flops = kernel.flops(size)
             point = ProfilePoint(kernel.name, size, bytes_in, bytes_out, flops, **found)
             self.points.append(point)
             self._last[kernel.name] = size, sum(timing.median for timing in _timings(point))
 
     def _inputs(self, kernel: Kernel, size: int) -> Tensors:
-        torch = need_torch()
-        return kernel.make(size, torch.Generator().manual_seed(self.profiler.seed * 2**20 + size))
+        from .kernels import data_generator
+
+        return kernel.make(size, data_generator(self.profiler.seed * 2**20 + size))
 
     def _cpu(self, kernel: Kernel, inputs: Tensors, limits: RepetitionLimits) -> dict[str, Any]:
         def run() -> object:
@@ -331,7 +357,8 @@ class _ProfilingRun:
         copy_out = CopyTimings(wall(lambda: device.download(results)))
         whole = CopyTimings(wall(with_copies))
         if device.can_pin:
-            source, target = device.pinned(inputs), device.pinned_like(results)
+            source = device.pinned(inputs)
+            target = device.pinned_like(results)
 
             def with_pinned_copies() -> None:
                 device.download_into(target, kernel.run(device.upload(source)))
@@ -368,8 +395,8 @@ class _ProfilingRun:
             return f"needs {_gigabytes(need)} of memory, {_gigabytes(free)} are free"
         return self._too_long(kernel, size)
 
-    def _check_gpu_memory(self, kernel: Kernel, size: int, device: str) -> None:
-        free = self.accelerator.free_memory() if device == "gpu" and self.accelerator else None
+    def _check_gpu_memory(self, kernel: Kernel, size: int) -> None:
+        free = self.accelerator.free_memory() if self.accelerator else None
         # Inputs and results are in GPU memory twice while a copy is measured.
         need = kernel.memory_bytes(size) + kernel.bytes_in(size) + kernel.bytes_out(size)
         if free is not None and need > _GPU_SHARE * free:
@@ -428,7 +455,9 @@ def _timings(point: ProfilePoint) -> list[Timing]:
 
 def _float32_precision() -> str:
     """Describe the precision of products: reduced precision is faster and less exact."""
-    torch = need_torch()
+    torch = optional_torch()
+    if torch is None:
+        return "float32"
     try:
         convolution = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
         return f"matmul {torch.get_float32_matmul_precision()}, GPU convolution {convolution}"
@@ -491,6 +520,8 @@ def _names(text: str) -> list[str]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.device not in ("auto", "cpu"):
+        find_gpu(options.device)
     total = len(options.sizes) * (len(options.kernels) if options.kernels else 8)
     profiler = HardwareProfiler(
         options.device,
@@ -515,7 +546,10 @@ def _run(options: argparse.Namespace) -> int:
 def _lines(profile: Profile) -> list[str]:
     """Return a table of milliseconds per point."""
     head = f"{'kernel':12s}{'size':>8s}{'cpu ms':>12s}{'gpu ms':>12s}{'kernel ms':>12s}{'ratio':>10s}{'gpu J':>10s}"
-    return [head, *map(_line, profile.points), *(f"skipped {one}" for one in _skipped(profile))]
+    skipped = (
+        f"skipped {point.kernel} {point.size} on {point.device}: {point.reason}" for point in profile.skipped
+    )
+    return [head, *map(_line, profile.points), *skipped]
 
 
 def _line(point: ProfilePoint) -> str:
@@ -525,10 +559,6 @@ def _line(point: ProfilePoint) -> str:
     others = (point.cpu_gpu_ratio, point.gpu_joules)
     cells += [f"{value:10.3g}" if value is not None else f"{'-':>10s}" for value in others]
     return f"{point.kernel:12s}{point.size:8d}" + "".join(cells)
-
-
-def _skipped(profile: Profile) -> list[str]:
-    return [f"{one.kernel} {one.size} on {one.device}: {one.reason}" for one in profile.skipped]
 
 
 if __name__ == "__main__":

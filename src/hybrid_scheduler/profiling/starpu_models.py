@@ -18,12 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..core import InvalidInputError
+from ..workload.argument_checks import file_errors
 from .hardware_profile import AnyPath, CopyTimings, MeasurementMethod, Profile, ProfilePoint, SkippedPoint
 from .machine_info import Gpu, MachineInfo
 from .timing import Timing
 
 VERSION = 45
-_CPU, _CUDA = 0, 1
+_CPU = 0
+_CUDA = 1
 _MICRO = 1e-6
 #: By the last word of a codelet's name: factor in operations = factor * n³, and number of tiles of its data.
 _SHAPES = {"gemm": (2.0, 3), "trsm": (1.0, 2), "potrf": (1 / 3, 1), "getrf": (2 / 3, 1)}
@@ -69,9 +71,8 @@ class _ModelLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise InvalidInputError("path", "a file that can be read", path.name, hint=error.strerror) from None
+            with file_errors("path", "a file that can be read", path):
+                text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise InvalidInputError("document", "text in UTF-8", "other bytes", where=path.name) from None
         lines = enumerate(text.splitlines(), 1)
@@ -297,7 +298,8 @@ def _read_matrix(path: Path) -> tuple[float, float]:
     first = next(lines._lines, (0, []))[1]
     second = next(lines._lines, (0, []))[1]
     try:
-        to_gpu, from_gpu = float(first[1]), float(second[0])
+        to_gpu = float(first[1])
+        from_gpu = float(second[0])
     except (IndexError, ValueError):
         raise InvalidInputError(
             "matrix", "rows of numbers, main memory first", "something else", where=path.name

@@ -15,13 +15,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import InvalidInputError
-from .machine_info import need_torch
+from ..workload.argument_checks import positive_number
+from .machine_info import need_torch, optional_torch
 
 if TYPE_CHECKING:
     from .kernels import Kernel, Tensors
@@ -54,11 +55,15 @@ class Timing:
         Number of runs.
     """
 
-    median: float
+    median: float = field(metadata={"above": 0.0})
     spread: float
     low: float
     high: float
-    n: int
+    n: int = field(metadata={"least": 1})
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.median <= self.high:
+            raise InvalidInputError("median", "between low and high", self.median)
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Timing:
@@ -98,9 +103,7 @@ class RepetitionLimits:
 
     def __post_init__(self) -> None:
         for name in ("precision", "seconds"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise InvalidInputError(name, "a finite number > 0", value)
+            positive_number(name, getattr(self, name))
 
 
 def repeat(sample: Sample, limits: RepetitionLimits, clock: TimerFunction = time.perf_counter) -> Timing:
@@ -168,7 +171,13 @@ def timed(
 @contextmanager
 def fixed_threads(count: int) -> Iterator[None]:
     """Let CPU kernels use this many threads inside the context."""
-    torch = need_torch()
+    torch = optional_torch()
+    if torch is None:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        with threadpool_limits(count):
+            yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -189,11 +198,11 @@ class Accelerator:
     Parameters
     ----------
     kind : {"cuda", "mps", "cpu"}
-        Torch's name of the device; ``cpu`` is a stand-in that copies within main memory.
+        Torch's name of the device; ``cpu`` is a stand-in that copies within main memory, also without torch.
     """
 
     def __init__(self, kind: str) -> None:
-        self.torch = need_torch()
+        self.torch: Any = optional_torch() if kind == "cpu" else need_torch()
         self.kind = kind
         self.can_pin = kind == "cuda"
 
@@ -261,7 +270,8 @@ class Accelerator:
         cuda = self.torch.cuda
 
         def sample() -> float:
-            start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+            start = cuda.Event(enable_timing=True)
+            end = cuda.Event(enable_timing=True)
             # After a short sleep everything is queued before the kernel starts: no launch gaps are measured.
             cuda._sleep(_HEAD_START)
             start.record()
@@ -280,6 +290,10 @@ class Accelerator:
 
     def copy_within(self, count: int) -> Sample:
         """Return a sampler of a copy of `count` bytes within the device's memory."""
+        if self.torch is None:
+            numbers = np.ones(count // 4, dtype=np.float32)
+            copied = np.zeros_like(numbers)
+            return self.wall(lambda: np.copyto(copied, numbers))
         source = self.torch.ones(count // 4, device=self.kind)
         target = self.torch.zeros_like(source)
         return self.wall(lambda: target.copy_(source))

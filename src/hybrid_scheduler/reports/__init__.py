@@ -16,19 +16,4 @@ if TYPE_CHECKING:
     from .figures import draw as draw
     from .figures import gantt as gantt
 
-__getattr__, __dir__, __all__ = lazy_exports(
-    __name__,
-    {
-        "figure_data": ("FigureData",),
-        "figure_style": (
-            "apply_style",
-            "label_of",
-            "line_style",
-        ),
-        "figures": (
-            "FIGURES",
-            "draw",
-            "gantt",
-        ),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

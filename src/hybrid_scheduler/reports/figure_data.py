@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..core import Floats, InvalidInputError, UnknownNameError
+from ..core import Floats, InvalidInputError, ModelVersion, UnknownNameError
 from ..engine import Comparison
-from ..learning.duration.online_duration_model import ModelVersion
 from ..metrics.statistics import Interval, t_interval
 
 
@@ -108,7 +107,8 @@ class FigureData:
         for name, run in zip(names, (first, second), strict=True):
             if name not in run.results:
                 raise UnknownNameError("schedulers", name, run.results)
-        tasks, others = first.workload, second.workload
+        tasks = first.workload
+        others = second.workload
         if not (
             np.array_equal(tasks.size, others.size) and np.array_equal(tasks.arrival_time, others.arrival_time)
         ):

@@ -27,15 +27,19 @@ if TYPE_CHECKING:
 
 DPI = 300
 #: Width of a figure in inches, and the most columns of its legend.
-_WIDTH, _MAX_COLUMNS = 7.4, 4
+_WIDTH = 7.4
+_MAX_COLUMNS = 4
 #: Ratio of largest to smallest value from which an axis is logarithmic, so that small values differ visibly.
 _LOG_FROM = 12.0
 #: Resolution of a figure in a notebook.
 SCREEN_DPI = 110
-INK, QUIET, HAIRLINE = "#1B2530", "#5A6775", "#DCE1E7"
+INK = "#1B2530"
+QUIET = "#5A6775"
+HAIRLINE = "#DCE1E7"
 #: Spaces of all legends in multiples of their text size; that size in points; inches that stay free at the sides.
-LEGEND = {"handlelength": 3.4, "columnspacing": 1.8, "handletextpad": 0.8, "borderpad": 0.4, "borderaxespad": 0.5}
-_LEGEND_SIZE, _SIDES = 8.5, 0.2
+_LEGEND = {"handlelength": 3.4, "columnspacing": 1.8, "handletextpad": 0.8, "borderpad": 0.4, "borderaxespad": 0.5}
+_LEGEND_SIZE = 8.5
+_SIDES = 0.2
 #: The first installed font is used; the last one comes with matplotlib and has all glyphs.
 _FONTS = ("Inter", "Source Sans 3", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
 
@@ -50,8 +54,8 @@ _DASHES: dict[str, Any] = {
 #: glyph -> matplotlib's marker, and whether it is filled
 _MARKERS = {
     "●": ("o", True), "■": ("s", True), "▲": ("^", True), "▼": ("v", True), "◆": ("D", True), "★": ("*", True),
-    "⬟": ("p", True), "⬢": ("h", True), "⬣": ("H", True), "✕": ("x", True), "✦": ("P", True),
-    "▽": ("v", False), "△": ("^", False), "◇": ("D", False), "▣": ("s", False), "◈": ("d", False),
+    "⬟": ("p", True), "⬢": ("h", True), "⬣": ("H", True), "✕": ("x", True), "✦": ("P", True), "○": ("o", False),
+    "▽": ("v", False), "△": ("^", False), "◇": ("D", False), "▣": ("s", False), "◈": ("d", False)
 }  # fmt: skip
 
 
@@ -144,27 +148,17 @@ def new_figure(width: float, height: float, *, above: float = 0.0, below: float 
     return Figure(figsize=(width, height), layout=layout)
 
 
-def legend_columns(names: Sequence[str], width: float, most: int) -> int:
-    """Return the largest number of columns in which a legend of these schedulers fits a figure.
-
-    Parameters
-    ----------
-    names
-        The schedulers' specifications; labels with parameters are long.
-    width
-        Width of the figure in inches.
-    most
-        Largest number of columns.
-    """
+def _legend_columns(names: Sequence[str], width: float, most: int) -> int:
+    """Return the largest number of columns in which a legend fits a width in inches; long labels need more."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(family=apply_style()["font.family"], size=_LEGEND_SIZE)
     texts = [text_to_path.get_text_width_height_descent(label_of(name), font, ismath=False)[0] for name in names]
-    handle = (LEGEND["handlelength"] + LEGEND["handletextpad"]) * _LEGEND_SIZE
+    handle = (_LEGEND["handlelength"] + _LEGEND["handletextpad"]) * _LEGEND_SIZE
     for columns in range(min(most, len(names)), 1, -1):
         widest = sum(handle + max(column) for column in np.array_split(texts, columns))
-        between = (columns - 1) * LEGEND["columnspacing"] * _LEGEND_SIZE
+        between = (columns - 1) * _LEGEND["columnspacing"] * _LEGEND_SIZE
         if widest + between <= (width - _SIDES) * 72.0:
             return columns
     return 1
@@ -215,20 +209,20 @@ def framed(
         figure.draw_without_rendering()
 
 
-def legend_below(figure: Figure, names: Sequence[str]) -> None:
-    """Add a legend of the schedulers below the panels, in as many columns as fit."""
+def legend_below(figure: Figure, names: Sequence[str], width: float = _WIDTH, most: int = _MAX_COLUMNS) -> None:
+    """Add a legend of the schedulers below the panels, in as many columns as fit the width in inches."""
     from matplotlib.lines import Line2D
 
     samples = [Line2D([], [], label=label_of(name), **line_style(name)) for name in names]
     figure.legend(
         handles=samples, loc="lower center", bbox_to_anchor=(0.5, 0.004), labelcolor=INK,
-        ncols=legend_columns(names, _WIDTH, _MAX_COLUMNS), **LEGEND,
+        ncols=_legend_columns(names, width, most), **_LEGEND,
     )  # fmt: skip
 
 
 def legend_height(names: Sequence[str]) -> float:
     """Return the height of the legend in inches."""
-    return 0.12 + 0.2 * -(-len(names) // legend_columns(names, _WIDTH, _MAX_COLUMNS))
+    return 0.12 + 0.2 * -(-len(names) // _legend_columns(names, _WIDTH, _MAX_COLUMNS))
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
@@ -251,7 +245,8 @@ def dots(axes: Axes, intervals: dict[str, Interval], *, log: bool | None = None,
     spans = bool(len(positive)) and float(values[:, 1].max()) > _LOG_FROM * float(max(values[:, 1].min(), 0.0))
     logarithmic = spans and float(values.min()) > 0 if log is None else log
     for row, (name, one) in enumerate(intervals.items()):
-        base, style = len(names) - 1 - row, line_style(name)
+        base = len(names) - 1 - row
+        style = line_style(name)
         axes.axhline(base, color=HAIRLINE, linewidth=0.5, zorder=1)
         axes.plot([one.low, one.high], [base, base], color=style["color"], linewidth=2.4, alpha=0.45, zorder=2)
         axes.plot(
@@ -267,7 +262,8 @@ def dots(axes: Axes, intervals: dict[str, Interval], *, log: bool | None = None,
         axes.set_xscale("log")
         plain_log_ticks(axes)
     else:
-        low, high = float(values.min()), float(values.max())
+        low = float(values.min())
+        high = float(values.max())
         # The axis covers at least some per cent, so that rounding errors do not look like differences.
         margin = max(0.08 * (high - low), 0.03 * abs(high)) or 1.0
         # From zero unless the differences would vanish; the axis says where it starts.

@@ -69,7 +69,8 @@ def perfetto_trace(blocks: Iterable[_Block]) -> dict[str, Any]:
     """
     groups: dict[str, int] = {}
     rows: dict[tuple[str, str], int] = {}
-    spans, names = [], []
+    spans = []
+    names = []
     for place, name, start, end, arguments in blocks:
         group, row = ("hybrid-scheduler", place) if isinstance(place, str) else place
         if group not in groups:
@@ -100,7 +101,8 @@ def comparison_blocks(comparison: Comparison) -> Iterator[_Block]:
         outcomes = result.outcomes
         rows, device, start, end = outcomes.intervals(comparison.platform.cpu_of)
         columns = sorted(zip(device.tolist(), start.tolist(), rows.tolist(), end.tolist(), strict=True))
-        fraction, arrival = outcomes.fraction.tolist(), outcomes.workload.arrival_time.tolist()
+        fraction = outcomes.fraction.tolist()
+        arrival = outcomes.workload.arrival_time.tolist()
         for where, begin, row, until in columns:
             arguments = {"task": ids[row], "arrival": arrival[row], "gpu_fraction": fraction[row]}
             yield (scheduler, devices[where]), f"task {ids[row]}", begin, until, arguments

@@ -256,8 +256,13 @@ _DPI = 220
 #: Largest height of a figure in text widths, so that two fit on a page.
 _MAX_HEIGHT = 0.64
 #: A figure that would shrink below this share gets a whole page, so that its text stays readable.
-_MIN_SCALE, _WHOLE_PAGE = 0.8, 1.3
-_INK, _QUIET, _LINE, _WASH, _ACCENT = "#1B2530", "#5A6775", "#DCE1E7", "#F6F8FA", "#157A8B"
+_MIN_SCALE = 0.8
+_WHOLE_PAGE = 1.3
+_INK = "#1B2530"
+_QUIET = "#5A6775"
+_LINE = "#DCE1E7"
+_WASH = "#F6F8FA"
+_ACCENT = "#157A8B"
 #: Letters that the PDF's own fonts lack.
 _PLAIN = {"→": "to", "ρ": "load", "≤": "at most", "≥": "at least", "−": "-"}
 

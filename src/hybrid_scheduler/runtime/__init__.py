@@ -23,21 +23,4 @@ if TYPE_CHECKING:
     from .task_future import DependencyError as DependencyError
     from .task_future import TaskFuture as TaskFuture
 
-__getattr__, __dir__, __all__ = lazy_exports(
-    __name__,
-    {
-        "accelerators": ("AcceleratorBackend", "TorchAccelerator"),
-        "data_handle": ("DataHandle",),
-        "executor": ("HybridExecutor", "run"),
-        "front_ends": ("register_joblib",),
-        "kernel_executor": ("KernelExecutor",),
-        "ray_executor": ("RayExecutor",),
-        "simulated_vs_real": ("compare_real",),
-        "submission": (
-            "KernelCall",
-            "ExecutionRecord",
-        ),
-        "task_function": ("TaskFunction", "array_namespace", "auto", "task"),
-        "task_future": ("DependencyError", "TaskFuture"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -14,15 +14,15 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from .accelerators import AcceleratorBackend, DeviceLostError, is_out_of_memory, measured_bandwidth
 from .data_handle import HOST, DataHandle, DataLostError
 from .ranked_queue import RankedQueue
-from .task_execution import check_result
-from .task_function import is_array, replaced
+from .task_execution import check_result, made_on_host
+from .task_function import replaced
 from .task_future import DirectTask
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class AcceleratorWorker:
     """
 
     def __init__(self, graph: TaskGraph, accelerator: AcceleratorBackend, space: int) -> None:
-        self._graph, self.accelerator, self._space = graph, accelerator, space
+        self._graph, self.accelerator, self.space = graph, accelerator, space
         self._queue: RankedQueue[TaskFuture] = RankedQueue()
         #: Held by the thread that starts a task; a task may itself submit one that is started in the same thread.
         self._starting = threading.RLock()
@@ -84,6 +84,8 @@ class AcceleratorWorker:
         #: Task that the first thread runs, how often that thread was replaced.
         self._running: TaskFuture | None = None
         self.replaced = 0
+        #: Counts the first and the second threads so far; only the newest of each serves.
+        self._serving = self._ending = 0
         #: Wakes the second thread; whether it waits for a task to be started; whether it ends after the last one.
         self._wake, self._resting, self._closing = threading.Event(), False, False
         #: Whether a thread waits for a task that the second thread is to complete.
@@ -95,11 +97,9 @@ class AcceleratorWorker:
     # ---------------------------------------------------------------- called by other threads
 
     def put(self, node: TaskFuture) -> None:
-        """Add a task to the queue; the threads start with the first one."""
+        """Add a task to the queue."""
         with self._lock:
             self._queued += node.predicted
-            if not self._threads:
-                self._start()
         self._queue.put(node, node.rank)  # without the lock, for which the thread that takes it would wait
         if self.lost is not None:
             self._send_elsewhere(self.lost)
@@ -135,30 +135,30 @@ class AcceleratorWorker:
         """
         if self.lost is not None:
             return math.inf
+        waiting = self._queued + self._left_of_running()
         try:
             newest = self._started[-1]
         except IndexError:
-            return self._queued
-        most = self._queued + max(newest[0].predicted, self._busy_until - self._graph.clock())
-        if most < limit or not self._is_complete(newest[2]):
+            return waiting
+        most = waiting + max(newest[0].predicted, self._busy_until - self._graph.clock())
+        if most < limit or not self.is_complete(newest[2]):
             return most
         self._busy_until = 0.0
-        return self._queued
+        return waiting
 
     def time_to(self, event: Any) -> float:
         """Return the expected seconds until an event of a task here has happened."""
-        return 0.0 if event is None or self._is_complete(event) else self.backlog()
+        return 0.0 if event is None or self.is_complete(event) else self.backlog()
 
     @property
     def waiting(self) -> int:
         """Number of tasks that have not been started."""
         return len(self._queue)
 
-    @property
-    def running_seconds(self) -> float:
-        """Expected seconds until the first thread has run its task, which `backlog` does not count."""
+    def _left_of_running(self) -> float:
+        """Return the expected seconds until the first thread has run its task; one that it starts ends later."""
         node = self._running
-        if node is None:
+        if not isinstance(node, DirectTask):
             return 0.0
         return max(node.predicted - (self._graph.clock() - node.started), _MIN_LEFT)
 
@@ -173,35 +173,62 @@ class AcceleratorWorker:
             self._running = None
             self._starting = threading.RLock()
             self.replaced += 1
-            if self._threads:
-                self._threads[0] = self._new_thread("starts", self._serve)
+            self._replace_first()
+
+    def _replace_first(self) -> None:
+        self._serving += 1
+        if self._threads:
+            self._threads[0] = self._new_thread("starts", self._serve)
+
+    @property
+    def runs_caller(self) -> bool:
+        """Whether the calling thread starts or ends a task here."""
+        return self._is_starting() or threading.current_thread() in self._threads
+
+    def _is_starting(self) -> bool:
+        return bool(self._starting._is_owned())  # type: ignore[attr-defined]
+
+    @contextmanager
+    def give_way(self) -> Iterator[None]:
+        """Let another thread start and end tasks while the calling one, which does that, waits for a task."""
+        me = threading.current_thread()
+        with self._lock:
+            if self._threads and me is self._threads[0]:
+                self._replace_first()
+            elif self._threads and me is self._threads[1]:
+                self._ending += 1
+                self._threads[1] = self._new_thread("ends", self._complete)
+        starting = self._starting
+        if not self._is_starting():
+            yield
+            return
+        held = starting._release_save()  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            starting._acquire_restore(held)  # type: ignore[attr-defined]
 
     def complete_soon(self, node: TaskFuture, *, in_calling_thread: bool) -> None:
         """End a task as soon as it is complete, because the program waits for it."""
         if in_calling_thread and node.available:
-            one = self._claim(node)
-            if one is not None:
-                self._finish(*one)
+            self._end(node)
         else:
             self._completion_requested = True
             self._wake.set()
 
     def end_if_complete(self, node: TaskFuture) -> None:
         """End a task in the calling thread if it is complete."""
-        one = self._claim(node, wait=False)
-        if one is not None:
-            self._finish(*one)
+        self._end(node, wait=False)
 
     def end_started(self) -> None:
         """Wait for the tasks that are started, and end them in the calling thread."""
-        while (one := self._claim()) is not None:
-            self._finish(*one)
+        while self._end():
+            pass
 
     def start(self) -> None:
         """Start the threads now, so that the device is ready before the first task."""
         with self._lock:
-            if not self._threads:
-                self._start()
+            self._threads = [self._new_thread("starts", self._serve), self._new_thread("ends", self._complete)]
 
     def cancel_waiting(self) -> None:
         """Cancel the tasks that have not begun."""
@@ -221,9 +248,6 @@ class AcceleratorWorker:
             self._wake.set()
             threads[1].join()
 
-    def _start(self) -> None:
-        self._threads = [self._new_thread("starts", self._serve), self._new_thread("ends", self._complete)]
-
     def _new_thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
         # Daemons: a program must not wait for a task that hangs.
         thread = threading.Thread(target=target, name=f"hybrid-{self.accelerator.name}-{name}", daemon=True)
@@ -237,21 +261,22 @@ class AcceleratorWorker:
     # ---------------------------------------------------------------- starting tasks
 
     def _serve(self) -> None:
-        generation = self.replaced
+        generation = self._serving
         try:
             self.accelerator.enter()
-        except Exception as error:
+        except BaseException as error:
             self._lose(f"{self.accelerator.name} cannot be used: {type(error).__name__}: {error}"[:200])
         else:
-            if not generation:
+            if not generation and self in self._graph.accelerators:
                 with suppress(Exception):  # a device without space for the test block has a bandwidth, too
-                    self._graph.placement.bandwidth[self._space - 1] = measured_bandwidth(self.accelerator)
-            self._graph.cores.prepare()
+                    self._graph.placement.bandwidth[self.space - 1] = measured_bandwidth(self.accelerator)
+            with suppress(Exception):
+                self._graph.cores.prepare()
         self.ready.set()
-        while generation == self.replaced and (node := self._queue.get()) is not None:
+        while generation == self._serving and (node := self._queue.get()) is not None:
             self._leave_queue(node)
-            while len(self._started) >= _MAX_STARTED and (one := self._claim()) is not None:
-                self._finish(*one)
+            while len(self._started) >= _MAX_STARTED and self._end():
+                pass
             with self._starting, suppress(BaseException):  # the task has ended with it
                 if node.begin():
                     self._run_here(node)
@@ -326,12 +351,12 @@ class AcceleratorWorker:
             else:
                 return None
             self.end_started()  # tasks that have ended hold no memory
-            self._graph.directory.evict(self._space, math.inf)
+            self._graph.directory.evict(self.space, math.inf)
             self.accelerator.recover()
         return None
 
     def _launch(self, node: TaskFuture) -> None:
-        accelerator, graph, space, handles = self.accelerator, self._graph, self._space, node.handles
+        accelerator, graph, space, handles = self.accelerator, self._graph, self.space, node.handles
         directory = graph.directory
         began = 0.0
         missing = 0
@@ -353,13 +378,14 @@ class AcceleratorWorker:
                 )
             if missing:
                 self._note_copy(node, missing, time.perf_counter() - began)
+                node.copied_often = directory.copied_often(handles)
             measured = node.measured
             start = accelerator.mark(timed=measured) if missing or measured else None
             node.started, node.entered = graph.clock(), True
             result = accelerator.run(node.function.gpu, args, kwargs)
             if measured:
                 node.in_function = node.transfer + graph.clock() - node.started
-            end = accelerator.mark(timed=measured)
+            end = node.event = accelerator.mark(timed=measured)
         finally:
             if missing:
                 directory.unpin(handles, space)
@@ -391,13 +417,13 @@ class AcceleratorWorker:
     def _made(self, value: Any, node: TaskFuture, end: Any) -> Any:
         """Return a result that a task has made: an array as a handle, other values as they are."""
         if self.accelerator.holds(value):
-            return self._graph.directory.made(value, self._space, tensor=node.tensor, event=end)
-        return self._graph.directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
+            return self._graph.directory.made(value, self.space, node.handles, tensor=node.tensor, event=end)
+        return made_on_host(self._graph, value, node)
 
     def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:
         node.transfer, node.copied = seconds, nbytes
         if nbytes >= _MIN_COPY:
-            rates, i = self._graph.placement.bandwidth, self._space - 1
+            rates, i = self._graph.placement.bandwidth, self.space - 1
             rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MAX_CHANGE), rates[i] * _MAX_CHANGE)
             rates[i] += _NEWEST_WEIGHT * (rate - rates[i])
 
@@ -408,7 +434,7 @@ class AcceleratorWorker:
                 return
             self.lost = reason
         _log.warning("%s", reason)
-        self._graph.directory.lose(self._space)
+        self._graph.directory.lose(self.space)
         self._send_elsewhere(reason)
 
     def _send_elsewhere(self, reason: str) -> None:
@@ -422,8 +448,9 @@ class AcceleratorWorker:
     # ---------------------------------------------------------------- ending tasks
 
     def _complete(self) -> None:
+        generation = self._ending
         watched = False
-        while not self._closing or self._started:
+        while generation == self._ending and (not self._closing or self._started):
             if not self._started:
                 self._resting = True
                 if not self._started and not self._closing:
@@ -437,8 +464,11 @@ class AcceleratorWorker:
             wait = awaited or self._closing
             quiet = self._graph.clock() - self._started_at > _POLL_INTERVAL_S
             if wait or watched or quiet:
-                while (one := self._claim(wait=wait)) is not None:
-                    self._finish(*one)
+                while generation == self._ending and (one := self._claim(wait=wait)) is not None:
+                    try:
+                        self._finish(*one)
+                    except BaseException:  # the others must end all the same
+                        _log.exception("after the end of task %s", one[0].number)
 
     def _asked_for(self) -> tuple[bool, bool]:
         """Return whether a thread waits for the result of a started task, and whether one is told of its end."""
@@ -459,11 +489,18 @@ class AcceleratorWorker:
                 if found is None:
                     return None
                 one = found
-            if not wait and not self._is_complete(one[2]):
+            if not wait and not self.is_complete(one[2]):
                 return None
             self._started.remove(one)
             one[0].claimed = True
             return one
+
+    def _end(self, node: TaskFuture | None = None, *, wait: bool = True) -> bool:
+        """End a task that `_claim` takes; return False if there is none."""
+        one = self._claim(node, wait=wait)
+        if one is not None:
+            self._finish(*one)
+        return one is not None
 
     def _claim_complete(self) -> list[_Started]:
         """Take all tasks that are complete, so that this thread ends them."""
@@ -472,14 +509,15 @@ class AcceleratorWorker:
             started = self._started
             count = len(started) // 2
             # Tasks are complete in the order of their starts, so that one answer speaks for all before it.
-            known = count if count and self._is_complete(started[count - 1][2]) else 0
-            while started and (len(taken) < known or self._is_complete(started[0][2])):
+            known = count if count and self.is_complete(started[count - 1][2]) else 0
+            while started and (len(taken) < known or self.is_complete(started[0][2])):
                 one = started.popleft()
                 one[0].claimed = True
                 taken.append(one)
             return taken
 
-    def _is_complete(self, event: Any) -> bool:
+    def is_complete(self, event: Any) -> bool:
+        """Return whether an event of a task has happened, or its device has failed."""
         try:
             return self.accelerator.is_complete(event)
         except Exception:  # it has failed, which the thread that ends the task finds out

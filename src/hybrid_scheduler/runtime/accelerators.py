@@ -62,11 +62,14 @@ class AcceleratorBackend(Protocol):
         Devices of one class share what was learned about run times.
     capacity : float
         Bytes of arrays that are kept there at most.
+    preparing : float
+        Seconds so far that went into memory for results, which later results use again.
     """
 
     name: str
     device_class: str
     capacity: float
+    preparing: float
 
     def enter(self) -> None:
         """Prepare the worker's thread; raises an error if the device cannot be used."""
@@ -265,16 +268,12 @@ class TorchAccelerator:
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Start a function on the compute stream."""
-        if not self._cuda or self._is_current():
-            return function(*args, **kwargs)
-        with self._torch.cuda.stream(self._compute):
+        with self._in_stream():
             return function(*args, **kwargs)
 
     def _in_stream(self) -> AbstractContextManager[Any]:
         """Return a context in which the compute stream is current; it does nothing where that is so already."""
-        if not self._cuda:
-            return _NOTHING
-        if self._is_current():
+        if not self._cuda or self._is_current():
             return _NOTHING
         context: AbstractContextManager[Any] = self._torch.cuda.stream(self._compute)
         return context

@@ -31,8 +31,8 @@ from ..profiling.calibration import Calibration, calibrate
 from ..profiling.hardware_profile import CopyTimings, MeasurementMethod, Profile, ProfilePoint
 from ..profiling.machine_info import describe_machine, find_gpu
 from ..profiling.timing import Timing
-from .kernel_executor import KernelExecutor
 from .kernel_stream_execution import Progress, StreamSubmitter, no_progress, shuffled
+from .kernel_tasks import KernelTasks
 from .submission import DONE, KernelCall
 
 #: Seconds of each kind and size, by class of device.
@@ -60,7 +60,7 @@ class ContentionMeasurement:
 
     Parameters
     ----------
-    executor : KernelExecutor
+    executor : KernelTasks
         The executor to measure.
     calls : sequence of KernelCall
         Kernels and sizes; each is measured once per round and device.
@@ -68,7 +68,7 @@ class ContentionMeasurement:
         Seed of the order.
     """
 
-    def __init__(self, executor: KernelExecutor, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
+    def __init__(self, executor: KernelTasks, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
         self._executor, self._seed, self._rounds = executor, seed, 0
         self._calls = [KernelCall(*key) for key in dict.fromkeys((call.kind, call.size) for call in calls)]
         self.isolated: _Services = {(call.kind, call.size): {} for call in self._calls}
@@ -135,7 +135,7 @@ class ContentionMeasurement:
 
 
 def calibrate_executor(
-    executor: KernelExecutor,
+    executor: KernelTasks,
     calls: Sequence[KernelCall],
     *,
     repeats: int = 4,
@@ -146,7 +146,7 @@ def calibrate_executor(
 
     Parameters
     ----------
-    executor : KernelExecutor
+    executor : KernelTasks
         The executor to measure.
     calls : sequence of KernelCall
         Kernels and sizes.
@@ -163,7 +163,7 @@ def calibrate_executor(
     return measurement.calibrated()
 
 
-def fastest_kernels(executor: KernelExecutor, services: _Services) -> dict[str, list[KernelCall]]:
+def fastest_kernels(executor: KernelTasks, services: _Services) -> dict[str, list[KernelCall]]:
     """Return the kernels that each device runs faster than the others; all for one that is never fastest."""
     fastest = {
         key: min(by_class, key=lambda name: float(np.median(by_class[name])))
@@ -194,7 +194,7 @@ def scaled_to_totals(calibration: Calibration, services: _Services) -> Calibrati
 
 
 def _services(
-    executor: KernelExecutor,
+    executor: KernelTasks,
     calls: Sequence[KernelCall],
     device: str,
     background: Mapping[str, Sequence[KernelCall]],
@@ -245,7 +245,7 @@ def _enough(calls: Sequence[KernelCall], seconds: Sequence[float], needed: float
     return list(calls) * max(1, min(turns, _MAX_BACKGROUND_CALLS // len(calls)))
 
 
-def _profile(executor: KernelExecutor, services: _Services, seed: int, note: str) -> Profile:
+def _profile(executor: KernelTasks, services: _Services, seed: int, note: str) -> Profile:
     gpu = find_gpu() if any(pool.is_accelerator for pool in executor.pools) else None
     points = tuple(
         _point(KernelCall(*key), {name: Timing.of(seconds) for name, seconds in by_class.items()})

@@ -6,33 +6,31 @@ threads never outnumber cores by much.
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import threading
 import time
-from functools import lru_cache
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .ranked_queue import RankedQueue
 
+if TYPE_CHECKING:
+    from .task_execution import ShadowTrial
+    from .task_future import TaskFuture
+
+_log = logging.getLogger(__name__)
 #: Seconds without a second task on the CPU before one gets all cores: changing the number of threads takes time.
 _CALM = 0.005
-
-
-class CoreTask(Protocol):
-    """Task that the pool can run."""
-
-    rank: float
-
-    @property
-    def may_use_torch(self) -> bool:
-        """Whether torch's threads must be limited for it."""
-
-    def run_on_cores(self, threads: int) -> None:
-        """Run with so many threads; raises nothing."""
-
-    def cancel(self) -> bool:
-        """Cancel it before it runs."""
+#: Tasks that wait inside of a core for other tasks; each holds a thread.
+_MAX_WAITING = 1_000
+_Task: TypeAlias = "TaskFuture | ShadowTrial"
+#: By thread: the pool that it belongs to.
+_own = threading.local()
 
 
 class CpuCores:
@@ -46,14 +44,22 @@ class CpuCores:
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
-        self._queue: RankedQueue[tuple[CoreTask, int | None]] = RankedQueue()
+        self._queue: RankedQueue[tuple[_Task, int | None]] = RankedQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         #: Threads that run a task; adding to a set and removing from it need no lock.
         self._busy: set[int] = set()
         #: Threads that end after the task that they run, because others have taken their place.
         self._replaced: set[int] = set()
+        #: Threads whose task waits for another one, and for how many.
+        self._waiting: Counter[int] = Counter()
         self._crowded_at = -math.inf
+        #: Expected seconds of the calls that wait for a core or run on one.
+        self.backlog = 0.0
+        #: Other pools of threads on the same cores: their threads, and what returns their queues.
+        self.pools: list[tuple[int, Callable[[], float]]] = []
+        #: Threads of those pools that run now.
+        self._lent = 0
         self._limits = _ThreadLimits(cores)
         self._local = threading.local()
 
@@ -61,23 +67,63 @@ class CpuCores:
         """Find the BLAS libraries now, so that no task waits for the search."""
         blas_libraries(_loaded_blas())
 
-    def put(self, task: CoreTask, threads: int | None = None) -> None:
+    def put(self, task: _Task, threads: int | None = None) -> None:
         """Add a task; `threads` fixes the threads that BLAS and torch may use for it."""
         self._queue.put((task, threads), task.rank)
-        if len(self._threads) < self.cores:
+        self._start_if_needed()
+
+    def _start_if_needed(self) -> None:
+        if len(self._threads) < self.cores + len(self._waiting):
             with self._lock:
-                if len(self._threads) < self.cores and len(self._queue) + len(self._busy) > len(self._threads):
+                idle = len(self._threads) - len(self._busy) - len(self._waiting)
+                if len(self._threads) < self.cores + len(self._waiting) and len(self._queue) > idle:
                     self._start_thread()
+
+    def give_core(self) -> Callable[[], None]:
+        """Give the calling thread's core to other tasks, because its task waits; return what ends that."""
+        me = threading.get_ident()
+        with self._lock:
+            if len(self._waiting) >= _MAX_WAITING and me not in self._waiting:
+                raise RuntimeError(f"more than {_MAX_WAITING:,} calls wait for calls that they have submitted")
+            self._waiting[me] += 1
+            self._busy.discard(me)
+        self._start_if_needed()
+        return partial(self._end_waiting, me)
+
+    def _end_waiting(self, thread: int) -> None:
+        with self._lock:
+            self._waiting[thread] -= 1
+            if not self._waiting[thread]:
+                del self._waiting[thread]
+                self._busy.add(thread)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs or waits."""
-        return not self._busy and not len(self._queue)
+        return not self._busy and not len(self._queue) and not self._lent
 
     @property
     def has_free_core(self) -> bool:
         """Whether a task would start at once."""
-        return len(self._busy) + len(self._queue) < self.cores
+        return len(self._busy) + len(self._queue) + self._lent < self.cores
+
+    @property
+    def queue_seconds(self) -> float:
+        """Seconds until a task would start, with what other pools of threads run on the same cores."""
+        if self.has_free_core:
+            return 0.0
+        return (self.backlog + sum(threads * backlog() for threads, backlog in self.pools)) / self.cores
+
+    @contextmanager
+    def lend(self, threads: int) -> Iterator[None]:
+        """Lend cores to another pool of threads while it runs a task."""
+        with self._lock:
+            self._lent += threads
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent -= threads
 
     @property
     def waiting(self) -> int:
@@ -87,7 +133,7 @@ class CpuCores:
     @property
     def runs_caller(self) -> bool:
         """Whether the calling thread is one of the cores, running a task."""
-        return threading.get_ident() in self._busy
+        return getattr(_own, "cores", None) is self
 
     def replace(self, thread: int) -> None:
         """Start another thread in place of one whose task takes too long; Python cannot end a thread."""
@@ -102,14 +148,15 @@ class CpuCores:
 
     def cancel_waiting(self) -> None:
         """Cancel the tasks that have not begun."""
-        for task, _ in self._queue.drain():
-            task.cancel()
+        for task, threads in self._queue.drain():
+            if not task.cancel():  # it had begun on an accelerator
+                self.put(task, threads)
 
     def close(self) -> None:
         """End the threads after the tasks in the queue, and wait for them."""
         with self._lock:
             threads, self._threads = self._threads, []
-        self._queue.close(len(threads))
+        self._queue.close()
         for thread in threads:
             thread.join()
         self._limits.restore()
@@ -118,26 +165,87 @@ class CpuCores:
         # Daemons: a program that ends by an error must not wait for a task that hangs.
         thread = threading.Thread(target=self._serve, name=f"hybrid-core-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more threads
+            self._threads.remove(thread)
+            if not self._threads:
+                raise
 
     def _serve(self) -> None:
-        busy, me = self._busy, threading.get_ident()
-        while (found := self._queue.get()) is not None:
-            task, fixed = found
-            busy.add(me)
+        me = threading.get_ident()
+        _own.cores = self
+        while True:
+            try:
+                if not self._serve_one(me):
+                    return
+            except BaseException:  # the thread goes on, whatever happened to one task
+                _log.exception("a task of the CPU's cores")
+                self._queue.wake()
+
+    def _serve_one(self, me: int) -> bool:
+        """Run the next task; return False if this thread is to end."""
+        busy = self._busy
+        item = self._queue.get()
+        if item is None:
+            return False
+        task, fixed = item
+        busy.add(me)
+        try:
             now = time.monotonic()
-            if len(busy) > 1 or len(self._queue):
+            if len(busy) > 1 or len(self._queue) or self._lent:
                 self._crowded_at = now
             threads = fixed or (1 if now - self._crowded_at < _CALM else self.cores)
             self._limits.apply(threads, self._local if task.may_use_torch else None)
-            try:
-                task.run_on_cores(threads)
-            finally:
-                del task, found
-                busy.discard(me)
-            if me in self._replaced:
-                self._replaced.discard(me)
-                return
+            task.run_on_cores(threads)
+        finally:
+            del task, item
+            busy.discard(me)
+        if me in self._replaced:
+            self._replaced.discard(me)
+            return False
+        if len(self._threads) > self.cores + len(self._waiting):  # a task that waited goes on
+            with self._lock:
+                if len(self._threads) > self.cores + len(self._waiting):
+                    self._threads = [one for one in self._threads if one.ident != me]
+                    return False
+        return True
+
+
+def _give_core() -> Callable[[], None]:
+    cores: CpuCores | None = getattr(_own, "cores", None)
+    return cores.give_core() if cores is not None else lambda: None
+
+
+@contextmanager
+def waiting_for_cores() -> Iterator[None]:
+    """Give the calling thread's core, if it is one, to other tasks while it waits."""
+    end = _give_core()
+    try:
+        yield
+    finally:
+        end()
+
+
+class Waiters(list[Any]):
+    """Waiters of a future, as `concurrent.futures.wait` and `as_completed` install and remove them.
+
+    A thread of the cores that installs one is about to wait, so that it gives its core to other tasks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ends: dict[int, Callable[[], None]] = {}
+
+    def append(self, waiter: Any) -> None:
+        """Install a waiter."""
+        self._ends[id(waiter)] = _give_core()
+        super().append(waiter)
+
+    def remove(self, waiter: Any) -> None:
+        """Remove a waiter."""
+        super().remove(waiter)
+        self._ends.pop(id(waiter))()
 
 
 class _ThreadLimits:

@@ -10,17 +10,17 @@ import json
 import logging
 import os
 import re
+import socket
 import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
 
 import numpy as np
 
@@ -39,6 +39,10 @@ _log = logging.getLogger(__name__)
 REPORT_INTERVAL_S, RETRY_AFTER_S = 1.0, 5.0
 #: Seconds for one response: for a report, and for the whole run, which is stored before the response.
 _TIMEOUT, _STORE_TIMEOUT = 2.0, 10.0
+#: Seconds for everything that is sent at the end.
+_CLOSE_TIMEOUT = 20.0
+#: Bytes of an answer that are read.
+_MAX_ANSWER = 1 << 16
 #: Most calls in one report.
 _MAX_REPORTED = 5_000
 
@@ -69,7 +73,6 @@ class DashboardStream:
         self._scheduler = re.sub(r"[^a-z0-9_]+", "_", scheduler.lower()).strip("_")[:64] or "scheduler"
         self.run_id = UlidGenerator(time.time, os.urandom)()
         self._created_at = time.time() - graph.clock()
-        self._opener = build_opener(ProxyHandler({}))  # no proxy: the server is nearby
         self._pending: deque[_Row] = deque()
         #: Calls of the stored run, the newest ones.
         self._kept: deque[_Row] = deque(maxlen=MAX_TASKS)
@@ -84,7 +87,7 @@ class DashboardStream:
     def close(self) -> None:
         """Send the last report, and store the run if the server answers."""
         self._closing.set()
-        self._thread.join()
+        self._thread.join(_CLOSE_TIMEOUT)
 
     # ---------------------------------------------------------------- called by the learner
 
@@ -108,8 +111,9 @@ class DashboardStream:
         pause = 0.0
         while not self._closing.wait(pause):
             pause = REPORT_INTERVAL_S if self._report(ended=False) else RETRY_AFTER_S
+        deadline = time.monotonic() + _CLOSE_TIMEOUT - _STORE_TIMEOUT
         for _ in range(1 + MAX_TASKS // _MAX_REPORTED):
-            if not self._report(ended=len(self._pending) <= _MAX_REPORTED):
+            if time.monotonic() > deadline or not self._report(ended=len(self._pending) <= _MAX_REPORTED):
                 return
             if not self._pending:
                 break
@@ -129,10 +133,8 @@ class DashboardStream:
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         try:
             body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
-            with self._opener.open(Request(self._address + path, body, headers), timeout=timeout) as response:
-                response.read()
-        except (OSError, HTTPException, ValueError) as error:
-            reason = error.read(500).decode(errors="replace") if isinstance(error, HTTPError) else error
+            self._send(path, body, headers, timeout)
+        except (OSError, HTTPException, ValueError) as reason:
             if not self._warned:
                 self._warned = True
                 _log.warning("%s does not take reports (%s); the program goes on without it", self._address, reason)
@@ -140,12 +142,32 @@ class DashboardStream:
         self._warned = False
         return True
 
+    def _send(self, path: str, body: bytes, headers: dict[str, str], timeout: float) -> None:
+        """Send a request; its whole answer must come in time. Redirects are refused: the token is for one host."""
+        parts = urlsplit(self._address)
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        connection = kind(str(parts.hostname), parts.port, timeout=timeout)
+        connection.connect()
+        limit = threading.Timer(timeout, _shut_down, [connection.sock])
+        limit.daemon = True
+        limit.start()
+        try:
+            connection.request("POST", parts.path + path, body, headers)
+            response = connection.getresponse()
+            answer = response.read(_MAX_ANSWER)
+            if not 200 <= response.status < 300:
+                text = answer[:500].decode(errors="replace")
+                raise HTTPException(f"status {response.status}: {response.headers.get('Location') or text}")
+        finally:
+            limit.cancel()
+            connection.close()
+
     def _state(self, *, ended: bool) -> dict[str, Any]:
         graph = self._graph
         devices: list[dict[str, Any]] = [
             {"name": "cpu", "kind": "cpu", "waiting": graph.cores.waiting, "resident": None, "limit": None}
         ]
-        for space, (worker, state) in enumerate(zip(graph.workers, graph.states, strict=True), 1):
+        for space, (worker, state) in enumerate(zip(graph.accelerators, graph.states, strict=True), 1):
             limit = state.capacity if state.capacity < 1e18 else None
             resident = graph.directory.bytes_in(space)
             devices.append(
@@ -231,6 +253,11 @@ class DashboardStream:
         return replace(run, run_id=self.run_id)
 
 
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 class _Row:
     """A call that has ended, with its place on the device."""
 
@@ -243,17 +270,15 @@ class _Row:
 def _columns(rows: list[_Row]) -> dict[str, list[Any]]:
     """Return calls as columns; nine digits are nanoseconds."""
     records = [row.record for row in rows]
+    times = {name: [getattr(one, name) for one in records] for name in ("submitted", "seconds", "transfer")}
+    times |= {"launched": [one.started for one in records]}
+    times |= {"started": [row.start for row in rows], "finished": [row.end for row in rows]}
     return {
         "number": [one.number for one in records],
         "function": [_identifier(one.function.rpartition(".")[2]) for one in records],
         "device": [_identifier(one.device) for one in records],
-        "submitted": [round(one.submitted, 9) for one in records],
-        "launched": [round(one.started, 9) for one in records],
-        "started": [round(row.start, 9) for row in rows],
-        "finished": [round(row.end, 9) for row in rows],
-        "seconds": [round(one.seconds, 9) for one in records],
         "predicted": [round(one.predicted, 9) if one.predicted else None for one in records],
-        "transfer": [round(one.transfer, 9) for one in records],
+        **{name: [round(value, 9) for value in column] for name, column in times.items()},
     }
 
 

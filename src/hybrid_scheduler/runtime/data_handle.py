@@ -6,12 +6,14 @@ import functools
 import itertools
 import math
 import threading
+import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from .task_function import is_tensor
 
 if TYPE_CHECKING:
     from .accelerators import AcceleratorBackend
+    from .task_future import TaskFuture
 
 #: Memory space of the CPU; accelerator number i has space i + 1.
 HOST = 0
@@ -30,6 +33,8 @@ COPY_START_SECONDS = 20e-6
 _serials = itertools.count()
 #: What is known by memory space where there is nothing to know: most arrays need no dictionaries of their own.
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
+#: Arrays of the program whose copies are counted, and copies of one from which on it is worth a word.
+_MAX_COUNTED, _OFTEN = 256, 3
 
 
 @functools.lru_cache(maxsize=4096)
@@ -64,15 +69,22 @@ class DataHandle:
         For a copy that an accelerator is still writing: the event that tells when it is complete.
     users : mapping
         Number of running tasks that use the copy in a space, which is then not evicted.
+    home : int or None
+        Space of the copy that the program itself can change; None while it has no access to any.
+    constant : bool
+        Whether the program promised that the array does not change.
     """
 
     __slots__ = (
         "__weakref__",
         "_directory",
         "_lock",
+        "_tasks",
         "call_sizes",
+        "constant",
         "copies",
         "events",
+        "home",
         "nbytes",
         "saved",
         "serial",
@@ -91,17 +103,23 @@ class DataHandle:
         #: Rank and type, and the logarithms of the dimensions, as in `CallSizes`.
         self.call_sizes = _sizes_of(self.shape, array.dtype)
         self.tensor = tensor
+        self.home: int | None = None
+        self.constant = False
+        #: Tasks that use the array of a program, oldest first; those that have ended are removed now and then.
+        self._tasks: list[weakref.ref[TaskFuture]] = []
         self.saved: Mapping[int, float] = _NOTHING
         self.events: Mapping[int, Any] = _NOTHING
         self.users: Mapping[int, int] = _NOTHING
 
     def __del__(self) -> None:
+        if self.home == HOST and len(self.copies) > 1 and self._directory.keep(self):
+            return
         for space in self.copies:
             if space != HOST:
                 self._directory.note_gone(self.serial, space, self.nbytes)
 
     def __repr__(self) -> str:
-        where = ", ".join(self._directory.name(space) for space in sorted(self.copies))
+        where = ", ".join(self._directory.names[space] for space in sorted(self.copies))
         return f"<DataHandle {self.dtype}{list(self.shape)} in {where}>"
 
     @property
@@ -132,21 +150,131 @@ class DataHandle:
 
     def value(self) -> Any:
         """Return it in main memory: a NumPy array (a NumPy scalar for rank 0), or a torch tensor."""
-        array = self._directory.on_host(self)
+        array = self._exposed()
         if self.tensor or is_tensor(array):
             return array if self.tensor else array.numpy()[()]
         return array[()] if array.ndim == 0 else array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self._directory.on_host(self)
+        array = self._exposed()
         plain = array.numpy() if is_tensor(array) else array
         return np.array(plain, dtype=dtype, copy=True) if copy else np.asarray(plain, dtype=dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._directory.on_host(self).__dlpack__(**options)
+        return self._exposed().__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return self._directory.on_host(self).__dlpack_device__()
+
+    def _exposed(self) -> Any:
+        """Return the copy in main memory, which the program can change from now on."""
+        array = self._directory.on_host(self)
+        if self.home is None:
+            self.home = HOST
+        return array
+
+    # ---------------------------------------------------------------- tasks that use an array of the program
+
+    def used_by(self, task: TaskFuture) -> DataHandle:
+        """Note a task that uses it, so that its copies serve further tasks as long as that one is under way."""
+        self._tasks.append(weakref.ref(task))
+        return self
+
+    def is_of(self, array: Any) -> bool:
+        """Whether the program's array is this one."""
+        return self.home is not None and self.copies.get(self.home) is array
+
+    def is_current(self) -> bool:
+        """Whether its copies are as the program's array is now.
+
+        The program must not change an array while a task that uses it is under way, so that no change is possible
+        from the first of those tasks on. Once it can know that all of them have ended it may have changed it in any
+        way.
+        """
+        if self.constant or (self.home == HOST and _cannot_change(self.copies[HOST])):
+            return True
+        tasks = self._tasks
+        while tasks:
+            task = tasks[-1]()
+            if task is not None and task.is_under_way:
+                return True
+            tasks.pop()
+        return False
+
+
+class _ConstantCopies(NamedTuple):
+    """Copies of an array that cannot change, kept for further tasks as long as the program has the array."""
+
+    array: weakref.ref[Any]
+    copies: dict[int, Any]
+    serial: int
+    nbytes: int
+
+    def forget(self, directory: DataDirectory) -> int:
+        """Let their memory be counted as free; return the bytes."""
+        for space in self.copies:
+            directory.note_gone(self.serial, space, self.nbytes)
+        return self.nbytes * len(self.copies)
+
+
+@dataclass(slots=True)
+class CopyCount:
+    """How often an array of the program was copied to accelerators.
+
+    Attributes
+    ----------
+    array : weakref
+        The array.
+    description : str
+        Its type and shape.
+    copies : int
+        Number of copies.
+    seconds : float
+        Seconds that they took.
+    """
+
+    array: weakref.ref[Any]
+    description: str
+    copies: int = 0
+    seconds: float = 0.0
+
+    @property
+    def avoidable(self) -> float:
+        """Seconds that one copy for all tasks would have saved."""
+        return self.seconds * (self.copies - 1) / max(1, self.copies)
+
+    def __str__(self) -> str:
+        saved = f"executor.put would have saved {self.avoidable * 1e3:.3g} ms if it does not change"
+        return f"{self.description} was copied {self.copies} times; {saved}"
+
+
+def _share_memory(array: Any, other: Any) -> bool:
+    """Return whether two arrays in one memory may overlap."""
+    if other is None or array is other:
+        return other is not None
+    if isinstance(array, np.ndarray) and isinstance(other, np.ndarray):
+        return np.may_share_memory(array, other)
+    (low, high), (other_low, other_high) = _bounds(array), _bounds(other)
+    return low < other_high and other_low < high
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    if not is_tensor(array):
+        return np.lib.array_utils.byte_bounds(array)
+    storage = array.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
+def _cannot_change(array: Any) -> bool:
+    """Return whether neither this array nor one that it is a view of can be written to.
+
+    A memory map is never constant, because its file may change.
+    """
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None or isinstance(array, bytes)
 
 
 class DataDirectory:
@@ -159,6 +287,8 @@ class DataDirectory:
 
     Attributes
     ----------
+    names : list of str
+        Names of the memory spaces.
     evicted, written_back : int
         Copies that were dropped to make space, and those of them that had to be copied to main memory first.
     copied : int
@@ -166,7 +296,8 @@ class DataDirectory:
     """
 
     def __init__(self, accelerators: Sequence[AcceleratorBackend]) -> None:
-        self.accelerators = accelerators
+        self.accelerators = list(accelerators)
+        self.names = ["main memory", *(device.name for device in accelerators)]
         self._lock = threading.RLock()
         #: By space: the arrays that have a copy there, least recently used first.
         self._resident: list[OrderedDict[int, weakref.ref[DataHandle]]]
@@ -174,13 +305,21 @@ class DataDirectory:
         self._bytes = [0] * (len(accelerators) + 1)
         #: Copies of handles that are gone: serial number, space and bytes.
         self._gone: deque[tuple[int, int, int]] = deque()
-        #: Handles of arrays that the program passed itself, while tasks that use them are under way.
+        #: By `id`: handles of arrays that the program passed itself, while tasks that use them are under way.
         self._borrowed: weakref.WeakValueDictionary[int, DataHandle] = weakref.WeakValueDictionary()
+        #: By `id`: copies of arrays that cannot change, after the last task that used them.
+        self._constants: dict[int, _ConstantCopies] = {}
+        #: By `id`: how often arrays of the program were copied to accelerators.
+        self._counted: OrderedDict[int, CopyCount] = OrderedDict()
         self.evicted = self.written_back = self.copied = 0
 
-    def name(self, space: int) -> str:
-        """Return the name of a memory space."""
-        return "main memory" if space == HOST else self.accelerators[space - 1].name
+    def add(self, accelerator: AcceleratorBackend) -> None:
+        """Add a memory space."""
+        with self._lock:
+            self.accelerators.append(accelerator)
+            self.names.append(accelerator.name)
+            self._resident.append(OrderedDict())
+            self._bytes.append(0)
 
     def bytes_in(self, space: int) -> int:
         """Return the bytes of all copies in a space."""
@@ -190,26 +329,89 @@ class DataDirectory:
 
     # ---------------------------------------------------------------- making handles
 
-    def borrow(self, array: Any) -> DataHandle:
+    def borrow(self, array: Any, task: TaskFuture | None = None, *, constant: bool = False) -> DataHandle:
         """Return the handle of an array that the program passed.
 
-        While a task that uses an array is under way the program must not change it, so all such tasks share one
-        handle and the array is copied to a device once.
+        Tasks share a handle, and its copies on accelerators, while one of them is under way, or if the array cannot
+        change. Otherwise the program may have changed it, also through a view or another name, so that it is copied
+        again.
+
+        Parameters
+        ----------
+        array : numpy.ndarray or torch.Tensor
+            The array.
+        task : TaskFuture, optional
+            The task to which it was passed.
+        constant : bool, optional
+            Whether the program promised not to change it.
         """
         with self._lock:
-            found = self._borrowed.get(id(array))
-            if found is not None:
-                return found
-            space = self._space_of(array)
-            handle = DataHandle(self, space, array, tensor=is_tensor(array))
-            self._borrowed[id(array)] = handle
-            if space != HOST:
-                self._enter(handle, space)
-            return handle
+            handle = self._borrowed.get(id(array))
+            if handle is None or not handle.is_of(array) or not handle.is_current():
+                handle = self._borrow_anew(array)
+            handle.constant = handle.constant or constant
+            return handle if task is None else handle.used_by(task)
 
-    def made(self, array: Any, space: int, *, tensor: bool, event: Any = None) -> DataHandle:
-        """Return a handle for a task's result."""
+    def _borrow_anew(self, array: Any) -> DataHandle:
+        space = self._space_of(array)
+        handle = DataHandle(self, space, array, tensor=is_tensor(array))
+        handle.home = space
+        self._borrowed[id(array)] = handle
+        if space != HOST:
+            self._enter(handle, space)
+        kept = self._constants.pop(id(array), None)
+        if kept is not None:
+            if kept.array() is array and _cannot_change(array):
+                handle.copies.update(kept.copies)
+                for each in kept.copies:
+                    self._enter(handle, each)
+            kept.forget(self)
+        return handle
+
+    def current(self, handle: DataHandle, task: TaskFuture) -> DataHandle:
+        """Return the handle for a further task: a new one if the program may have changed the array meanwhile."""
+        if handle.home is None:
+            return handle
+        array = handle.copies.get(handle.home)
+        if array is None:  # lost with its device
+            return handle
+        if handle.constant:
+            return handle.used_by(task)
+        newer = self.borrow(array, task)
+        if newer is not handle:
+            for space in list(handle.copies):
+                if space != handle.home:
+                    self._drop(handle, space)
+        return newer
+
+    def keep(self, handle: DataHandle) -> bool:
+        """Keep the copies of a handle that is gone, if its array cannot change and is still in use.
+
+        Python may drop a handle at any point, also in a thread that holds the lock; this needs none.
+        """
+        array = handle.copies.pop(HOST, None)
+        if array is None or not handle.copies or not _cannot_change(array):
+            return False
+        key = id(array)
+
+        def end(_: object) -> None:
+            kept = self._constants.pop(key, None)
+            if kept is not None:
+                kept.forget(self)
+
+        self._constants[key] = _ConstantCopies(weakref.ref(array, end), handle.copies, handle.serial, handle.nbytes)
+        return True
+
+    def made(
+        self, array: Any, space: int, inputs: Sequence[DataHandle], *, tensor: bool, event: Any = None
+    ) -> DataHandle:
+        """Return a handle for the result of a task with these inputs."""
         handle = DataHandle(self, space, array, tensor=tensor)
+        for each in inputs:
+            # A view of an input changes with it. Copies on accelerators are out of the program's reach.
+            if (space in (HOST, each.home)) and _share_memory(array, each.copies.get(space)):
+                handle.home = space
+                each.home = space if each.home is None else each.home
         if event is not None:
             handle.events = {space: event}
         if space != HOST:
@@ -241,7 +443,7 @@ class DataDirectory:
                 try:
                     found = self.accelerators[space - 1].download(array, handle.events.get(space))
                 except DeviceLostError as error:
-                    raise DataLostError(f"the data was lost with {self.name(space)}: {error}") from error
+                    raise DataLostError(f"the data was lost with {self.names[space]}: {error}") from error
                 handle.copies[HOST] = found
                 self.copied += handle.nbytes
             return found
@@ -259,13 +461,41 @@ class DataDirectory:
             return found
         host = self.on_host(handle)
         self.make_space(space, handle.nbytes)
+        began = time.perf_counter()
         found = self.accelerators[space - 1].upload(host)
+        if handle.home == HOST:
+            self._count(handle, time.perf_counter() - began)
         with handle._lock:
             handle.copies[space] = found
         with self._lock:
             self._enter(handle, space)
             self.copied += handle.nbytes
         return found
+
+    def _count(self, handle: DataHandle, seconds: float) -> None:
+        """Count a copy of an array of the program."""
+        array = handle.copies[HOST]
+        with self._lock:
+            counted = self._counted.get(id(array))
+            if counted is None or counted.array() is not array:
+                counted = self._counted[id(array)] = CopyCount(
+                    weakref.ref(array), f"an array {handle.dtype}{list(handle.shape)}"
+                )
+                if len(self._counted) > _MAX_COUNTED:
+                    rarest = min(self._counted, key=lambda key: self._counted[key].copies)
+                    del self._counted[rarest]
+            counted.copies += 1
+            counted.seconds += seconds
+
+    def copied_often(self, handles: Sequence[DataHandle] | None = None) -> list[CopyCount]:
+        """Return arrays of the program that were copied several times, or those of handles; the costliest first."""
+        with self._lock:
+            if handles is None:
+                counted = list(self._counted.values())
+            else:
+                arrays = [one.copies[HOST] for one in handles if one.home == HOST]
+                counted = [count for one in arrays if (count := self._counted.get(id(one))) is not None]
+        return sorted((one for one in counted if one.copies >= _OFTEN), key=lambda one: -one.avoidable)
 
     # ---------------------------------------------------------------- memory
 
@@ -294,7 +524,7 @@ class DataDirectory:
 
         Copies that exist elsewhere go first; others are written back to main memory.
         """
-        freed = 0
+        freed = sum(kept.forget(self) for kept in self._take_constants())
         for write_back in (False, True):
             for handle in self._candidates(space):
                 if freed >= goal:
@@ -311,7 +541,11 @@ class DataDirectory:
         with self._lock:
             self._sweep()
             found = [ref() for ref in self._resident[space].values()]
-            return [one for one in found if one is not None and not one.users.get(space)]
+            return [one for one in found if one is not None and not one.users.get(space) and one.home != space]
+
+    def _take_constants(self) -> list[_ConstantCopies]:
+        """Remove the copies of arrays that cannot change, and that no task uses."""
+        return [kept for key in list(self._constants) if (kept := self._constants.pop(key, None)) is not None]
 
     def _drop(self, handle: DataHandle, space: int) -> int:
         with self._lock, handle._lock:
@@ -329,6 +563,8 @@ class DataDirectory:
     def lose(self, space: int) -> None:
         """Forget all copies of a device that is lost; arrays without another copy are lost with it."""
         with self._lock:
+            for kept in self._take_constants():
+                kept.forget(self)
             for ref in list(self._resident[space].values()):
                 handle = ref()
                 if handle is not None:

@@ -12,10 +12,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .data_handle import ASSUMED_BANDWIDTH, COPY_START_SECONDS, HOST
+from .device_trials import ASSUMED_CPU_SLOWDOWN, could_win, loss_of_trial, loss_on_cpu, may_lose, may_measure
 from .function_durations import NEAR, DurationEstimate, FunctionDurations, MeasuredOverhead
 from .task_function import CallSizes
 
@@ -26,22 +26,13 @@ if TYPE_CHECKING:
 
 #: Device class of the CPU with one thread, and with all cores.
 ONE_CORE, ALL_CORES = "cpu", "cpu (all cores)"
-#: A device is not tried if its transfers, or a cautious estimate, take more than this multiple of the best time.
-_MAX_SLOWDOWN = 4.0
-#: Measurements of a function on the CPU beside its runs on an accelerator: allowed share of its seconds so far.
-_SHADOW_SHARE = 0.1
-#: Seconds that such measurements may take in addition.
-_SHADOW_SECONDS = 5e-4
-#: Largest expected seconds of a measurement on the CPU that waits for the end of the executor.
-_LATE_SHADOW_SECONDS = 0.02
-#: Assumed ratio of CPU to GPU run time for a function that the CPU has not run.
-_ASSUMED_CPU_SLOWDOWN = 10.0
 #: Decisions that are cached per function.
 _MAX_KEPT = 1_000
 #: Calls that reuse a decision if deciding takes longer than it could gain.
 _REUSES_IF_SHORT = 1_000
-#: Calls that reuse any other decision.
-_REUSES = 64
+#: Calls that reuse any other decision; with a trial ahead few, or none where deciding takes little of the call.
+_REUSES, _REUSES_BEFORE_TRIAL = 64, 8
+_DECIDING_SHARE = 0.05
 #: Calls with a cached decision that are measured: the first ones, one in so many, and all above so many seconds.
 _MEASURED_FIRST = 4
 _MEASURED_EVERY = 8
@@ -56,14 +47,6 @@ _HAND_OVER_SECONDS = 200e-6
 _MAX_FETCHED = 1 << 20
 #: Successors that are considered to find where a chain of calls should run.
 _LOOK_AHEAD = 16
-
-
-class Shadow(Enum):
-    """When a call that an accelerator runs is measured on the CPU as well: never, beside it, or at the end."""
-
-    NONE = "none"
-    NOW = "now"
-    LATE = "late"
 
 
 class Candidate(NamedTuple):
@@ -96,14 +79,19 @@ class Candidate(NamedTuple):
 
 
 class PlacementDecision(NamedTuple):
-    """Device of a call: its memory space, the expected seconds of the run, the reason, and all candidates."""
+    """Device of a call: its memory space, the expected seconds of the run, the reason, and all candidates.
+
+    `is_settled` says whether no other device is to be tried for such a call.
+    """
 
     space: int
     predicted: float
     reason: str
     candidates: tuple[Candidate, ...]
+    is_settled: bool = True
 
 
+_Estimates = dict[int, DurationEstimate | None]
 _Options = list[tuple[float, int, PlacementDecision]]
 _CPU_ONLY = PlacementDecision(HOST, 0.0, "there is no other device", ())
 
@@ -155,8 +143,8 @@ class FunctionFacts:
         Cached decisions for the next calls, by what the arguments of a call say (its case).
     shadows : bool
         Whether calls that run on an accelerator may be measured on the CPU as well.
-    shadow_seconds : float
-        Seconds that such measurements have taken.
+    shadow_seconds, trial_seconds : float
+        Seconds that such measurements have taken, and that trials were expected to lose.
     forms : dict
         Form of its results, by the signature of the call and the device class.
     """
@@ -171,6 +159,7 @@ class FunctionFacts:
     kept: dict[tuple[object, ...], CachedDecision] = field(default_factory=dict)
     shadows: bool = True
     shadow_seconds: float = 0.0
+    trial_seconds: float = 0.0
     forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
 
 
@@ -209,6 +198,9 @@ class DevicePlacement:
         Learned run times.
     """
 
+    #: Name under which its runs are shown and stored.
+    label = "learned_placement"
+
     def __init__(
         self, cores: CpuCores, accelerators: Sequence[AcceleratorState], durations: FunctionDurations
     ) -> None:
@@ -216,8 +208,6 @@ class DevicePlacement:
         self.facts: dict[str, FunctionFacts] = {}
         #: Bytes per second to each accelerator, as measured; copies back are taken to be as fast.
         self.bandwidth = [ASSUMED_BANDWIDTH] * len(accelerators)
-        #: Expected seconds of the calls that wait for a core or run on one.
-        self.cpu_backlog = 0.0
         #: What the executor takes to choose, for a call that the submitting thread runs on the CPU, for one that is
         #: handed to a core, and, by memory space, for one that the submitting thread starts on an accelerator.
         #: Accelerators of one class share it, so that none of them is preferred.
@@ -257,10 +247,7 @@ class DevicePlacement:
 
         What is certainly below the limit may be any value below it.
         """
-        if space != HOST:
-            seconds = self._accelerators[space - 1].backlog(limit)
-        else:
-            seconds = 0.0 if self._cores.has_free_core else self.cpu_backlog / self._cores.cores
+        seconds = self._cores.queue_seconds if space == HOST else self._accelerators[space - 1].backlog(limit)
         for one in handles:
             # In the same place it is complete in time, because tasks are run in the order of their starts.
             events = one.events  # another thread may replace it
@@ -307,7 +294,7 @@ class DevicePlacement:
 
     def _options(self, node: TaskFuture, decision: PlacementDecision) -> tuple[_Options, int]:
         """Return the devices between which queues decide for further such calls, and for how many of them."""
-        if node.trial is not None or node.shadow is Shadow.NOW or not decision.candidates:
+        if node.trial is not None or node.shadow or not decision.candidates:
             return [], 0
         known = self._on_cpu(node) if decision.space == HOST else self._on_accelerator(node, decision.space)
         if known is None or not known.warm:
@@ -328,13 +315,17 @@ class DevicePlacement:
             measured = self._on_cpu(node) is not None if space == HOST else one.known
             if measured or space == decision.space:
                 options.append((one.end - one.wait, space, decision._replace(space=space, predicted=one.run)))
-        return sorted(options, key=lambda one: one[0]), _REUSES
+        if decision.is_settled:
+            uses = _REUSES
+        else:
+            uses = _REUSES_BEFORE_TRIAL if self.choosing.seconds > _DECIDING_SHARE * decision.predicted else 0
+        return sorted(options, key=lambda one: one[0]), uses
 
     def renew(self, node: TaskFuture) -> None:
         """Update a cached decision with what was learned from a call; drop it if the two are far apart."""
         facts = self.facts_of(node.function.key)
         kept = facts.kept.get(node.case) if node.case is not None else None
-        known = self.durations.estimate(node.function.key, node.device_class, node.sizes)
+        known = self.durations.predict(node.function.key, node.device_class, node.sizes)
         if kept is None or known is None or node.case is None:
             return
         options = []
@@ -372,23 +363,36 @@ class DevicePlacement:
         warm = {space: one for space, one in estimates.items() if one is not None and one.warm}
         if not warm:  # on an accelerator, which may lose a little; a CPU may take far longer
             ends = {space: one.end for space, one in zip(estimates, candidates, strict=True) if space != HOST}
-            return self._tried(node, facts, min(ends, key=ends.__getitem__), estimates, candidates)
+            first = min(ends, key=ends.__getitem__)
+            return self._tried(node, first, estimates[first], candidates)
+        fixed = {space: transfers[space] + one.overhead for space, one in zip(estimates, candidates, strict=True)}
+        on_cpu = estimates[HOST]
+        if on_cpu is None or not on_cpu.is_settled:  # it may be short enough for the thread that submits it
+            fixed[HOST] = transfers[HOST] + min(candidates[HOST].overhead, self.in_place.seconds)
         near = {space: one for space, one in warm.items() if one.distance <= NEAR}
-        best = min(transfers[space] + one.seconds for space, one in (near or warm).items())
-        for space, _ in usable:
-            least = self.starting[space].seconds
-            if best >= least and self._worth_a_trial(facts, space, estimates[space], transfers[space], best):
-                return self._tried(node, facts, space, estimates, candidates)
+        best, first = min((fixed[space] + one.seconds, space) for space, one in (near or warm).items())
+        ahead = [space for space in estimates if space != first and could_win(estimates[space], fixed[space], best)]
+        ahead = ahead if facts.shadows else [space for space in ahead if space != HOST]  # a call failed there
+        for space in ahead:
+            if space != HOST and self._accelerators[space - 1].device_class not in facts.trials:
+                loss = loss_of_trial(estimates[space], fixed[space], best)
+                if may_lose(facts, loss, best):
+                    facts.trial_seconds += loss
+                    return self._tried(node, space, estimates[space], candidates)
         spaces = list(estimates)
         # A device that has never run the function is not chosen by a guess.
         measured = [i for i, space in enumerate(spaces) if estimates[space] is not None]
         chosen = min(measured, key=lambda i: candidates[i].end)
-        space = spaces[chosen]
+        space, reason = spaces[chosen], "it is expected to end first here"
+        if space != HOST and HOST in ahead:
+            expected = loss_on_cpu(on_cpu, best)
+            node.shadow = self._can_measure_beside(node, facts) and may_measure(facts, expected, best)
+            if not node.function.repeatable and may_lose(facts, fixed[HOST] + expected - best, best):
+                facts.trial_seconds += max(0.0, fixed[HOST] + expected - best)
+                chosen, space, reason = 0, HOST, "it has not been measured here yet"
         if space == HOST:
             self._credit(node, estimates, candidates)
-        else:
-            node.shadow = self._worth_a_shadow(node, facts, estimates[HOST], transfers[HOST], best)
-        return PlacementDecision(space, candidates[chosen].run, "it is expected to end first here", candidates)
+        return PlacementDecision(space, candidates[chosen].run, reason, candidates, is_settled=not ahead)
 
     def is_short(self, seconds: float) -> bool:
         """Return whether a call of so many seconds on the CPU runs in the thread that submits it.
@@ -408,21 +412,30 @@ class DevicePlacement:
             return False
         for device_class in list(facts.trials):  # an accelerator's first runs are short, the CPU's may not be
             if device_class != ONE_CORE:
-                estimate = self.durations.estimate(key, device_class, node.sizes)
+                estimate = self.durations.predict(key, device_class, node.sizes)
                 if estimate is None or not estimate.warm:
                     return True
         return False
 
+    def learn(self, node: TaskFuture) -> FunctionFacts:
+        """Learn the run time of a call that has ended, and return the facts about its function."""
+        key, where = node.function.key, node.device_class
+        facts = self.facts_of(key)
+        facts.runs[where] = facts.runs.get(where, 0) + 1
+        facts.seconds += node.seconds
+        if node.measured:
+            first = node.space != HOST and facts.runs[where] == 1
+            self.durations.learn(key, where, node.sizes, node.seconds, first=first)
+            self.renew(node)
+        return facts
+
     def observe(self, node: TaskFuture) -> None:
-        """Learn from a finished call; what is learned here is learned from durations."""
+        """Let a scheduler learn from a finished call; here run times say everything."""
 
     def forget(self, node: TaskFuture) -> None:
         """Forget a call that failed."""
 
     # ---------------------------------------------------------------- expected ends
-
-    def _class(self, space: int) -> str:
-        return ONE_CORE if space == HOST else self._accelerators[space - 1].device_class
 
     def _on_cpu(self, node: TaskFuture) -> DurationEstimate | None:
         """Return the estimate for the CPU: with all cores if nothing else runs there, else with one."""
@@ -430,14 +443,14 @@ class DevicePlacement:
         return self._estimate_on_cpu(node.function.key, node.sizes, first, second)
 
     def _on_accelerator(self, node: TaskFuture, space: int) -> DurationEstimate | None:
-        return self.durations.estimate(node.function.key, self._accelerators[space - 1].device_class, node.sizes)
+        return self.durations.predict(node.function.key, self._accelerators[space - 1].device_class, node.sizes)
 
     def _estimate_on_cpu(self, key: str, sizes: CallSizes, first: str, second: str) -> DurationEstimate | None:
         """Return the estimate for the first class, unless calls of the second one were nearer in size."""
-        one = self.durations.estimate(key, first, sizes)
+        one = self.durations.predict(key, first, sizes)
         if one is not None and one.distance <= NEAR:
             return one
-        other = self.durations.estimate(key, second, sizes)
+        other = self.durations.predict(key, second, sizes)
         if one is None or other is None:
             return one or other
         return other if other.distance < one.distance else one
@@ -458,14 +471,10 @@ class DevicePlacement:
         return seconds
 
     def _candidates(
-        self,
-        node: TaskFuture,
-        facts: FunctionFacts,
-        estimates: dict[int, DurationEstimate | None],
-        transfers: dict[int, float],
+        self, node: TaskFuture, facts: FunctionFacts, estimates: _Estimates, transfers: dict[int, float]
     ) -> tuple[Candidate, ...]:
         measured = [one.seconds for one in estimates.values() if one is not None]
-        guess = max(measured, default=0.0) * (_ASSUMED_CPU_SLOWDOWN if estimates[HOST] is None else 1.0)
+        guess = max(measured, default=0.0) * (ASSUMED_CPU_SLOWDOWN if estimates[HOST] is None else 1.0)
         certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
         ahead = self._ahead(node, list(estimates))
         moved = node.sizes.nbytes / ASSUMED_BANDWIDTH
@@ -496,28 +505,27 @@ class DevicePlacement:
             successor = next(iter(current.waiting()), None)
             if successor is None or successor.key is None:
                 break
-            seconds = {space: self._typical(successor.key, space) for space in spaces}
-            known = [one for one in seconds.values() if one is not None]
-            if len(known) == len(spaces):
+            seconds = self.typical(successor.key)
+            if all(space in seconds for space in spaces):
                 for space in spaces:
-                    total[space] += seconds[space] or 0.0
+                    total[space] += seconds[space]
             current = successor
         return total
 
-    def _typical(self, key: str, space: int) -> float | None:
-        found = self.durations.typical(key, self._class(space))
-        return self.durations.typical(key, ALL_CORES) if found is None and space == HOST else found
+    def typical(self, key: str) -> dict[int, float]:
+        """Return the seconds of a function's latest runs by memory space, where it has run."""
+        classes = [ONE_CORE, *(one.device_class for one in self._accelerators)]
+        found = {space: self.durations.typical(key, name) for space, name in enumerate(classes)}
+        found[HOST] = found[HOST] or self.durations.typical(key, ALL_CORES)
+        return {space: seconds for space, seconds in found.items() if seconds is not None}
 
-    def _credit(
-        self,
-        node: TaskFuture,
-        estimates: dict[int, DurationEstimate | None],
-        candidates: tuple[Candidate, ...],
-    ) -> None:
+    def _credit(self, node: TaskFuture, estimates: _Estimates, candidates: tuple[Candidate, ...]) -> None:
         """Note what the call would have saved with its arrays in place elsewhere, by the hopeful guess."""
         here = candidates[0].end
         for (space, estimate), one in zip(list(estimates.items())[1:], candidates[1:], strict=True):
-            missing = [handle for handle in node.handles if space not in handle.copies]
+            # Copies of other arrays of the program end with the tasks that use them.
+            kept = [handle for handle in node.handles if handle.constant or handle.home is None]
+            missing = [handle for handle in kept if space not in handle.copies]
             total = sum(handle.nbytes for handle in missing)
             if estimate is None or total == 0:
                 continue
@@ -530,69 +538,20 @@ class DevicePlacement:
     # ---------------------------------------------------------------- trials
 
     def _tried(
-        self,
-        node: TaskFuture,
-        facts: FunctionFacts,
-        space: int,
-        estimates: dict[int, DurationEstimate | None],
-        candidates: tuple[Candidate, ...],
+        self, node: TaskFuture, space: int, known: DurationEstimate | None, candidates: tuple[Candidate, ...]
     ) -> PlacementDecision:
         """Return the decision for an accelerator that has not been measured for such a call."""
-        device_class, known = self._class(space), estimates[space]
-        if estimates[HOST] is None and facts.shadows and node.function.repeatable:
-            node.shadow = Shadow.LATE
-        if device_class not in facts.trials:
+        device_class = self._accelerators[space - 1].device_class
+        trials = self.facts_of(node.function.key).trials
+        if device_class not in trials:
             node.trial = device_class
-            facts.trials.add(device_class)
+            trials.add(device_class)
         seconds = known.seconds if known else 0.0
         return PlacementDecision(space, seconds, "it has not been measured here yet", candidates)
 
-    def _worth_a_trial(
-        self, facts: FunctionFacts, space: int, estimate: DurationEstimate | None, transfer: float, best: float
-    ) -> bool:
-        """Return whether an accelerator should run a call of a size that it has not run."""
-        if self._class(space) in facts.trials:
+    def _can_measure_beside(self, node: TaskFuture, facts: FunctionFacts) -> bool:
+        """Return whether a call that an accelerator runs can be measured on the CPU as well, beside it."""
+        if not node.function.repeatable or not facts.shadows or self.measuring:
             return False
-        if estimate is None or not estimate.warm:
-            return transfer < _MAX_SLOWDOWN * best
-        # Small calls take as long there as larger ones, so that they say little about how long this one takes.
-        return (
-            estimate.distance > NEAR
-            and transfer + estimate.least < best
-            and transfer + estimate.seconds < _MAX_SLOWDOWN * best
-        )
-
-    def _worth_a_shadow(
-        self,
-        node: TaskFuture,
-        facts: FunctionFacts,
-        estimate: DurationEstimate | None,
-        transfer: float,
-        best: float,
-    ) -> Shadow:
-        """Return whether a call that an accelerator runs should be measured on the CPU as well, and when."""
-        known = estimate is not None and estimate.distance <= NEAR
-        if known or not node.function.repeatable or not facts.shadows:
-            return Shadow.NONE
         fetched = sum(one.nbytes for one in node.handles if HOST not in one.copies)
-        if fetched > _MAX_FETCHED or transfer > _MAX_SLOWDOWN * best:
-            return Shadow.NONE
-        if estimate is not None and transfer + estimate.least >= best:
-            return Shadow.NONE
-        expected = _ASSUMED_CPU_SLOWDOWN * best if estimate is None else estimate.most
-        allowed = _SHADOW_SECONDS + _SHADOW_SHARE * facts.seconds - facts.shadow_seconds
-        if expected <= allowed and not self.measuring and self._cores.has_free_core:
-            return Shadow.NOW
-        return Shadow.LATE if expected <= _LATE_SHADOW_SECONDS else Shadow.NONE
-
-    def worth_a_late_shadow(self, key: str, sizes: CallSizes) -> bool:
-        """Return whether a call should still be measured on the CPU, now that nothing else runs."""
-        classes = {state.device_class for state in self._accelerators}
-        known = [one for name in classes if (one := self.durations.estimate(key, name, sizes)) is not None]
-        if not known or not self.facts_of(key).shadows:
-            return False
-        best = min(one.seconds for one in known)
-        estimate = self._estimate_on_cpu(key, sizes, ONE_CORE, ALL_CORES)
-        if estimate is None:
-            return _ASSUMED_CPU_SLOWDOWN * best <= _LATE_SHADOW_SECONDS
-        return estimate.distance > NEAR and estimate.least < best and estimate.most <= _LATE_SHADOW_SECONDS
+        return fetched <= _MAX_FETCHED and self._cores.has_free_core

@@ -6,12 +6,14 @@ import hashlib
 import json
 import logging
 import os
+import stat
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.atomic_files import exclusive_lock, remove_leftovers, write_atomically
+from ..core.cache_folder import user_cache_folder
 from ..profiling.machine_info import cpu_model, usable_cores
 
 _log = logging.getLogger(__name__)
@@ -22,6 +24,8 @@ _FORMAT = "hybrid-scheduler run times"
 LOCK_TIMEOUT_S = 5.0
 #: Rows that are kept; those that were measured longest ago go first.
 MAX_ROWS = 20_000
+#: Largest size of a file.
+_MAX_BYTES = 1 << 26
 #: Largest size in a row: sizes are logarithms.
 _MAX_SIZE = 100.0
 #: Files whose problem was reported; one program may have many executors.
@@ -39,10 +43,7 @@ def duration_folder(folder: bool | str | Path = True) -> Path:
     if not isinstance(folder, bool):
         return Path(folder)
     given = os.environ.get("HYBRID_SCHEDULER_CACHE")
-    if given:
-        return Path(given)
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "hybrid-scheduler" / "run-times"
+    return Path(given) if given else user_cache_folder() / "run-times"
 
 
 class StoredRun(NamedTuple):
@@ -110,11 +111,11 @@ class DurationStore:
         self.path = self.folder / f"{self.machine}-v{_VERSION}.json"
 
     def load(self) -> list[list[Any]]:
-        """Return the rows that are on disk, for `FunctionDurations.add_document`."""
+        """Return the rows that are on disk, for `FunctionDurations.restore`."""
         return [list(row[:7]) for row in self._read().rows]
 
     def save(self, rows: list[list[Any]]) -> None:
-        """Add rows of `FunctionDurations.as_document` to the file; others stay as they are."""
+        """Add rows of `FunctionDurations.state` to the file; others stay as they are."""
         if not rows:
             return
         now = int(time.time())
@@ -168,7 +169,7 @@ def read_duration_file(path: Path) -> DurationFile:
         If it is damaged, or of another version.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(_content(path))
         if document["format"] != _FORMAT or document["version"] != _VERSION:
             raise ValueError(f"version {str(document['version'])[:20]}, not {_VERSION}")
         rows = [StoredRun(*row) for row in document["rows"]]
@@ -180,6 +181,17 @@ def read_duration_file(path: Path) -> DurationFile:
         return DurationFile(str(document["machine"]), str(document.get("description", "")), rows)
     except (KeyError, TypeError, RecursionError, AttributeError) as error:
         raise ValueError(f"damaged ({type(error).__name__})") from None
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a regular file; opening anything else may wait for ever."""
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("not a regular file")
+        if status.st_size > _MAX_BYTES:
+            raise ValueError(f"larger than {_MAX_BYTES:,} bytes")
+        return file.read()
 
 
 def delete_durations(path: Path, functions: set[str] | None = None) -> None:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import atexit
-import inspect
+import copy
+import logging
 import sys
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..core import InvalidInputError, Online, UnknownNameError
-from ..core.scheduler_protocols import Knowledge
 from ..profiling.machine_info import find_gpu, usable_cores
-from ..schedulers import create
 from .accelerators import AcceleratorBackend, find_accelerators
-from .data_handle import DataHandle
+from .data_handle import HOST, DataHandle
+from .device_discovery import DevicePool, chosen, pools_for
 from .duration_store import DurationStore
-from .executor_scheduler import real_spec
+from .executor_scheduler import RegistryPlacement, executor_scheduler
 from .function_durations import FunctionDurations
-from .registry_placement import RegistryPlacement
 from .submission import KernelCall, Variant, checked_limit
 from .task_execution import CallRecord
 from .task_function import TaskFunction, is_array
@@ -30,13 +33,17 @@ from .task_graph import TaskGraph
 
 if TYPE_CHECKING:
     from .dashboard_stream import DashboardStream
-    from .kernel_executor import KernelExecutor
+    from .kernel_tasks import KernelTasks
     from .simulated_vs_real import SimulatedTwin
 
-#: The scheduler that this executor has built in; other schedulers come from the registry.
-_DEFAULT = "hybrid_ml"
+_log = logging.getLogger(__name__)
 #: Seconds of a thread's turn while accelerators are used.
 _TURN = 1e-4
+#: Arrays that the summary names.
+_MAX_ADVICE = 5
+#: Calls of `call` that the CPU runs before the placement is asked again, and cases that are kept.
+_DIRECT_CALLS, _MAX_DIRECT = 256, 1_000
+_KERNEL_OPTIONS = ("devices", "pools", "calibration", "split", "timeout", "backend")
 
 
 class HybridExecutor(Executor):
@@ -49,8 +56,9 @@ class HybridExecutor(Executor):
     Parameters
     ----------
     scheduler : str or Online, optional
-        ``hybrid_ml``, or another online scheduler of the registry. Each sees the transfers that a call would need
-        as part of the queues, and the learned run times if it knows durations.
+        An online scheduler of the registry, instead of the executor's own placement, ``learned_placement``. Each
+        sees the transfers that a call would need as part of the queues, and the learned run times if it knows
+        durations.
     device_type : str, optional
         Accelerators to use: auto, cpu (none), cuda or mps.
     cores : int, optional
@@ -65,7 +73,7 @@ class HybridExecutor(Executor):
     seed : int, optional
         Seed of the scheduler.
     **kernels
-        Further options of the `KernelExecutor` behind `submit_kernel` and `submit_variants`.
+        Options of `kernels`: devices (names of the devices to use), pools, calibration, split, timeout and backend.
 
     Examples
     --------
@@ -84,7 +92,7 @@ class HybridExecutor(Executor):
 
     def __init__(
         self,
-        scheduler: str | Online = _DEFAULT,
+        scheduler: str | Online | None = None,
         *,
         device_type: str = "auto",
         cores: int | None = None,
@@ -96,11 +104,15 @@ class HybridExecutor(Executor):
     ) -> None:
         if cores is not None and (type(cores) is not int or cores < 1):
             raise InvalidInputError("cores", "a whole number >= 1, or None for all", cores)
-        if kernels:
-            _check_kernel_options(kernels)
-        self._kernel_options = {"device_type": device_type, "seed": seed, **kernels}
-        self._scheduler = scheduler
-        self._kernels: KernelExecutor | None = None
+        if unknown := kernels.keys() - _KERNEL_OPTIONS:
+            own = ("scheduler", "device_type", "cores", "history", "accelerators", "dashboard", "seed")
+            raise UnknownNameError("option of HybridExecutor", min(unknown), (*own, *_KERNEL_OPTIONS))
+        # A scheduler has one start, so that kernels get one of their own.
+        given = copy.deepcopy(scheduler) if scheduler is not None else "hybrid_ml"
+        self._kernel_options = {"scheduler": given, "seed": seed, **kernels}
+        self._kernels: KernelTasks | None = None
+        #: By function and arguments: calls of `call` that the CPU runs without asking the placement again.
+        self._direct: dict[tuple[Any, ...], int] = {}
         self._lock = threading.Lock()
         self._closed = False
         found = list(accelerators) if accelerators is not None else find_accelerators(_gpu(device_type))
@@ -110,17 +122,23 @@ class HybridExecutor(Executor):
         self.graph = TaskGraph(cores or usable_cores(), found, durations)
         #: Read by Dask, which keeps this many tasks in flight.
         self._max_workers = self.graph.cores.cores + len(found)
-        self._choose_scheduler(scheduler, seed)
+        if scheduler is not None:
+            online = executor_scheduler(scheduler)
+            placement = RegistryPlacement(online, self.graph.cores, self.graph.states, durations, seed=seed)
+            placement.label = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
+            self.graph.placement = placement
         if self._store is not None:
-            durations.add_document(self._store.load())
-            for function, device_class, _, _, runs in durations.rows():
-                self.graph.placement.facts_of(function).runs[device_class] = runs
+            durations.restore(self._store.load())
+            for function, device_class, _, seconds, runs in durations.rows():
+                facts = self.graph.placement.facts_of(function)
+                facts.runs[device_class] = runs
+                facts.seconds += runs * seconds
         #: Reports to a dashboard, if one was named.
         self.stream: DashboardStream | None = None
         if dashboard is not None:
             from .dashboard_stream import DashboardStream
 
-            self.stream = DashboardStream(self.graph, dashboard, _scheduler_name(scheduler))
+            self.stream = DashboardStream(self.graph, dashboard, self.graph.placement.label)
         for worker in self.graph.workers:
             worker.start()
         if found:
@@ -128,18 +146,6 @@ class HybridExecutor(Executor):
         _living.add(self)
         self._finalizer = weakref.finalize(self, _end_dropped, self.graph, self._store, self.stream)
         self._finalizer.atexit = False
-
-    def _choose_scheduler(self, scheduler: str | Online, seed: int) -> None:
-        if scheduler == _DEFAULT:
-            return
-        online = create(real_spec(scheduler)) if isinstance(scheduler, str) else scheduler
-        if not isinstance(online, Online) or online.knows is Knowledge.REALISED:
-            raise InvalidInputError(
-                "scheduler", "an online scheduler that can decide before a task has run", scheduler,
-                hint="hybrid-scheduler schedulers lists them",
-            )  # fmt: skip
-        graph = self.graph
-        graph.placement = RegistryPlacement(online, graph.cores, graph.states, graph.durations, seed=seed)
 
     # ---------------------------------------------------------------- submitting
 
@@ -152,16 +158,65 @@ class HybridExecutor(Executor):
             The function.
         *args, **kwargs
             Its arguments. Futures of this executor, also inside lists, tuples and dictionaries, are waited for and
-            replaced by their results. Arrays must not be changed until the task has ended.
+            replaced by their results. Arrays must not be changed until the task has ended; afterwards in any way.
 
         Returns
         -------
         TaskFuture
             Its `result` has arrays in main memory.
         """
-        if not callable(fn):
-            raise InvalidInputError("fn", "a callable", fn)
-        return self.graph.submit(fn, args, kwargs)
+        return self.graph.submit(_checked(fn), args, kwargs)
+
+    def call(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run a function and return its result; in the calling thread, without a future, where the CPU is best.
+
+        From time to time, and until it is known where calls with such arguments end first, it is submitted.
+
+        Parameters
+        ----------
+        fn : callable
+            The function.
+        *args, **kwargs
+            Its arguments.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hybrid_scheduler as hs
+        >>> double = hs.auto(lambda values: values * 2)
+        >>> with hs.HybridExecutor(device_type="cpu", history=False) as executor:
+        ...     print(executor.call(double, np.arange(3)))
+        [0 2 4]
+        """
+        case: list[Any] = [fn]
+        for value in args:
+            kind = type(value)
+            if kind is np.ndarray:
+                case.append((value.shape, value.dtype.char))
+            elif kind is int:
+                case.append(value)
+            elif kind is not float:
+                break
+        else:
+            if not kwargs and type(fn) is TaskFunction and fn.threads is None and not self._closed:
+                return self._call(fn, args, tuple(case))
+        return self.submit(fn, *args, **kwargs).result()
+
+    def _call(self, fn: TaskFunction, args: tuple[Any, ...], case: tuple[Any, ...]) -> Any:
+        direct = self._direct
+        left = direct.get(case, 0)
+        if left:
+            direct[case] = left - 1
+        if left or not self.graph.accelerators:
+            return fn.cpu(*args)
+        future = self.submit(fn, *args)
+        result = future.result()
+        decision = future.decision
+        if decision is not None and decision.space == HOST and decision.is_settled:
+            if len(direct) >= _MAX_DIRECT:
+                direct.clear()
+            direct[case] = _DIRECT_CALLS
+        return result
 
     def submit_with(
         self,
@@ -193,8 +248,7 @@ class HybridExecutor(Executor):
         ...     print(executor.submit_with(pow, (2, 5), device="cpu", timeout=60.0).result())
         32
         """
-        if not callable(fn):
-            raise InvalidInputError("fn", "a callable", fn)
+        _checked(fn)
         pinned = None
         if device is not None:
             names = ["cpu", *(state.name for state in self.graph.states)]
@@ -211,6 +265,9 @@ class HybridExecutor(Executor):
     def put(self, array: Any) -> DataHandle:
         """Return a handle of an array that will not change, so that it is copied to a device once for many calls.
 
+        Without it an array is copied for each call that begins when no other one uses it, because the program may
+        have changed it; only a read-only array, if it is no view of one that can be written to, is copied once.
+
         Parameters
         ----------
         array : numpy.ndarray or torch.Tensor
@@ -218,7 +275,7 @@ class HybridExecutor(Executor):
         """
         if not is_array(array):
             raise InvalidInputError("array", "a NumPy array or a torch tensor", type(array).__name__)
-        return self.graph.directory.borrow(array)
+        return self.graph.directory.borrow(array, constant=True)
 
     def explain(self, future: Future[Any]) -> str:
         """Return where a task ran, why, and what the other devices were expected to take.
@@ -231,6 +288,17 @@ class HybridExecutor(Executor):
         if not isinstance(future, TaskFuture) or future.graph is not self.graph:
             raise InvalidInputError("future", "a future of this executor", type(future).__name__)
         return _explanation(future)
+
+    def summary(self) -> str:
+        """Return how many calls ran where, what was copied, and which arrays `put` would have kept on a device.
+
+        A program that closes the executor finds this in the log, at level INFO.
+        """
+        graph = self.graph
+        by_device = Counter(one.device for one in self.records)
+        where = ", ".join(f"{count} on {device}" for device, count in sorted(by_device.items())) or "no calls"
+        first = f"{where}; {graph.failures} failed, {graph.directory.copied / 1e6:.3g} MB copied"
+        return "\n  ".join([first, *map(str, graph.directory.copied_often()[:_MAX_ADVICE])])
 
     def dask_get(self, dsk: Any, keys: Any, **_: Any) -> Any:
         """Compute keys of a Dask graph; ``dask.config.set(scheduler=executor.dask_get)`` makes it Dask's scheduler.
@@ -293,23 +361,27 @@ class HybridExecutor(Executor):
     # ---------------------------------------------------------------- kernels and commands
 
     @property
-    def kernels(self) -> KernelExecutor:
-        """The executor of measured kernels and commands; it starts when it is first used."""
+    def kernels(self) -> KernelTasks:
+        """Kernels and commands on the same devices; their scheduler starts when they are first used."""
         with self._lock:
             if self._kernels is None:
-                from .kernel_executor import KernelExecutor
+                from .kernel_tasks import KernelTasks
 
-                self._kernels = KernelExecutor(self._scheduler, **self._kernel_options)
+                options = dict(self._kernel_options)
+                found = [worker.accelerator for worker in self.graph.accelerators]
+                pools = options.pop("pools", None) or _pools(found, self.graph.cores.cores)
+                pools = chosen(pools, options.pop("devices", None))
+                self._kernels = KernelTasks(self.graph, pools=pools, **options)
             return self._kernels
 
     def submit_kernel(
         self, call: KernelCall, *, timeout: float | None = None, device: str | None = None
     ) -> Future[Any]:
-        """Run one of the package's kernels; see `KernelExecutor.submit_kernel`."""
+        """Run one of the package's kernels; see `KernelTasks.submit_kernel`."""
         return self.kernels.submit_kernel(call, timeout=timeout, device=device)
 
     def submit_variants(self, cpu: Variant, gpu: Variant | None = None, **options: Any) -> Future[Any]:
-        """Run callables that move their data themselves, or commands; see `KernelExecutor.submit_variants`."""
+        """Run callables that move their data themselves, or commands; see `KernelTasks.submit_variants`."""
         return self.kernels.submit_variants(cpu, gpu, **options)
 
     # ---------------------------------------------------------------- end
@@ -327,15 +399,17 @@ class HybridExecutor(Executor):
         self.graph.shutdown(wait=wait, cancel=cancel_futures)
         with self._lock:
             closed, self._closed = self._closed, True
-        if self.graph.workers and not closed:
+        if self.graph.accelerators and not closed:
             _switching.leave()
-        if self._kernels is not None:
-            self._kernels.shutdown(wait, cancel_futures=cancel_futures)
         if self._finalizer.detach() is not None and not wait:
             _end_later(self.graph, self._store, self.stream)
         if wait:
+            if self._kernels is not None:
+                self._kernels.learn()
             if self.stream is not None and not closed:
                 self.stream.close()
+            if not closed and _log.isEnabledFor(logging.INFO):
+                _log.info("%s", self.summary())
             self.save_history()
 
     def save_history(self) -> None:
@@ -343,18 +417,21 @@ class HybridExecutor(Executor):
         _save(self.graph, self._store)
 
 
-def _check_kernel_options(options: dict[str, Any]) -> None:
-    from .kernel_executor import KernelExecutor
-
-    allowed = inspect.signature(KernelExecutor).parameters
-    for name in options:
-        if name not in allowed:
-            known = {*allowed, "cores", "history", "accelerators", "dashboard"}
-            raise UnknownNameError("option of HybridExecutor", name, known)
+def _checked(function: Any) -> Any:
+    if not callable(function):
+        raise InvalidInputError("fn", "a callable", function)
+    return function
 
 
-def _scheduler_name(scheduler: str | Online) -> str:
-    return scheduler if isinstance(scheduler, str) else type(scheduler).__name__
+def _pools(accelerators: Sequence[AcceleratorBackend], cores: int) -> tuple[DevicePool, ...]:
+    """Return the devices for kernels: the accelerators beside all cores, or two pools of cores."""
+    host, *others = pools_for(None, cores)
+    if not accelerators:
+        return host, *others
+    return replace(host, name="cpu"), *(
+        DevicePool(device.name, "gpu", getattr(device, "where", ""), memory=device.capacity / 1e6)
+        for device in accelerators
+    )
 
 
 def _gpu(device_type: str) -> Any:
@@ -388,6 +465,7 @@ def _explanation(future: TaskFuture) -> str:
         lines.append(f"  {one.device}: {_time(one.end)} = {parts}{after}{guess}")
     if future.done() and not future.failed:
         lines.append(f"  measured: {_time(future.seconds)}, copies {_time(future.transfer)}")
+    lines.extend(f"  {each}" for each in future.copied_often)
     return "\n".join(lines)
 
 
@@ -460,7 +538,7 @@ def shared_executor() -> HybridExecutor:
 def _save(graph: TaskGraph, store: DurationStore | None) -> None:
     if store is not None:
         graph.wait_learned()
-        store.save(graph.durations.as_document())
+        store.save(graph.durations.state())
 
 
 #: Threads that wait for the last tasks of executors that were closed without waiting, or dropped.
@@ -469,7 +547,7 @@ _endings: set[threading.Thread] = set()
 
 def _end_dropped(graph: TaskGraph, store: DurationStore | None, stream: DashboardStream | None) -> None:
     """End an executor that the program dropped without closing it."""
-    if graph.workers:
+    if graph.accelerators:
         _switching.leave()
     _end_later(graph, store, stream)
 

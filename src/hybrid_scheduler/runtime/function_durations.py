@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple, Protocol
 
 from .task_function import CallSizes
 
@@ -24,17 +22,16 @@ _WEIGHT_IF_SLOWER = 0.2
 _WEIGHT_IN_TYPICAL = 0.3
 #: A run that takes more than this multiple of the mean counts as disturbed, unless the next one takes as long.
 _DISTURBED_RATIO = 3.0
+#: Runs of a size after which its mean is trusted; before, its runs may all have been slower by such a factor.
+_SETTLED = 3
+_DISTURBANCE = {1: 100.0, 2: 20.0}
 #: Calls whose sizes all lie within this factor (its ln) are about the same size.
 NEAR = math.log(2.0)
 #: Largest number of sizes that are kept of one kind of call; the regression keeps what it learned from others.
 _MAX_SIZES = 256
-#: Distance (in ln of the sizes) over which the shift of the nearest measured call decays to 1/e.
-_SHIFT_DISTANCE = 1.0
 #: Largest exponent of a size in the run time, as in a product of matrices. Otherwise a first run that was slow for
 #: another reason would let the regression expect minutes.
 _LARGEST_EXPONENT = 3.0
-#: Weight of the prior "time grows with the bytes", as a number of runs.
-_PRIOR_RUNS = 0.3
 #: Weight of the newest measurement in the mean overhead of the executor.
 _WEIGHT_IN_OVERHEAD = 0.1
 #: Largest multiple of the mean overhead that one measurement counts for.
@@ -44,7 +41,7 @@ _MAX_OFF = 10.0
 
 
 class DurationEstimate(NamedTuple):
-    """Expected run time of a call.
+    """Expected run time of a call, with its uncertainty.
 
     Attributes
     ----------
@@ -55,9 +52,12 @@ class DurationEstimate(NamedTuple):
     warm : bool
         False if only a first run was seen, which includes loading and planning.
     most : float
-        Cautious estimate: as if time grew with every size of the call at once.
+        Cautious estimate: as if time grew with every size of the call at once, up to the time of a larger call.
     least : float
-        Optimistic estimate: as if a larger call took no longer than the nearest one that was measured.
+        Optimistic estimate: as if time did not grow beyond that of a smaller call, or the only runs of this size
+        were disturbed.
+    runs : int
+        Measured runs of this size.
     """
 
     seconds: float
@@ -65,20 +65,26 @@ class DurationEstimate(NamedTuple):
     warm: bool
     most: float
     least: float = 0.0
+    runs: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether this size was measured often enough that single disturbed runs do not matter."""
+        return self.runs >= _SETTLED
+
+
+#: Sizes that were measured, with what is kept of each.
+_Measured = list[tuple[tuple[float, ...], tuple[float, int, int]]]
 
 
 class _Calls:
     """Runs of one function on one device class, with one signature."""
 
-    __slots__ = ("_matrix", "_vector", "disturbed", "means", "weights")
+    __slots__ = ("disturbed", "means")
 
-    def __init__(self, dimensions: int) -> None:
+    def __init__(self) -> None:
         #: By sizes: mean of ln seconds, number of runs (0: a first run only), and bytes.
         self.means: dict[tuple[float, ...], tuple[float, int, int]] = {}
-        self._matrix = np.eye(dimensions + 1) * _PRIOR_RUNS
-        self._matrix[0, 0] = 1e-3  # nothing is assumed about the speed itself
-        self._vector = np.zeros(dimensions + 1)
-        self.weights: tuple[float, ...] = ()
         #: Sizes whose newest run took far longer than the ones before.
         self.disturbed: set[tuple[float, ...]] = set()
 
@@ -90,20 +96,16 @@ class _Calls:
             return
         if found is None or found[1] == 0:
             self._keep(call.sizes, (log, 1, call.nbytes))
-        else:
-            confirmed = call.sizes in self.disturbed
-            if log > found[0] + math.log(_DISTURBED_RATIO) and not confirmed:
-                self.disturbed.add(call.sizes)  # or a kernel was loaded, which each size may need once
-                return
-            self.disturbed.discard(call.sizes)
-            weight = _WEIGHT_IF_FASTER if log < found[0] or confirmed else _WEIGHT_IF_SLOWER
-            self.means[call.sizes] = found[0] + weight * (log - found[0]), found[1] + 1, call.nbytes
-            if found[1] > 8:  # the regression has enough samples of this size
-                return
-        row = np.array((1.0, *call.sizes))
-        self._matrix += np.outer(row, row)
-        self._vector += row * (log - math.log1p(call.nbytes))
-        self.weights = tuple(np.linalg.solve(self._matrix, self._vector).tolist())
+            return
+        confirmed = call.sizes in self.disturbed
+        if log > found[0] + math.log(_DISTURBED_RATIO) and not confirmed:
+            self.disturbed.add(call.sizes)  # or a kernel was loaded, which each size may need once
+            return
+        self.disturbed.discard(call.sizes)
+        weight = _WEIGHT_IF_FASTER if log < found[0] or confirmed else _WEIGHT_IF_SLOWER
+        if found[1] < _SETTLED:  # the slower runs may have been disturbed
+            weight = float(log < found[0])
+        self.means[call.sizes] = found[0] + weight * (log - found[0]), found[1] + 1, call.nbytes
 
     def _keep(self, sizes: tuple[float, ...], mean: tuple[float, int, int]) -> None:
         if sizes not in self.means and len(self.means) >= _MAX_SIZES:
@@ -115,36 +117,84 @@ class _Calls:
 
     def at(self, call: CallSizes) -> DurationEstimate | None:
         found = self.means.get(call.sizes)
-        if found is not None:
+        if found is not None and found[1] >= _SETTLED:
             seconds = math.exp(found[0])
-            return DurationEstimate(seconds, 0.0, found[1] > 0, seconds, seconds)
+            return DurationEstimate(seconds, 0.0, True, seconds, seconds, found[1])
         warm = [(sizes, mean) for sizes, mean in list(self.means.items()) if mean[1] > 0]
-        if not warm or not self.weights:
+        if not warm:
             cold = next(iter(list(self.means.items())), None)
             if cold is None:
                 return None
             seconds = math.exp(cold[1][0])
             return DurationEstimate(seconds, _distance(call.sizes, cold[0]), False, seconds, seconds)
-        nearest, (log, _, nbytes) = min(warm, key=lambda one: _distance(call.sizes, one[0]))
+        least, most = _bounds(call.sizes, warm)
+        if found is not None and found[1] > 0:
+            log = min(found[0], most)
+            least = min(log, max(found[0] - math.log(_DISTURBANCE[found[1]]), least))
+            return DurationEstimate(math.exp(log), 0.0, True, math.exp(log), math.exp(least), found[1])
+        nearest, (log, runs, nbytes) = min(warm, key=lambda one: _distance(call.sizes, one[0]))
+        grown = sum(max(0.0, a - b) for a, b in zip(call.sizes, nearest, strict=True))
+        fitted = log + _slope(warm) * (
+            math.log1p(call.nbytes) - math.log1p(nbytes) or sum(call.sizes) - sum(nearest)
+        )
+        fitted = min(max(fitted, least), max(least, most))
+        disturbed = math.log(_DISTURBANCE.get(runs, 1.0))
+        least = max(least, log - disturbed - _LARGEST_EXPONENT * _growth(call.sizes, nearest))
+        seconds, least, most = (
+            math.exp(min(max(one, -25.0), 15.0)) for one in (fitted, least, min(most, log + grown))
+        )
         distance = _distance(call.sizes, nearest)
-        shift = log - self._fitted(nearest, nbytes)
-        fitted = self._fitted(call.sizes, call.nbytes) + shift * math.exp(-distance / _SHIFT_DISTANCE)
-        grown = [max(0.0, a - b) for a, b in zip(call.sizes, nearest, strict=True)]
-        growth, fitted = sum(grown), min(fitted, log + _LARGEST_EXPONENT * max(grown, default=0.0))
-        seconds, most = math.exp(min(max(fitted, -25.0), 15.0)), math.exp(min(log + growth, 15.0))
-        return DurationEstimate(seconds, distance, True, max(seconds, most), min(seconds, math.exp(log)))
+        return DurationEstimate(seconds, distance, True, max(seconds, most), min(seconds, least))
 
-    def _fitted(self, sizes: tuple[float, ...], nbytes: int) -> float:
-        slopes = self.weights
-        return math.log1p(nbytes) + slopes[0] + sum(a * b for a, b in zip(slopes[1:], sizes, strict=True))
+
+def _slope(warm: _Measured) -> float:
+    """Return the power of the bytes, or of all sizes, with which time grows: 1 until two sizes were measured."""
+    points = [(math.log1p(nbytes) or sum(sizes), log) for sizes, (log, _, nbytes) in warm]
+    (low, start), (high, end) = min(points), max(points)
+    return (end - start + 0.3) / (high - low + 0.3) if high > low else 1.0
+
+
+def _bounds(sizes: tuple[float, ...], warm: _Measured) -> tuple[float, float]:
+    """Return ln of the least and most seconds of a call, by what was measured of other sizes.
+
+    Time does not fall when a size grows, and grows with no more than its largest power. Sizes that are not settled
+    may have been disturbed, which says nothing about the least seconds.
+    """
+    others = [(other, log, runs) for other, (log, runs, _) in warm if other != sizes]
+    least = (log - _LARGEST_EXPONENT * _growth(sizes, other) for other, log, runs in others if runs >= _SETTLED)
+    most = (log + _LARGEST_EXPONENT * _growth(other, sizes) for other, log, _ in others)
+    return max(least, default=-math.inf), min(most, default=math.inf)
+
+
+def _growth(sizes: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """Return by how much (in ln) the other sizes are larger, at most."""
+    return max((max(0.0, b - a) for a, b in zip(sizes, other, strict=True)), default=0.0)
 
 
 def _distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     return max((abs(a - b) for a, b in zip(one, other, strict=True)), default=0.0)
 
 
+class RunTimeModel(Protocol):
+    """Model of run times by function, device class and sizes, as the executor uses it."""
+
+    def predict(self, function: str, device_class: str, call: CallSizes) -> DurationEstimate | None:
+        """Return the expected run time; None if nothing is known."""
+
+    def learn(
+        self, function: str, device_class: str, call: CallSizes, seconds: float, *, first: bool = False
+    ) -> None:
+        """Add a measured run."""
+
+    def state(self) -> list[list[Any]]:
+        """Return what was measured as JSON values."""
+
+    def restore(self, rows: list[list[Any]]) -> None:
+        """Learn from the state of another program's model."""
+
+
 class FunctionDurations:
-    """Learned run times of all functions.
+    """Learned run times of all functions, and of the kernels of an executor: a `RunTimeModel`.
 
     Examples
     --------
@@ -153,7 +203,7 @@ class FunctionDurations:
     >>> durations = FunctionDurations()
     >>> call = CallSizes(("int",), (1.0,), 0)
     >>> durations.learn("f", "cpu", call, 0.5)
-    >>> durations.estimate("f", "cpu", call).seconds
+    >>> durations.predict("f", "cpu", call).seconds
     0.5
     """
 
@@ -190,26 +240,17 @@ class FunctionDurations:
         by_signature = self._calls.setdefault((function, device_class), {})
         calls = by_signature.get(call.signature)
         if calls is None:
-            calls = by_signature[call.signature] = _Calls(len(call.sizes))
+            calls = by_signature[call.signature] = _Calls()
         calls.add(call, seconds, first=first)
         before = self._typical.get((function, device_class), seconds)
         self._typical[function, device_class] = before + _WEIGHT_IN_TYPICAL * (seconds - before)
         return calls
 
-    def estimate(self, function: str, device_class: str, call: CallSizes) -> DurationEstimate | None:
+    def predict(self, function: str, device_class: str, call: CallSizes) -> DurationEstimate | None:
         """Return the expected run time; None if the function has not run there with such arguments."""
         by_signature = self._calls.get((function, device_class))
         calls = by_signature.get(call.signature) if by_signature else None
         return calls.at(call) if calls is not None else None
-
-    def is_first_of_its_size(self, function: str, device_class: str, call: CallSizes, seconds: float) -> bool:
-        """Return whether a run took so long because it was the first of its size, as kernels were loaded for it.
-
-        That is so if no call of this size was measured, and it took several times as long as if time had grown with
-        every size of the nearest call that was.
-        """
-        known = self.estimate(function, device_class, call)
-        return known is not None and known.warm and known.distance > 0 and seconds > _DISTURBED_RATIO * known.most
 
     def typical(self, function: str, device_class: str) -> float | None:
         """Return the seconds of the function's latest runs there, whatever their sizes."""
@@ -224,7 +265,7 @@ class FunctionDurations:
                 for sizes, (log, runs, nbytes) in list(calls.means.items()):
                     yield function, device_class, CallSizes(signature, sizes, nbytes), math.exp(log), runs
 
-    def as_document(self) -> list[list[Any]]:
+    def state(self) -> list[list[Any]]:
         """Return what was measured here as JSON values; first runs are left out."""
         return [
             [function, device_class, json.dumps(call.signature), list(call.sizes), call.nbytes, seconds, runs]
@@ -232,11 +273,11 @@ class FunctionDurations:
             if runs > 0 and (function, device_class, call.signature, call.sizes) in self._own
         ]
 
-    def add_document(self, rows: list[list[Any]]) -> None:
+    def restore(self, rows: list[list[Any]]) -> None:
         """Learn what another program measured, for calls that were not measured here."""
         for function, device_class, signature, sizes, nbytes, seconds, runs in rows:
             call = CallSizes(_tuples(json.loads(signature)), tuple(map(float, sizes)), int(nbytes))
-            known = self.estimate(function, device_class, call)
+            known = self.predict(function, device_class, call)
             if known is None or known.distance > 0:
                 calls = self._add(function, device_class, call, float(seconds))
                 calls.means[call.sizes] = math.log(seconds), max(1, int(runs)), call.nbytes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,9 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core import Floats, HybridSchedulerError, InvalidInputError
+from ..learning.shadow_guard import TRIAL_NAME
 from ..profiling.energy_meters import Meter, cpu_meter, gpu_meter
 from ..profiling.machine_info import find_gpu, need_torch
-from .kernel_executor import KernelExecutor
+from .kernel_tasks import KernelTasks
 from .submission import DONE, MOVED, RETRIED, ExecutionRecord, KernelCall
 
 Progress = Callable[[str, int], None]
@@ -33,7 +35,7 @@ def no_progress(_: str, __: int) -> None:
     """Ignore progress."""
 
 
-def warm_up(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None:
+def warm_up(executor: KernelTasks, calls: Sequence[KernelCall]) -> None:
     """Run every kind on every device at three sizes: loads libraries, makes buffers, raises clocks."""
     by_kind: dict[str, list[KernelCall]] = {}
     for call in calls:
@@ -47,7 +49,7 @@ def warm_up(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None:
     executor.records.clear()
 
 
-def prepare(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None:
+def prepare(executor: KernelTasks, calls: Sequence[KernelCall]) -> None:
     """Make the input data now, so that making it is not measured."""
     for call in calls:
         executor.inputs.of(call)
@@ -84,7 +86,7 @@ class ReferenceTimes:
 
 
 def measure_reference_times(
-    executor: KernelExecutor, calls: Sequence[KernelCall], *, repeats: int = 3, progress: Progress = no_progress
+    executor: KernelTasks, calls: Sequence[KernelCall], *, repeats: int = 3, progress: Progress = no_progress
 ) -> ReferenceTimes:
     """Run every kernel of the stream on every device and return the median runtimes.
 
@@ -94,7 +96,7 @@ def measure_reference_times(
 
     Parameters
     ----------
-    executor : KernelExecutor
+    executor : KernelTasks
         Runs everything.
     calls : sequence of KernelCall
         The stream.
@@ -124,14 +126,18 @@ def measure_reference_times(
                 seconds[row, column] = np.median(times)
         if np.isnan(seconds[row]).all():
             raise HybridSchedulerError(
-                f"{call.kind} of size {call.size} failed on every device: {executor.last_error(call.kind)}",
+                f"{call.kind} of size {call.size} failed on every device: {_last_error(executor, call.kind)}",
                 hint="leave it out, or choose a smaller size",
             )
     executor.records.clear()
     return ReferenceTimes(tuple(devices), seconds)
 
 
-def _measured(executor: KernelExecutor, call: KernelCall, device: str) -> float | None:
+def _last_error(executor: KernelTasks, kind: str) -> str | None:
+    return next((one.error for one in reversed(executor.records) if one.kind == kind and one.error), None)
+
+
+def _measured(executor: KernelTasks, call: KernelCall, device: str) -> float | None:
     if executor.submit_kernel(call, device=device).exception() is not None:
         return None
     record = executor.records[-1]
@@ -168,16 +174,15 @@ class StreamExecution:
     def as_dict(self, reference: ReferenceTimes | None = None) -> dict[str, Any]:
         """Return the run as a JSON document, with ratios to the fastest devices if reference times are given."""
         count = max(len(self.records), 1)
+        waits = [record.wait or 0.0 for record in self.succeeded]
         return {
             "scheduler": self.scheduler,
             "mode": self.mode,
             "tasks": len(self.records),
-            "statuses": {s: n for s in _statuses(self.records) if (n := _statuses(self.records)[s])},
+            "statuses": Counter(record.status for record in self.records),
             "total_seconds": self.total,
             "makespan_seconds": self.makespan,
-            "mean_wait_seconds": float(np.mean([record.wait or 0.0 for record in self.succeeded]))
-            if self.succeeded
-            else None,
+            "mean_wait_seconds": float(np.mean(waits)) if waits else None,
             "decision_seconds_per_task": self.decision_seconds / count,
             "learning_seconds_per_task": self.learning_seconds / count,
             "joules": self.joules,
@@ -193,19 +198,8 @@ def _has_succeeded(record: ExecutionRecord) -> bool:
     return record.status in _SUCCEEDED and record.measured is not None
 
 
-def _statuses(records: Sequence[ExecutionRecord]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for record in records:
-        counts[record.status] = counts.get(record.status, 0) + 1
-    return counts
-
-
 def _devices(records: Sequence[ExecutionRecord]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for record in records:
-        name = record.device if record.fraction in (0.0, 1.0) else "split"
-        counts[name] = counts.get(name, 0) + 1
-    return counts
+    return Counter(record.device if record.fraction in (0.0, 1.0) else "split" for record in records)
 
 
 def ratios(execution: StreamExecution, reference: ReferenceTimes) -> dict[str, Any]:
@@ -249,7 +243,7 @@ def ratios(execution: StreamExecution, reference: ReferenceTimes) -> dict[str, A
 
 
 def run_stream(
-    executor: KernelExecutor,
+    executor: KernelTasks,
     calls: Sequence[KernelCall],
     *,
     mode: str = "sequential",
@@ -304,7 +298,7 @@ def run_stream(
         executor.decision_seconds - before[0],
         executor.learning_seconds - before[1],
         joules,
-        getattr(getattr(executor.policy, "duration_model_", None), "trials", 0),
+        executor.policy.decision_counts().get(TRIAL_NAME, 0),
         len(learning),
     )
 
@@ -315,7 +309,7 @@ class StreamSubmitter:
     Kept results keep their page-locked memory, and new page-locked memory costs more than most kernels.
     """
 
-    def __init__(self, executor: KernelExecutor) -> None:
+    def __init__(self, executor: KernelTasks) -> None:
         self._executor = executor
         self._done = threading.Semaphore(0)
         self._open = 0

@@ -38,7 +38,12 @@ class RankedQueue(Generic[_Item]):
                 return heapq.heappop(self._heap)[2]
             except IndexError:  # the items were drained
                 continue
+        self._tokens.put(False)  # for the next reader
         return None
+
+    def wake(self) -> None:
+        """Wake a reader, because another one may have failed before it took its item."""
+        self._tokens.put(True)
 
     def drain(self) -> list[_Item]:
         """Remove and return all items."""
@@ -49,7 +54,6 @@ class RankedQueue(Generic[_Item]):
             except IndexError:
                 return taken
 
-    def close(self, readers: int = 1) -> None:
-        """Let so many readers end after the items that are in the queue."""
-        for _ in range(readers):
-            self._tokens.put(False)
+    def close(self) -> None:
+        """Let all readers end after the items that are in the queue."""
+        self._tokens.put(False)

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core import Decision, HybridSchedulerError, InvalidInputError, Online, Task, require
-from ..profiling.calibration import Calibration
 from .accelerators import CpuBackend, DeviceLostError
 from .device_discovery import DevicePool
 from .kernel_executor import KernelExecutor
+from .kernel_split import RunPart
+from .kernel_tasks import KernelTasks
+from .measured_task import TaskPart
 from .submission import KernelCall, Variants
-from .task_parts import RunPart, TaskPart, run_task
 
 _LOST = "lost_devices"
 _RESENT = "resent"
@@ -120,7 +121,7 @@ def _actor_class(ray: Any) -> Any:
         def perform(self, work: KernelCall | Variants, timeout: float | None, accelerator: bool) -> Any:
             if isinstance(work, KernelCall) and work.inputs is None:
                 work = replace(work, inputs=self._inputs.of(work))
-            return run_task(self._backend, work, timeout, accelerator=accelerator)
+            return work.run(self._backend, timeout, accelerator=accelerator)
 
     # Ray does not restart it: the executor sends its tasks elsewhere, once.
     return ray.remote(max_restarts=0, max_task_retries=0)(Actor)
@@ -172,47 +173,10 @@ def _check_answers(address: str) -> None:
         raise HybridSchedulerError(f"no Ray cluster answers at {address}: {reason}", hint=RUN_WITHOUT_RAY) from None
 
 
-class RayExecutor(KernelExecutor):
-    """A `KernelExecutor` on the nodes of a Ray cluster.
+class _RayTasks(KernelTasks):
+    """Kernels, commands and pairs of variants on the actors of a cluster."""
 
-    Parameters
-    ----------
-    scheduler : str or Online
-        As for `KernelExecutor`.
-    address : str, optional
-        HOST:PORT, ``auto``, or None to start a cluster on this machine.
-    calibration, timeout, seed
-        As for `KernelExecutor`.
-
-    Examples
-    --------
-    >>> import hybrid_scheduler as hs
-    >>> with hs.RayExecutor() as executor:  # doctest: +SKIP
-    ...     executor.submit_kernel(hs.KernelCall("matmul", 256)).result()
-    """
-
-    def __init__(
-        self,
-        scheduler: str | Online = "hybrid_ml",
-        *,
-        address: str | None = None,
-        calibration: Calibration | None = None,
-        timeout: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        ray = connect(address)
-        devices = ray_devices(ray.nodes())
-        self.backends = {device.pool.name: RayBackend(device.pool, _start_actor(ray, device)) for device in devices}
-        _wait_ready(ray, self.backends)
-        super().__init__(
-            scheduler,
-            pools=[device.pool for device in devices],
-            calibration=calibration,
-            split=False,
-            timeout=timeout,
-            seed=seed,
-            backend=lambda pool: self.backends[pool.name],
-        )
+    is_local = False
 
     def _with_data(self, call: KernelCall) -> KernelCall:
         return call  # data is made where it is used: a seed crosses the network faster
@@ -220,8 +184,6 @@ class RayExecutor(KernelExecutor):
     def _run_of(self, work: KernelCall | Variants, timeout: float | None) -> RunPart:
         """Return the function that sends a task to the actor of its device."""
         return lambda backend, pool: backend.perform(work, timeout, accelerator=pool.is_accelerator)
-
-    # ---------------------------------------------------------------- lost devices
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
         device, fraction, status = super()._allowed(task, work, decision)
@@ -238,14 +200,15 @@ class RayExecutor(KernelExecutor):
         same = [i for i in living if self.pools[i].kind == kind] or [
             i for i in living if self.pools[i].kind == "cpu"
         ]
-        chosen = min(same or living, key=lambda i: self.workers[i].backlog() + self.workers[i].running_seconds)
+        chosen = min(same or living, key=lambda i: self.workers[i].backlog())
         return chosen, float(self.pools[chosen].kind != "cpu")
 
-    def _part_moves(self, part: TaskPart, error: BaseException) -> bool:
-        """Send a task elsewhere if its device is lost; other errors as in `KernelExecutor`."""
+    def move(self, part: TaskPart, error: BaseException) -> bool:
+        """Send a task elsewhere if its device is lost; other errors as on one machine."""
         if not isinstance(error, DeviceLostError):
-            return super()._part_moves(part, error)
-        backend = self.backends[self.pools[part.device].name]
+            return super().move(part, error)
+        backend = self.workers[part.device].accelerator
+        assert isinstance(backend, RayBackend)
         with self._lock:
             self.counts[_LOST] += not backend.lost
             backend.lost = True
@@ -253,14 +216,43 @@ class RayExecutor(KernelExecutor):
             device, fraction = self._elsewhere(part.device)
         except HybridSchedulerError as nowhere:
             self.graph.fail(part, nowhere)
-            return True
-        with self._lock:
-            self.counts[_RESENT] += 1
-        placed = part.placed
-        placed.device, placed.record.fraction = device, fraction
-        part.send_to(device, self._predict(placed.task, device, 1.0))
-        self.workers[device].put(part)
+        else:
+            self._send(part, device, fraction, _RESENT)
         return True
+
+
+class RayExecutor(KernelExecutor):
+    """A `KernelExecutor` on the nodes of a Ray cluster.
+
+    Parameters
+    ----------
+    scheduler : str or Online
+        As for `KernelExecutor`.
+    address : str, optional
+        HOST:PORT, ``auto``, or None to start a cluster on this machine.
+    **options
+        Further parameters of `KernelTasks`: calibration, timeout and seed.
+
+    Examples
+    --------
+    >>> import hybrid_scheduler as hs
+    >>> with hs.RayExecutor() as executor:  # doctest: +SKIP
+    ...     executor.submit_kernel(hs.KernelCall("matmul", 256)).result()
+    """
+
+    _tasks = _RayTasks
+
+    def __init__(
+        self, scheduler: str | Online = "hybrid_ml", *, address: str | None = None, **options: Any
+    ) -> None:
+        ray = connect(address)
+        devices = ray_devices(ray.nodes())
+        self.backends = {device.pool.name: RayBackend(device.pool, _start_actor(ray, device)) for device in devices}
+        _wait_ready(ray, self.backends)
+        pools = [device.pool for device in devices]
+        super().__init__(
+            scheduler, pools=pools, split=False, backend=lambda pool: self.backends[pool.name], **options
+        )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Shut down as `KernelExecutor` does, and release the actors after waiting."""

@@ -28,9 +28,9 @@ from ..profiling.machine_info import THREAD_POOL
 from .contention_profile import ContentionCalibration, ContentionMeasurement, QueuedPart, finish_times
 from .data_handle import COPY_START_SECONDS
 from .executor_scheduler import executor_scheduler
-from .kernel_executor import KernelExecutor
 from .kernel_stream import as_workload
 from .kernel_stream_execution import Progress, StreamExecution, no_progress, run_stream
+from .kernel_tasks import KernelTasks
 from .submission import ExecutionRecord, KernelCall
 from .task_execution import CallRecord
 
@@ -41,7 +41,7 @@ _SPACING = 1000.0
 
 
 def simulate(
-    executor: KernelExecutor,
+    executor: KernelTasks,
     calibration: Calibration,
     expected: ContentionCalibration,
     calls: Sequence[KernelCall],
@@ -55,7 +55,7 @@ def simulate(
 
     Parameters
     ----------
-    executor : KernelExecutor
+    executor : KernelTasks
         Its platform is simulated.
     calibration : Calibration
         Durations that the scheduler knows, as on the real machine.
@@ -103,7 +103,7 @@ def _parts_before(outcomes: Outcomes, row: int) -> int:
 
 
 def _queued_parts(
-    executor: KernelExecutor, outcomes: Outcomes, isolated: TimeTable, contended: TimeTable
+    executor: KernelTasks, outcomes: Outcomes, isolated: TimeTable, contended: TimeTable
 ) -> list[QueuedPart]:
     platform = executor.platform
     parts = []
@@ -123,7 +123,7 @@ def _queued_parts(
 
 
 def compare_real(
-    executor: KernelExecutor,
+    executor: KernelTasks,
     calls: Sequence[KernelCall],
     specs: Sequence[str],
     *,
@@ -191,7 +191,7 @@ class SimulatedVsReal:
 
 
 def _compared(
-    executor: KernelExecutor,
+    executor: KernelTasks,
     calibration: Calibration,
     expected: ContentionCalibration,
     calls: Sequence[KernelCall],
@@ -227,7 +227,7 @@ def _compared(
     }
 
 
-def compile_rules(executor: KernelExecutor, calls: Sequence[KernelCall]) -> None:
+def compile_rules(executor: KernelTasks, calls: Sequence[KernelCall]) -> None:
     """Let the scheduler compile what it needs, so that decision times do not include it."""
     smallest = min(calls, key=lambda call: call.size)
     for _ in range(_COMPILING_DECISIONS):

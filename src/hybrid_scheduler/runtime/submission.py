@@ -1,14 +1,18 @@
-"""Submissions to the executor (kernel calls, variants) and the records of their execution."""
+"""Kernels, commands and pairs of variants that can be measured, and the records of their execution."""
 
 from __future__ import annotations
 
 import math
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core import InvalidInputError, UnknownNameError
+from .kernel_split import DIVISIONS, Division, Tensors, can_split, run_kernel
+
+if TYPE_CHECKING:
+    from .accelerators import AcceleratorBackend
 
 Command = Sequence[str]
 Variant = Callable[..., Any] | Command
@@ -67,6 +71,24 @@ class KernelCall:
         per_byte = kernel.flops(self.size) / (kernel.bytes_in(self.size) + kernel.bytes_out(self.size))
         return float(per_byte / (per_byte + _BALANCE))
 
+    @property
+    def split(self) -> Division | None:
+        """How it is split between two devices; None if it is not."""
+        return DIVISIONS[self.kind] if can_split(self.kind, self.kernel.bytes_in(self.size)) else None
+
+    def can_run(self, *, accelerator: bool) -> bool:
+        """Return True: kernels run everywhere."""
+        return True
+
+    def is_watched(self, *, accelerator: bool) -> bool:
+        """Return whether the executor must watch its time limit."""
+        return True
+
+    def run(self, backend: AcceleratorBackend, timeout: float | None, *, accelerator: bool) -> Tensors:
+        """Run it to the end on a device; its inputs must be given."""
+        assert self.inputs is not None
+        return run_kernel(backend, self.kernel.run, self.inputs)
+
     def check(self) -> None:
         """Raise InvalidInputError if there is no such kernel or size."""
         if type(self.size) is not int:  # it may come from a file
@@ -89,10 +111,30 @@ class Variants:
     memory: float = 0.0
     intensity: float = 0.5
     args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any] | None = None
+    #: It runs on one device.
+    split: ClassVar[Division | None] = None
 
-    def on(self, accelerator: bool) -> Variant:
-        """Return the variant for the CPU or for an accelerator."""
+    def can_run(self, *, accelerator: bool) -> bool:
+        """Return whether it has a variant for the CPU, or for an accelerator."""
+        return not accelerator or self.gpu is not None
+
+    def is_watched(self, *, accelerator: bool) -> bool:
+        """Return whether the executor must watch its time limit, here and when the CPU retries it.
+
+        Commands end by themselves.
+        """
+        return callable(self.cpu) or callable(self._on(accelerator))
+
+    def run(self, backend: AcceleratorBackend, timeout: float | None, *, accelerator: bool) -> Any:
+        """Call the variant for a device, or run its command, which is ended at its timeout."""
+        variant = self._on(accelerator)
+        kwargs = self.kwargs or {}
+        result = variant(*self.args, **kwargs) if callable(variant) else _run_command(variant, timeout)
+        backend.finish(backend.mark())
+        return result
+
+    def _on(self, accelerator: bool) -> Variant:
         return self.gpu if accelerator and self.gpu is not None else self.cpu
 
     def check(self) -> None:
@@ -121,14 +163,11 @@ def _is_command(variant: object) -> bool:
     return isinstance(variant, list | tuple) and len(variant) > 0 and all(isinstance(word, str) for word in variant)
 
 
-def run_variant(work: Variants, variant: Variant, timeout: float | None) -> Any:
-    """Call the variant, or run its command, which is ended at its timeout."""
-    if callable(variant):
-        return variant(*work.args, **work.kwargs)
+def _run_command(words: Command, timeout: float | None) -> Any:
     try:
-        return subprocess.run(list(variant), capture_output=True, text=True, check=True, timeout=timeout)
+        return subprocess.run(list(words), capture_output=True, text=True, check=True, timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{variant[0]} took longer than {timeout:g} s and was ended") from None
+        raise TimeoutError(f"{words[0]} took longer than {timeout:g} s and was ended") from None
 
 
 #: Final status of a task. `retried`: the GPU was out of memory, so the CPU ran it. `moved`: it could not run on the

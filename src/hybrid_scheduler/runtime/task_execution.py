@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import statistics
 import threading
 import time
 from collections import deque
@@ -16,7 +15,7 @@ import numpy as np
 
 from ..core import InvalidInputError
 from .data_handle import HOST, DataHandle
-from .device_placement import ALL_CORES, ONE_CORE, DevicePlacement, FunctionFacts
+from .device_placement import ALL_CORES, ONE_CORE, DevicePlacement
 from .task_function import flattened, is_array, is_tensor, replaced
 from .task_future import TaskFuture
 
@@ -97,12 +96,19 @@ class CpuRunner:
         finally:
             following.tasks = before
 
+    @property
+    def runs_caller(self) -> bool:
+        """Whether the calling thread runs a task."""
+        return getattr(self._following, "tasks", None) is not None
+
     def _run_here(self, node: TaskFuture, threads: int) -> None:
         if node.unshared:
             node.begin_unshared()
         elif not node.begin():
             return
         graph, learns = self._graph, node.key is not None
+        if node.depends:  # the function may tell the program that the inputs are complete
+            graph.note_observed()
         if node.timeout is not None:
             node.thread = threading.get_ident()
             graph.start_limit(node)
@@ -128,7 +134,7 @@ class CpuRunner:
             result = function(*args, **kwargs)
             node.finished = graph.clock()
             node.seconds = node.finished - node.started
-            value = None if result is None else replaced(result, lambda one: self._made(one, node))
+            value = None if result is None else replaced(result, lambda one: made_on_host(graph, one, node))
             node.device_class = _class_of_cores(graph, threads)
             check_result(graph.placement, node, value)
         except BaseException as error:
@@ -136,12 +142,9 @@ class CpuRunner:
             return
         finally:
             if node.queued:
-                graph.placement.cpu_backlog = max(0.0, graph.placement.cpu_backlog - node.predicted)
+                graph.cores.backlog = max(0.0, graph.cores.backlog - node.predicted)
             del args, kwargs
         graph.complete(node, value)
-
-    def _made(self, value: Any, node: TaskFuture) -> Any:
-        return self._graph.directory.made(value, HOST, tensor=node.tensor) if is_array(value) else value
 
     def follows(self, node: TaskFuture) -> bool:
         """Let a task run next in this thread, if it runs tasks of the CPU and has no other one to go on with."""
@@ -162,6 +165,11 @@ def _on_host(graph: TaskGraph, *, tensor: bool) -> Callable[[Any], Any]:
         return array if tensor or not is_tensor(array) else array.numpy()
 
     return change
+
+
+def made_on_host(graph: TaskGraph, value: Any, node: TaskFuture) -> Any:
+    """Return a value that a task has made in main memory: an array as a handle, others as they are."""
+    return graph.directory.made(value, HOST, node.handles, tensor=node.tensor) if is_array(value) else value
 
 
 def _class_of_cores(graph: TaskGraph, threads: int) -> str:
@@ -217,22 +225,18 @@ class ShadowTrial:
         The graph of the tasks.
     node : TaskFuture
         The call, with its arguments.
-    late : bool
-        Whether it waits for the end of the executor. The program may change its arrays until then, so they are
-        copied.
     """
 
     rank = -math.inf
 
-    def __init__(self, graph: TaskGraph, node: TaskFuture, *, late: bool = False) -> None:
+    def __init__(self, graph: TaskGraph, node: TaskFuture) -> None:
         self._graph, self._function, self._tensor = graph, node.function, node.tensor
         self._args, self._kwargs = node.args, node.kwargs
-        if late:
-            self._args, self._kwargs = replaced(node.args, _copied), replaced(node.kwargs, _copied)
         self.may_use_torch = node.may_use_torch
         self.key, self.sizes = node.function.key, node.sizes
-        #: Median of the measured seconds; infinite if it failed or did not run.
-        self.seconds, self.device_class = math.inf, ONE_CORE
+        #: Measured seconds; none if it failed or did not run.
+        self.times: list[float] = []
+        self.device_class = ONE_CORE
         #: Seconds that all its runs took.
         self.spent = 0.0
 
@@ -249,9 +253,8 @@ class ShadowTrial:
                 began = time.perf_counter()
                 self._function.cpu(*args, **kwargs)
                 times.append(time.perf_counter() - began)
-            self.seconds = statistics.median(times)
+            self.times = times
         except BaseException as error:  # the task itself does not fail
-            self.seconds = math.inf
             _log.debug("%s could not be measured on the CPU: %r", self._function.name, error)
         finally:
             self.spent = time.perf_counter() - start
@@ -265,14 +268,6 @@ class ShadowTrial:
     def _end(self) -> None:
         self._args = self._kwargs = None
         self._graph.learner.put(self)
-
-
-def _copied(value: Any) -> Any:
-    """Return a copy of an array that is in main memory."""
-    if not isinstance(value, DataHandle):
-        return value
-    array = value.copies[HOST]
-    return array.clone() if is_tensor(array) else np.array(array)
 
 
 class TimeoutWatch:
@@ -303,14 +298,11 @@ class TimeoutWatch:
             self._limits.pop(key, None)
 
     def close(self) -> None:
-        """Remove all limits and end the thread."""
+        """Remove all limits and end the thread; wait for its last call, unless this is that thread."""
         with self._condition:
             self._closed = True
             self._limits.clear()
             self._condition.notify()
-
-    def join(self) -> None:
-        """Wait for the end of the thread, and so of the last call; nothing happens in that thread itself."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -328,7 +320,7 @@ class TimeoutWatch:
             for call in calls:
                 try:
                     call()
-                except Exception:  # the limits of other tasks hold, too
+                except BaseException:  # the limits of other tasks hold, too
                     _log.exception("a task could not be ended at its time limit")
 
 
@@ -417,7 +409,7 @@ class OutcomeLearner:
     def _try(self, learn: Callable[[Any], None], outcome: Any) -> None:
         try:
             learn(outcome)
-        except Exception:
+        except BaseException:  # other runs are learned from all the same
             _log.exception("a measured run was not learned from")
 
     def _learn_from_shadow(self, shadow: ShadowTrial) -> None:
@@ -425,21 +417,17 @@ class OutcomeLearner:
         facts = graph.placement.facts_of(shadow.key)
         facts.shadow_seconds += shadow.spent
         try:
-            if math.isfinite(shadow.seconds):
-                graph.durations.learn(shadow.key, shadow.device_class, shadow.sizes, shadow.seconds)
-            else:
-                facts.shadows = False
+            for seconds in shadow.times:
+                graph.durations.learn(shadow.key, shadow.device_class, shadow.sizes, seconds)
+            facts.shadows = facts.shadows and bool(shadow.times)
             facts.kept.clear()
         finally:
             graph.end_shadow()
 
     def _learn_from(self, node: TaskFuture) -> None:
         graph, function = self._graph, node.function
-        facts = graph.placement.facts_of(function.key)
-        facts.runs[node.device_class] = facts.runs.get(node.device_class, 0) + 1
-        facts.seconds += node.seconds
-        if node.measured:
-            self._learn_measured(node, facts)
+        facts = graph.placement.learn(node)
+        graph.end_trial(node)
         graph.placement.observe(node)
         if node.space != HOST:
             # It is ended later than it is complete; the device has run its tasks one after another.
@@ -447,6 +435,9 @@ class OutcomeLearner:
             node.finished = min(node.finished, max(before, node.started) + node.seconds)
             self._free_at[node.space] = node.finished
             facts.made += 1.0
+            if node.measured:
+                made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
+                facts.result_bytes = float(sum(one.nbytes for one in made))
         row = (
             node.number,
             function.name,
@@ -464,16 +455,3 @@ class OutcomeLearner:
         self._rows.append(row)
         if self.listener is not None:
             self.listener(CallRecord._make(row))
-
-    def _learn_measured(self, node: TaskFuture, facts: FunctionFacts) -> None:
-        durations, key = self._graph.durations, node.function.key
-        first = node.space != HOST and (
-            facts.runs[node.device_class] == 1
-            or durations.is_first_of_its_size(key, node.device_class, node.sizes, node.seconds)
-        )
-        durations.learn(key, node.device_class, node.sizes, node.seconds, first=first)
-        self._graph.end_trial(node)
-        self._graph.placement.renew(node)
-        if node.space != HOST:
-            made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
-            facts.result_bytes = float(sum(one.nbytes for one in made))

@@ -16,7 +16,7 @@ import numpy as np
 from ..core import InvalidInputError
 
 #: Kinds of numbers that an accelerator can hold: booleans, signed and unsigned integers, floats, complex numbers.
-MOVABLE_KINDS = "biufc"
+_MOVABLE_KINDS = "biufc"
 #: Longest tuple of sizes by which calls of one function are told apart.
 _MAX_SIZES = 12
 
@@ -254,6 +254,11 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or is_tensor(value)
 
 
+def is_movable(value: Any) -> bool:
+    """Return whether a value is an array that an accelerator can hold."""
+    return value.dtype.kind in _MOVABLE_KINDS if isinstance(value, np.ndarray) else is_tensor(value)
+
+
 def flattened(value: object) -> Iterator[Any]:
     """Yield the values inside lists, tuples and dictionaries."""
     if isinstance(value, list | tuple):
@@ -308,26 +313,26 @@ def sizes_of(values: list[Any]) -> CallSizes:
     return CallSizes(tuple(signature), tuple(sizes), nbytes)
 
 
-def check_argument(function: str, place: str, value: object) -> None:
+def check_argument(place: Callable[[Any], str], value: object) -> None:
     """Raise InvalidInputError for an array that cannot be moved between devices.
 
     Parameters
     ----------
-    function, place : str
-        Names for the message.
+    place : callable
+        Returns the name of the argument for the message.
     value : object
         An argument, or a value inside one.
     """
     if isinstance(value, np.ndarray):
-        if value.dtype.kind not in MOVABLE_KINDS:
+        if value.dtype.kind not in _MOVABLE_KINDS:
             raise InvalidInputError(
-                f"{place} of {function}", "an array of numbers or booleans", f"dtype {value.dtype}",
+                place(value), "an array of numbers or booleans", f"dtype {value.dtype}",
                 hint="a plain function, without @auto or @task, runs on the CPU with any argument",
             )  # fmt: skip
     elif hasattr(value, "__dlpack__") and not is_tensor(value) and not isinstance(value, np.generic):
         kind = type(value)
         raise InvalidInputError(
-            f"{place} of {function}", "a NumPy array, a torch tensor, a future or a plain value",
+            place(value), "a NumPy array, a torch tensor, a future or a plain value",
             f"{kind.__module__}.{kind.__qualname__}", hint="convert it with numpy.from_dlpack or torch.from_dlpack",
         )  # fmt: skip
 

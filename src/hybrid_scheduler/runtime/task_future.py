@@ -2,37 +2,67 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core import HybridSchedulerError, InvalidInputError
-from .data_handle import DataHandle
-from .device_placement import Shadow
-from .task_function import MOVABLE_KINDS, CallSizes, check_argument, flattened, is_array, is_tensor, replaced
+from .cpu_cores import Waiters
+from .data_handle import HOST, CopyCount, DataHandle
+from .task_function import CallSizes, check_argument, flattened, is_movable, replaced
 
 if TYPE_CHECKING:
     from .device_placement import PlacementDecision
     from .task_graph import TaskGraph
 
 
+_log = logging.getLogger(__name__)
 #: Containers in whose elements futures are looked for.
 _CONTAINERS = {list, tuple, dict}
 #: Types of arguments that are passed as they are.
 _PLAIN = {float, bool, str, complex, type(None)}
 #: Types that are no arrays of another library.
 _COMMON = {*_PLAIN, int, tuple, list, DataHandle}
-#: Binary digits by which whole numbers are told apart, the longest text by which calls are, and the deepest nesting
-#: of arguments that is resolved at once.
-_LEADING, _MAX_NAME_LENGTH, _DEEPEST = 3, 32, 4
+#: Binary digits by which whole numbers are told apart, and the longest text by which calls are.
+_LEADING, _MAX_NAME_LENGTH = 3, 32
+_NO_CYCLES = "containers without cycles"
 #: Marks the end of a task in the list of those that wait for it.
 _ENDED = object()
+#: By thread: futures whose callbacks are to be called.
+_calling = threading.local()
 #: Held while a future gets its condition, or ends without one.
 _making = threading.Lock()
+
+
+@contextmanager
+def callbacks_last() -> Iterator[deque[TaskFuture]]:
+    """Call the callbacks of futures that end in the block after it, one after the other.
+
+    Callbacks that end further tasks need no stack, and one that waits for another future of a chain finds it ended.
+    """
+    pending: deque[TaskFuture] | None = getattr(_calling, "pending", None)
+    if pending is not None:
+        yield pending
+        return
+    _calling.pending = pending = deque()
+    try:
+        yield pending
+    finally:
+        while pending:
+            future = pending.popleft()
+            for callback in future._done_callbacks:
+                try:
+                    callback(future)
+                except BaseException:  # one that ends its thread would leave tasks behind
+                    _log.exception("exception calling callback for %r", future)
+        _calling.pending = None
 
 
 class DependencyError(HybridSchedulerError):
@@ -98,10 +128,11 @@ class TaskFuture(Future[Any]):
     awaited = False
     #: Whether a thread has taken it to end it, after it was started on an accelerator.
     claimed = False
-    #: Whether, and when, the call is measured on the CPU as well, besides its run on an accelerator.
-    shadow = Shadow.NONE
-    #: Whether its function has been called on an accelerator.
+    #: Whether the call is measured on the CPU as well, besides its run on an accelerator.
+    shadow = False
+    #: Whether its function has been called on an accelerator, and the event after it.
     entered = False
+    event: Any = None
     #: Whether its run is measured; else its seconds are those expected.
     measured = True
     #: Whether no other thread can have seen it yet, so that nothing waits for it.
@@ -121,6 +152,8 @@ class TaskFuture(Future[Any]):
     submitted = started = finished = transfer = 0.0
     #: Bytes that were copied to an accelerator for it.
     copied = 0
+    #: Its arrays that were copied to accelerators several times by then.
+    copied_often: Sequence[CopyCount] = ()
     #: Number of each task whose result it uses, with the bytes of that result's arrays.
     sources: Sequence[tuple[int, int]] = ()
     #: Measured and expected seconds of the run.
@@ -137,6 +170,8 @@ class TaskFuture(Future[Any]):
     def __init__(self, graph: TaskGraph, number: int, function: Any, args: Any, kwargs: Any) -> None:
         # Future.__init__ would only make what `_condition` makes
         self.graph, self.number = graph, number
+        #: What the program had observed when it submitted the task.
+        self.observed = graph.observed
         self.function: Any = function
         self.args, self.kwargs = args, kwargs
         #: Tasks that wait for this one, up to `_ENDED`, which is added when it ends.
@@ -155,7 +190,8 @@ class TaskFuture(Future[Any]):
 
     def make_condition(self) -> None:
         """Make the condition of a task that no other thread has seen: many threads would wait for one lock."""
-        self._waiters, self._done_callbacks = [], []
+        self._waiters = Waiters()
+        self._done_callbacks = []
         self._made_condition = threading.Condition()
 
     def nbytes_of_arrays(self) -> int:
@@ -181,7 +217,7 @@ class TaskFuture(Future[Any]):
             seen.add(id(value))
             for one in items:
                 if type(one) is TaskFuture:
-                    self._check_graph_of(one)
+                    _check_graph(self.graph, one)
                     found.append(one)
                 elif type(one) in _CONTAINERS:
                     stack.append(one)
@@ -193,85 +229,25 @@ class TaskFuture(Future[Any]):
             self.args, self.kwargs = replaced(self.args, _same), replaced(self.kwargs, _same)
         except RecursionError:
             name = getattr(self.function, "__qualname__", repr(self.function))
-            raise InvalidInputError(f"arguments of {name}", "containers without cycles", "a cycle") from None
+            raise InvalidInputError(f"arguments of {name}", _NO_CYCLES, "a cycle") from None
 
-    def _check_graph_of(self, other: TaskFuture) -> None:
-        if other.graph is not self.graph:
-            raise InvalidInputError(
-                "argument", "a future of this executor", "a future of another executor", hint="pass its result()"
-            )
-
-    def take_inputs(self) -> list[TaskFuture]:
-        """Check the arguments of a call, replace arrays by handles, and return its futures."""
-        name, found, directory = self.function.name, [], self.graph.directory
-        place = ""
-
-        def change(value: Any) -> Any:
-            if isinstance(value, TaskFuture):
-                self._check_graph_of(value)
-                found.append(value)
-                return value
-            if isinstance(value, DataHandle):
-                if value._directory is not directory:
-                    raise InvalidInputError(f"{place} of {name}", "data of this executor", repr(value))
-                return value
-            check_argument(name, place, value)
-            if is_array(value):
-                self.tensor = self.tensor or is_tensor(value)
-                return directory.borrow(value)
-            return value
-
-        args = []
-        try:
-            for i, one in enumerate(self.args):
-                place = f"argument {i}"
-                args.append(replaced(one, change))
-            kwargs = {}
-            for key, one in self.kwargs.items():
-                place = f"argument {key}"
-                kwargs[key] = replaced(one, change)
-        except RecursionError:
-            raise InvalidInputError(f"{place} of {name}", "containers without cycles", "a cycle") from None
-        self.args, self.kwargs = tuple(args), kwargs
-        return found
-
-    def resolve_at_once(self) -> bool:
-        """Resolve a call whose inputs are available; return False for one that must wait, or that is unusual.
-
-        Most calls are resolved here. What the general way does in several steps is done in one.
-        """
+    def resolve(self) -> list[TaskFuture]:
+        """Replace arrays among the arguments by handles and futures by their values; return those to wait for."""
         walk = _Walk(self)
-        args = walk.resolved(self.args)
-        names = tuple(self.kwargs)
-        kwargs = walk.resolved(tuple(self.kwargs.values())) if args is not None and names else []
-        if args is None or kwargs is None:
-            return False
-        self.args = tuple(args)
-        if names:
-            walk.case.append(names)
-            self.kwargs = dict(zip(names, kwargs, strict=True))
-        self.handles, self.sources, self.tensor = walk.handles, walk.sources, walk.tensor
-        self.flat, self.depends = walk.flat and not names, bool(walk.sources)
-        if self.function.size is None and self.function.memory is None:
+        try:
+            self.args = tuple(walk.resolved(self.args))
+            if self.kwargs:
+                walk.case.append(tuple(self.kwargs))
+                self.kwargs = dict(zip(self.kwargs, walk.resolved(list(self.kwargs.values())), strict=True))
+        except RecursionError:
+            raise InvalidInputError(f"arguments of {self.function.name}", _NO_CYCLES, "a cycle") from None
+        self.handles, self.tensor = walk.handles, walk.tensor
+        self.flat = walk.flat and not self.kwargs
+        if walk.sources or walk.waiting:
+            self.sources, self.depends = [*self.sources, *walk.sources], True
+        if walk.usual and not walk.waiting and self.function.size is None and self.function.memory is None:
             self.case = tuple(walk.case)
-        return True
-
-    def resolve(self) -> None:
-        """Replace futures among the arguments by their values, and find the arrays."""
-        sources: list[tuple[int, int]] = []
-
-        def change(value: Any) -> Any:
-            if isinstance(value, TaskFuture):
-                self.tensor = self.tensor or value.tensor
-                sources.append((value.number, value.nbytes_of_arrays()))
-                return value.value
-            return value
-
-        if self.depends:
-            self.sources = sources
-            self.args, self.kwargs = replaced(self.args, change), replaced(self.kwargs, change)
-        self.handles = [one for one in flattened((self.args, self.kwargs)) if isinstance(one, DataHandle)]
-        self.tensor = self.tensor or any(one.tensor for one in self.handles)
+        return walk.waiting
 
     # ---------------------------------------------------------------- those that wait
 
@@ -318,6 +294,7 @@ class TaskFuture(Future[Any]):
                 fetched = None
             else:
                 self.was_read = True
+                self.graph.note_observed()
                 return fetched
         value = self.handle(timeout)
         if self.key is None and type(value) is not DataHandle:
@@ -326,20 +303,39 @@ class TaskFuture(Future[Any]):
 
     def handle(self, timeout: float | None = None) -> Any:
         """Return the result as it is: arrays as `DataHandle` objects, wherever they are."""
-        self._request_completion(timeout)
-        if self._state == FINISHED and self._exception is None:
-            return self._result
-        return super().result(timeout)
+        with self._waiting(timeout):
+            if self._state == FINISHED and self._exception is None:
+                return self._result
+            return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the error of the task, or None."""
-        self._request_completion(timeout)
-        return super().exception(timeout)
+        with self._waiting(timeout):
+            return super().exception(timeout)
 
-    def _request_completion(self, timeout: float | None) -> None:
+    @contextmanager
+    def _waiting(self, timeout: float | None) -> Iterator[None]:
+        """Wait for the task in a context in which tasks go on that need what the calling thread holds."""
         if self.key is not None and not self.ended:
             self.awaited = True
-            self.graph.complete_soon(self, in_calling_thread=timeout is None)
+            if self.space != HOST:
+                self.graph.workers[self.space - 1].complete_soon(self, in_calling_thread=timeout is None)
+        try:
+            with nullcontext() if self._is_done() else self.graph.give_way():
+                yield
+        finally:
+            self.graph.note_observed()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether its inputs may still be read, as far as the program can know."""
+        if self.observed is self.graph.observed:
+            return True
+        if self.ended:
+            return False
+        if not self.available:
+            return True
+        return self.space != HOST and not self.graph.workers[self.space - 1].is_complete(self.event)
 
     @property
     def is_watched(self) -> bool:
@@ -349,7 +345,13 @@ class TaskFuture(Future[Any]):
     def done(self) -> bool:
         """Return whether the task has ended."""
         self._end_if_complete()
+        self.graph.note_observed()
         return self._is_done()
+
+    def running(self) -> bool:
+        """Return whether the task has begun and has not ended."""
+        self.graph.note_observed()
+        return super().running()
 
     def _is_done(self) -> bool:
         return self._state in {CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED}
@@ -359,9 +361,14 @@ class TaskFuture(Future[Any]):
         self._end_if_complete()
         super().add_done_callback(fn)
 
+    def _invoke_callbacks(self) -> None:
+        with callbacks_last() as pending:
+            pending.append(self)
+
     def _end_if_complete(self) -> None:
         if self.available and not self.ended and self.key is not None:
-            self.graph.end_if_complete(self)
+            if self.space != HOST:
+                self.graph.workers[self.space - 1].end_if_complete(self)
             if self.was_read and not self._is_done():
                 super().exception()  # another thread is about to end it
 
@@ -369,7 +376,7 @@ class TaskFuture(Future[Any]):
         if not isinstance(value, DataHandle):
             return value
         if 0 not in value.copies and self.key is not None:
-            self.graph.note_fetched(self.key)
+            self.graph.placement.facts_of(self.key).fetched += 1.0
         return value.value()
 
     def prepare_sharing(self) -> None:
@@ -389,6 +396,8 @@ class TaskFuture(Future[Any]):
                 if self._made_condition is None:
                     self._result, self._state = value, FINISHED
                     return
+        if self.is_watched:
+            self.graph.note_observed()
         self.set_result(value)
 
     def begin(self) -> bool:
@@ -403,10 +412,11 @@ class TaskFuture(Future[Any]):
         with self._condition:
             before = self.cancelled()
             done = super().cancel()
+            self.graph.note_observed()
             if done and not before:
                 self.set_running_or_notify_cancel()  # tells those who wait for it
         if done and not before:
-            self.graph.cancelled(self)
+            self.graph.fail(self, CancelledError())
         return done
 
     @property
@@ -432,55 +442,64 @@ class DirectTask(TaskFuture):
 
     def ending(self, error: BaseException | None) -> None:
         """Handle the end of the task; called once, before the future has its result or error."""
-        raise NotImplementedError
 
     def ended_late(self) -> None:
         """Handle a run that ended after its task, at whose time limit the thread was replaced."""
-        raise NotImplementedError
 
 
 class _Walk:
-    """Walk through the arguments of a call whose inputs are available.
+    """Walk through the arguments of a call.
 
     Attributes
     ----------
     handles, sources, tensor
         As in `TaskFuture`.
+    waiting : list of TaskFuture
+        Futures that are not available yet; they stay among the arguments.
     case : list
         What matters for the choice of a device: shapes, types and places of arrays, and the leading digits of whole
         numbers.
+    usual : bool
+        Whether the case says everything.
     flat : bool
         Whether there are no containers.
     """
 
-    __slots__ = ("_graph", "case", "flat", "handles", "sources", "tensor")
+    __slots__ = ("_node", "case", "flat", "handles", "sources", "tensor", "usual", "waiting")
 
     def __init__(self, node: TaskFuture) -> None:
-        self._graph = node.graph
+        self._node = node
         self.handles: list[DataHandle] = []
         self.sources: list[tuple[int, int]] = []
+        self.waiting: list[TaskFuture] = []
         self.case: list[object] = []
-        self.tensor, self.flat = node.tensor, True
+        self.tensor, self.flat, self.usual = node.tensor, True, True
 
-    def resolved(self, values: Sequence[Any], depth: int = 0) -> list[Any] | None:
-        """Return values with futures replaced by what they hold and arrays by handles; None if impossible."""
-        found, case, directory = [], self.case, self._graph.directory
-        for value in values:
+    def resolved(self, values: Sequence[Any]) -> list[Any]:
+        """Return values with available futures replaced by what they hold, and arrays by handles."""
+        found, case, node = [], self.case, self._node
+        directory = node.graph.directory
+        for given in values:
+            value = given
             kind = type(value)
-            if kind is TaskFuture:
-                if value.graph is not self._graph or not value.available:
-                    return None
+            if kind is TaskFuture or (kind not in _COMMON and isinstance(value, TaskFuture)):
+                _check_graph(node.graph, value)
+                if not value.available:
+                    self.waiting.append(value)
+                    found.append(value)
+                    continue
                 self.sources.append((value.number, value.nbytes_of_arrays()))
                 self.tensor = self.tensor or value.tensor
                 value = value.value
                 kind = type(value)
-            if kind is np.ndarray or (kind not in _COMMON and is_tensor(value)):
-                if kind is np.ndarray and value.dtype.kind not in MOVABLE_KINDS:
-                    return None
-                value, kind = directory.borrow(value), DataHandle
             if kind is DataHandle:
                 if value._directory is not directory:
-                    return None
+                    raise InvalidInputError(self._place(value), "data of this executor", repr(value))
+                value = directory.current(value, node)
+            elif kind not in _COMMON and is_movable(value):
+                value = directory.borrow(value, node)
+                kind = DataHandle
+            if kind is DataHandle:
                 self.handles.append(value)
                 case.append(value.call_sizes)
                 case.append(tuple(value.copies))
@@ -490,19 +509,36 @@ class _Walk:
                 case.append((digits, value >> max(0, digits - _LEADING)))
             elif kind in _PLAIN:
                 case.append(value if kind is bool or (kind is str and len(value) <= _MAX_NAME_LENGTH) else kind)
-            elif (kind is tuple or kind is list) and depth < _DEEPEST:
+            elif kind is list or isinstance(value, tuple):
                 self.flat = False
                 case.append((kind, len(value)))
-                inner = self.resolved(value, depth + 1)
-                if inner is None:
-                    return None
-                value = inner if kind is list else tuple(inner)
-            elif isinstance(value, np.generic):
-                case.append(kind)
+                inner = self.resolved(value)
+                value = inner if kind is list else kind(*inner) if hasattr(value, "_fields") else tuple(inner)
+            elif kind is dict:
+                self.flat = False
+                case.append((kind, tuple(value)))
+                value = dict(zip(value, self.resolved(list(value.values())), strict=True))
             else:
-                return None
+                if value is given:
+                    check_argument(self._place, value)
+                self.usual = self.usual and isinstance(value, np.generic)
+                case.append(kind)
             found.append(value)
         return found
+
+    def _place(self, value: Any) -> str:
+        """Return where a value is among the arguments, for messages."""
+        node = self._node
+        named = [*enumerate(node.args), *node.kwargs.items()]
+        key = next((key for key, one in named if any(each is value for each in flattened(one))), "")
+        return f"argument {key} of {node.function.name}"
+
+
+def _check_graph(graph: TaskGraph, future: TaskFuture) -> None:
+    if future.graph is not graph:
+        raise InvalidInputError(
+            "argument", "a future of this executor", "a future of another executor", hint="pass its result()"
+        )
 
 
 def _same(value: Any) -> Any:

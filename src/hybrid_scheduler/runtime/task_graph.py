@@ -6,35 +6,35 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..core import InvalidInputError
 from ..profiling.machine_info import available_memory
 from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
-from .cpu_cores import CpuCores
+from .cpu_cores import CpuCores, waiting_for_cores
 from .data_handle import HOST, DataDirectory
 from .device_placement import (
-    ALL_CORES,
-    ONE_CORE,
     AcceleratorState,
     CachedDecision,
     DevicePlacement,
     PlacementDecision,
-    Shadow,
 )
 from .function_durations import FunctionDurations
 from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial, TimeoutWatch
-from .task_function import CallSizes, TaskFunction, flattened
-from .task_future import DependencyError, DirectTask, TaskFuture
+from .task_function import TaskFunction, flattened
+from .task_future import DependencyError, DirectTask, TaskFuture, callbacks_last
 
 _log = logging.getLogger(__name__)
-#: Calls that are kept to be measured on the CPU at the end, the most bytes of one, and the seconds for all of them.
-_MAX_LATE, _MAX_LATE_BYTES, _LATE_SECONDS = 32, 1 << 20, 0.1
 #: Ancestors whose rank is raised when a task is added below them.
 _MAX_RAISED = 32
+
+#: A task that is about to end, and its error.
+_Failure = tuple[TaskFuture, BaseException]
 
 
 class TaskGraph:
@@ -67,6 +67,8 @@ class TaskGraph:
         self.directory = DataDirectory(accelerators)
         self.cores = CpuCores(cores)
         self.workers = [AcceleratorWorker(self, one, space) for space, one in enumerate(accelerators, 1)]
+        #: The workers of devices where `auto` and `task` functions run; others run direct tasks only.
+        self.accelerators = tuple(self.workers)
         states = [
             AcceleratorState(one.name, one.device_class, worker.backlog, one.capacity, worker.time_to)
             for one, worker in zip(accelerators, self.workers, strict=True)
@@ -83,9 +85,11 @@ class TaskGraph:
         self._parked: dict[str, list[TaskFuture]] = {}
         #: Call that is measured on the CPU while an accelerator runs it.
         self._shadow: ShadowTrial | None = None
-        #: By function and sizes: calls that are measured on the CPU when nothing else is left to do.
-        self._late: dict[tuple[str, CallSizes], ShadowTrial] = {}
+        #: By thread: tasks that are about to end with an error.
+        self._thread = threading.local()
         self._open = self.failures = 0
+        #: Replaced whenever the program may have learned that a task has ended.
+        self.observed = object()
         self._closed = False
 
     def clock(self) -> float:
@@ -116,12 +120,9 @@ class TaskGraph:
             node.pinned, node.timeout = pinned, timeout
         if type(function) is TaskFunction:
             node.key, node.submitted = function.key, time.perf_counter() - self.began
-            if node.resolve_at_once():
+            inputs = node.resolve()
+            if not inputs:
                 return self._submit_resolved(node)
-            inputs = node.take_inputs()
-            if not inputs:  # everything is known, so that a call that cannot run is refused here
-                node.resolve()
-                self._find_sizes(node)
         else:
             node.make_condition()
             inputs = node.find_futures()
@@ -154,6 +155,17 @@ class TaskGraph:
             self._place(node, kept, submitting=True)
         return node
 
+    def add_worker(self, device: AcceleratorBackend) -> AcceleratorWorker:
+        """Add a device for direct tasks only, which move their data themselves."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            worker = AcceleratorWorker(self, device, len(self.workers) + 1)
+            self.directory.add(device)
+            self.workers.append(worker)
+        worker.start()
+        return worker
+
     def admit(self, node: TaskFuture, *others: TaskFuture) -> None:
         """Count tasks among those that must end before a shutdown does."""
         with self._lock:
@@ -180,7 +192,7 @@ class TaskGraph:
     def _input_ended(self, node: TaskFuture, one: TaskFuture) -> None:
         """Note that an input of a task has ended, or is available on its device."""
         if one.failed:
-            self._fail_dependent(node, one)
+            self.fail(node, _dependency_error(one, CancelledError() if one.cancelled() else one.exception()))
         else:
             self._count_down(node)
 
@@ -209,12 +221,7 @@ class TaskGraph:
     def _expected(self, node: TaskFuture) -> float:
         if node.key is None:
             return 1e-6
-        known = [
-            seconds
-            for one in (ONE_CORE, ALL_CORES, *(state.device_class for state in self.states))
-            if (seconds := self.durations.typical(node.key, one)) is not None
-        ]
-        return min(known, default=1e-6)
+        return min(self.placement.typical(node.key).values(), default=1e-6)
 
     # ---------------------------------------------------------------- placing
 
@@ -225,16 +232,11 @@ class TaskGraph:
             if node.key is None:
                 self.cores.put(node)
                 return
-            if node.depends:
-                if node.resolve_at_once():
-                    kept = self._sized(node)
-                else:
-                    node.resolve()
-                    self._find_sizes(node)
+            node.resolve()
+            kept = self._sized(node)
+            self._place(node, kept, submitting=submitting)
         except BaseException as error:
             self.fail(node, error)
-            return
-        self._place(node, kept, submitting=submitting)
 
     def _place(self, node: TaskFuture, kept: CachedDecision | None = None, *, submitting: bool = False) -> None:
         """Choose a device for a call and put it into its queue."""
@@ -253,7 +255,7 @@ class TaskGraph:
         except BaseException as error:
             self.fail(node, error)
             return
-        if node.shadow is not Shadow.NONE:
+        if node.shadow:
             self._start_shadow(node)
         self._start(node, decision, submitting=submitting)
 
@@ -268,7 +270,6 @@ class TaskGraph:
                 if node.measured:
                     placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
             elif submitting or fixed or not self.runner.follows(node):
-                node.prepare_sharing()
                 if submitting and self.cores.has_free_core:
                     node.handed_at = self.clock()
                 self._put_on_cores(node)
@@ -283,14 +284,7 @@ class TaskGraph:
                 worker.put(node)
 
     def _start_shadow(self, node: TaskFuture) -> None:
-        """Measure a call on the CPU as well, on a core that is free or later; the program does not wait for it."""
-        if node.shadow is Shadow.LATE:
-            case = node.function.key, node.sizes
-            small = node.sizes.nbytes <= _MAX_LATE_BYTES and len(self._late) < _MAX_LATE
-            # It must not keep memory of an accelerator, so that all arrays must be in main memory.
-            if small and case not in self._late and all(HOST in one.copies for one in node.handles):
-                self._late[case] = ShadowTrial(self, node, late=True)
-            return
+        """Measure a call on the CPU as well, on a core that is free; the program does not wait for it."""
         with self._lock:
             if self._shadow is not None or self._closed:
                 return
@@ -298,20 +292,8 @@ class TaskGraph:
             self.placement.measuring = True
         self.cores.put(self._shadow, 1)  # threads of a BLAS library would take cores from the program
 
-    def _measure_late(self) -> None:
-        """Measure calls on the CPU that could not be measured beside the program; the shortest first."""
-        self.learner.wait()
-        late, self._late = list(self._late.values()), {}
-        deadline = self.clock() + _LATE_SECONDS
-        for trial in sorted(late, key=lambda one: sum(one.sizes.sizes)):
-            if self.clock() < deadline and self.placement.worth_a_late_shadow(trial.key, trial.sizes):
-                with self._lock:
-                    self._shadow = trial
-                self.cores.put(trial, 1)
-                self._wait_for_shadow()
-
     def _wait_for_shadow(self) -> None:
-        with self._idle:
+        with waiting_for_cores(), self._idle:
             while self._shadow is not None:
                 self._idle.wait()
 
@@ -322,7 +304,7 @@ class TaskGraph:
             self._idle.notify_all()
 
     def _all_free(self) -> bool:
-        return all(worker.is_free for worker in self.workers)
+        return all(worker.is_free for worker in self.accelerators)
 
     def _park(self, node: TaskFuture) -> bool:
         """Let a call wait for the first measurement of its function; return False if that has just ended."""
@@ -345,7 +327,7 @@ class TaskGraph:
     def _put_on_cores(self, node: TaskFuture) -> None:
         node.prepare_sharing()
         node.queued = True
-        self.placement.cpu_backlog += node.predicted
+        self.cores.backlog += node.predicted
         self.cores.put(node, node.function.threads)
 
     def _find_sizes(self, node: TaskFuture) -> None:
@@ -379,14 +361,14 @@ class TaskGraph:
         """End a task whose value is complete, and hand it to the learner."""
         if not self._close(node):  # its time was up
             return
-        if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
-            self.learner.put(node)
-        elif isinstance(node, DirectTask):
-            try:
+        try:
+            if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
+                self.learner.put(node)
+            elif isinstance(node, DirectTask):
                 node.ending(None)
-            except Exception as error:
-                node.set_exception(error)
-                raise
+        except Exception as error:
+            node.set_exception(error)
+            raise
         node.end(node.value)
 
     def _release(self, node: TaskFuture) -> None:
@@ -400,6 +382,7 @@ class TaskGraph:
         """Count a task as ended; return False if it had ended before."""
         if not node.counted:  # such tasks end in one thread only
             node.ended, node.failed = True, failed
+            node.handles = ()
         else:
             with self._lock:
                 if node.ended:
@@ -448,16 +431,39 @@ class TaskGraph:
             self._unpark(node.function.key)
 
     def fail(self, node: TaskFuture, error: BaseException) -> None:
-        """End a task with an error, and all that wait for it."""
+        """End a task with an error, and all that wait for it.
+
+        Whatever ends further tasks on the way, such as a callback that cancels one, adds them to a list: chains may
+        be longer than Python's stack is deep.
+        """
+        ending = getattr(self._thread, "ending", None)
+        if ending is not None:
+            ending.append((node, error))
+            return
+        self._thread.ending = ending = deque[_Failure]([(node, error)])
+        with callbacks_last():
+            try:
+                while ending:
+                    self._fail_one(ending, *ending.popleft())
+            finally:
+                self._thread.ending = None
+
+    def _fail_one(self, ending: deque[_Failure], node: TaskFuture, error: BaseException) -> None:
         if not self._close(node, failed=True):
             return
-        self._forget(node)
-        if isinstance(node, DirectTask):
-            node.ending(error)
-        if TaskFuture.begin(node):
-            node.set_exception(error)
-        for one in node.end_dependents():
-            self._fail_dependent(one, node)
+        try:
+            self._forget(node)
+            if isinstance(node, DirectTask):
+                node.ending(error)
+            self.note_observed()
+            if TaskFuture.begin(node):
+                node.set_exception(error)
+        except BaseException:  # of a scheduler or a callback: the tasks that wait must end all the same
+            _log.exception("after the end of task %s", node.number)
+        dependents = node.end_dependents()
+        if dependents:
+            reason = _dependency_error(node, error)
+            ending.extend((one, reason) for one in dependents)
 
     def _forget(self, node: TaskFuture) -> None:
         """Expect no measurement of a task that ended without a result; calls that waited for it are placed."""
@@ -480,49 +486,29 @@ class TaskGraph:
             self.cores.replace(node.thread)
         self.fail(node, TimeoutError(f"{_name_of(node)} took longer than {node.timeout:g} s"))
 
-    def _fail_dependent(self, node: TaskFuture, cause: TaskFuture) -> None:
-        """End a task whose input failed."""
-        reason = "was cancelled" if cause.cancelled() else "failed"
-        error = DependencyError(f"an input {reason}: {_name_of(cause)} (task {cause.number})")
-        if cause.cancelled():
-            error.__cause__ = CancelledError()
-        else:
-            root = cause.exception()
-            error.__cause__ = root.__cause__ if isinstance(root, DependencyError) else root
-        self.fail(node, error)
-
-    def cancelled(self, node: TaskFuture) -> None:
-        """Handle a task that its owner cancelled."""
-        if self._close(node, failed=True):
-            self._forget(node)
-            if isinstance(node, DirectTask):
-                node.ending(CancelledError())
-            for one in node.end_dependents():
-                self._fail_dependent(one, node)
-
-    def complete_soon(self, node: TaskFuture, *, in_calling_thread: bool) -> None:
-        """Complete a task on an accelerator without delay, because the program waits for it."""
-        if node.space != HOST:
-            self.workers[node.space - 1].complete_soon(node, in_calling_thread=in_calling_thread)
-
-    def end_if_complete(self, node: TaskFuture) -> None:
-        """End a task that an accelerator was seen to have completed, so that its future says so."""
-        if node.space != HOST:
-            self.workers[node.space - 1].end_if_complete(node)
-
     def wait_ready(self) -> None:
         """Wait until every accelerator can be used, or is known to be lost."""
         for worker in self.workers:
             worker.ready.wait()
 
-    def note_fetched(self, key: str) -> None:
-        """Note that the program asked for a result that was on an accelerator."""
-        self.placement.facts_of(key).fetched += 1.0
+    def note_observed(self) -> None:
+        """Note that the program may know from now on of tasks that have ended, and so may change their arrays."""
+        self.observed = object()
+
+    @contextmanager
+    def give_way(self) -> Iterator[None]:
+        """Let other tasks run where the calling thread, which may run a task, is about to wait for one."""
+        with ExitStack() as stack:
+            stack.enter_context(waiting_for_cores())
+            for worker in self.workers:
+                stack.enter_context(worker.give_way())
+            yield
 
     def wait_learned(self) -> None:
         """Wait until everything that has ended was learned from, calls that are measured on the CPU included."""
         for worker in self.workers:
             worker.end_started()
+        self.note_observed()
         self._wait_for_shadow()
         self.learner.wait()
 
@@ -533,7 +519,6 @@ class TaskGraph:
         with self._lock:
             self._closed = True
         if cancel:
-            self._late = {}
             with self._lock:
                 parked = [node for waiting in self._parked.values() for node in waiting]
             for node in parked:
@@ -543,17 +528,25 @@ class TaskGraph:
             self.cores.cancel_waiting()
         if not wait:
             return
+        if self.runner.runs_caller or any(worker.runs_caller for worker in self.workers):
+            raise RuntimeError("a task cannot wait for the end of its own executor; use shutdown(wait=False)")
         with self._ending:
             with self._idle:
                 while self._open or self._shadow is not None:
                     self._idle.wait()
-            self._measure_late()
             for worker in self.workers:
                 worker.close()
             self.cores.close()
             self.learner.close()
-            self.limits.close()
-            self.limits.join()  # it may still have to give a task its error
+            self.limits.close()  # it may still have to give a task its error
+
+
+def _dependency_error(cause: TaskFuture, error: BaseException | None) -> DependencyError:
+    """Return the error of tasks whose input failed."""
+    reason = "was cancelled" if isinstance(error, CancelledError) else "failed"
+    own = DependencyError(f"an input {reason}: {_name_of(cause)} (task {cause.number})")
+    own.__cause__ = error.__cause__ if isinstance(error, DependencyError) else error
+    return own
 
 
 def _name_of(node: TaskFuture) -> str:

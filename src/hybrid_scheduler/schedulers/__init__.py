@@ -1,15 +1,16 @@
 """Schedulers, one file per strategy or family. Importing this package registers all of them."""
 
-from .earliest_finish import EarliestFinish
+from .dqn import DQNScheduler
+from .earliest_finish import EarliestFinish, MinCompletion
 from .greedy import Greedy
 from .hybrid_ml import HybridML
 from .late_binding import LateBinding
 from .list_scheduling import Cpop, Heft, LongestFirst, MaxMin, MinMin, Peft
-from .min_completion import MinCompletion
 from .oracle import Oracle
 from .price_index import PriceIndex
 from .random_choice import Random
-from .registry import Look, SchedulerInfo, create, register, schedulers, split_specs, unregister
+from .random_forest import FrozenForest, RandomForest
+from .registry import Look, SchedulerInfo, create, current_spec, register, schedulers, split_specs, unregister
 from .rl_agent import RLAgent
 from .round_robin import RoundRobin
 from .shortest_first import ShortestFirst
@@ -20,8 +21,10 @@ from .two_level import TwoLevel
 __all__ = [
     "Cpop",
     "CpuOnly",
+    "DQNScheduler",
     "EarliestFinish",
     "FluidPlan",
+    "FrozenForest",
     "GpuOnly",
     "Greedy",
     "Heft",
@@ -37,12 +40,14 @@ __all__ = [
     "PriceIndex",
     "RLAgent",
     "Random",
+    "RandomForest",
     "RoundRobin",
     "SchedulerInfo",
     "ShortestFirst",
     "SplitSearch",
     "TwoLevel",
     "create",
+    "current_spec",
     "register",
     "schedulers",
     "split_specs",

@@ -3,9 +3,9 @@
 Assumes that durations are known and that backlogs are exact.
 Rule: whenever a task arrives or a device becomes free, the waiting tasks are planned again, at prices that rise
 with the work that waits. Only tasks that can start now are placed. Small tasks go first by a boost that large tasks
-make up for with their age. A few large tasks that would delay many others are deferred, for a bounded time; see
-`compiled/late_binding.py`. At high load the mean latency is well below that of schedulers that decide at arrival:
-those must guess which tasks come later.
+make up for with their age. If it is allowed, a few large tasks that would delay many others are deferred, for a
+bounded time; see `compiled/late_binding.py`. At high load the mean latency is well below that of schedulers that
+decide at arrival: those must guess which tasks come later.
 
 Tasks with dependencies are ordered by upward rank instead: the mean seconds from their start to the end of the
 graph. Each is planned where it ends first, at prices, with the arrival of its data counted. It is bound when its
@@ -17,26 +17,29 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
-from ..cluster.arrival_loop import (
-    CLUSTER_ARRAYS,
-    OUTCOME_COLUMNS,
-    TASK_COLUMNS,
-    ClusterArrays,
-    next_event,
-    outcome_columns,
-    place_row,
+from ..cluster.arrival_loop import ClusterArrays
+from ..cluster.queue_planner import QueuePlanner, WaitingTask
+from ..compiled import (
+    PRICE_COEFFICIENTS,
+    best_placement,
+    column_prices,
+    compiled,
+    device_table,
+    entry,
+    helper,
+    loop_entry,
 )
-from ..compiled import PRICE_COEFFICIENTS, best_placement, column_prices, compiled, device_table, entry, loop_entry
 from ..compiled.device_prices import (
     ACCELERATORS,
-    CPUS,
-    FIRST_COEFFICIENT,
     FIRST_PRICE,
     LATENCY_WEIGHT,
+    price_rule,
     set_prices,
     window_prices,
 )
@@ -47,8 +50,7 @@ from ..compiled.late_binding import (
     DEFERRED,
     MAX_SKIPPED_PER_PASS,
     QUEUE_ARRAYS,
-    QueuePlanner,
-    WaitingTask,
+    QueueArrays,
     admit,
     check_order,
     end_pass,
@@ -57,7 +59,7 @@ from ..compiled.late_binding import (
     plan_task,
     reserve,
 )
-from ..compiled.row_heap import WAITING_ROWS, empty_queue, push_row, skip_row, waiting_rows
+from ..compiled.row_heap import WAITING_ROWS, WaitingRows, empty_queue, push_row, skip_row, waiting_rows
 from ..compiled.split_placement import FORBIDDEN_SPLIT_FEE
 from ..core import (
     Decision,
@@ -72,6 +74,7 @@ from ..core import (
     View,
     Workload,
 )
+from ..learning.queue_loop import LOOP_ARRAYS, loop_arrays, nothing, place_task, run_queue
 from .registry import Look, register
 
 _VECTOR = types.float64[::1]
@@ -96,11 +99,24 @@ _PLAN_IN_GRAPH = _PLANNED(
 #: In graphs: weight in the prices of the work that waits behind a task, and for how many times the seconds of its
 #: transfer a task may be bound before its device is free. Tuned on seeds that no reported figure uses.
 _WAITING_IN_GRAPH, _BIND_AHEAD = 0.5, 8.0
-_LOOP = types.void(
-    QUEUE_ARRAYS, DEVICE_TABLE, WAITING_ROWS, _VECTOR, _VECTOR, _VECTOR,  # arrays, queue, work, clock, planned
-    types.int64, types.int64, types.float64[:, :, ::1],  # the rows, durations that the scheduler knows
-    *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
-)  # fmt: skip
+
+
+class _PlannedTasks(NamedTuple):
+    """Arrays of the compiled loop: what the scheduler knows, and its queue."""
+
+    arrays: QueueArrays
+    devices: NDArray[Any]
+    known_times: Floats
+    queue: WaitingRows
+    work: Floats  # priced work of each row
+    clock: Floats
+    planned: Floats  # scratch: when each device is free of the tasks that are planned
+
+
+_WAITING = types.NamedTuple(
+    (QUEUE_ARRAYS, DEVICE_TABLE, types.float64[:, :, ::1], WAITING_ROWS, *(_VECTOR,) * 3), _PlannedTasks
+)
+_LOOP = types.void(_WAITING, types.int64, types.int64, LOOP_ARRAYS)
 
 
 @entry
@@ -127,12 +143,7 @@ def _plan_in_graph(  # type: ignore[no-untyped-def]
     starts, objective = np.maximum(planned, ready), params[FIRST_PRICE:]
     prices, split_fee = objective.copy(), 0.0
     if params[ACCELERATORS] > 0.0:
-        relative_speed, critical_ratio, typical_time = window_prices(state)
-        split_fee = set_prices(
-            prices, now, planned, devices, params[CPUS], params[ACCELERATORS],
-            params[FIRST_COEFFICIENT:LATENCY_WEIGHT], params[LATENCY_WEIGHT], objective, relative_speed,
-            critical_ratio, typical_time, waiting,
-        )  # fmt: skip
+        split_fee = set_prices(prices, now, planned, devices, price_rule(params), window_prices(state), waiting)
     if not divisible:
         split_fee = FORBIDDEN_SPLIT_FEE
     device, share = best_placement(
@@ -154,49 +165,51 @@ def _plan_in_graph(  # type: ignore[no-untyped-def]
     return device, share, False
 
 
-@loop_entry
-def _queue_loop(  # type: ignore[no-untyped-def]
-    arrays, rule_devices, queue, work, clock, planned, begin, end, known_times,
-    task_id, size, intensity, memory, arrival, divisible,
-    table, devices, free_at, busy, sigma, seed, memory_policy,
-    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-):  # fmt: skip
-    """Run until the rows begin..end have arrived; after the workload's last row, until the queue is empty."""
-    now, row = clock[0], begin
-    last = end == len(task_id)
-    while row < end or (last and waiting_rows(queue) > 0):
-        now = next_event(now, arrival[row] if row < end else np.inf, waiting_rows(queue), free_at)
-        while row < end and arrival[row] <= now:
-            key, work[row] = admit(arrays, arrival[row], known_times[row], rule_devices)
-            push_row(queue.heap, key, row)
-            row += 1
+@helper
+def _waiting(own):  # type: ignore[no-untyped-def]
+    return waiting_rows(own.queue)
+
+
+@helper
+def _release(own, row, run):  # type: ignore[no-untyped-def]
+    key, own.work[row] = admit(own.arrays, run.tasks.arrival[row], own.known_times[row], own.devices)
+    push_row(own.queue.heap, key, row)
+
+
+@helper
+def _start_tasks(own, now, run):  # type: ignore[no-untyped-def]
+    """Plan the queue and place the tasks that start now."""
+    arrays, planned, work, tasks = own.arrays, own.planned, own.work, run.tasks
+    for d in range(len(planned)):
+        planned[d] = run.cluster.free_at[d]
+    behind = arrays.totals[0]
+    while True:
+        key, i = next_waiting(arrays, now, own.queue, tasks.arrival, work, planned)
+        if i < 0:
+            break
+        behind -= work[i]
+        times = own.known_times[i]
+        device, share, starts = plan_task(
+            arrays, now, tasks.memory[i], tasks.divisible[i], times, work[i], planned, behind, own.devices
+        )
+        if not starts:
+            reserve(now, device, share, times, planned, own.devices)
+            skip_row(own.queue, key, i)
+            continue
+        arrays.totals[0] -= work[i]
+        place_task(i, device, share, now, run)
         for d in range(len(planned)):
-            planned[d] = free_at[d]
-        behind = arrays.totals[0]
-        while True:
-            key, i = next_waiting(arrays, now, queue, arrival, work, planned)
-            if i < 0:
-                break
-            behind -= work[i]
-            device, share, starts = plan_task(
-                arrays, now, memory[i], divisible[i], known_times[i], work[i], planned, behind, rule_devices
-            )
-            if not starts:
-                reserve(now, device, share, known_times[i], planned, rule_devices)
-                skip_row(queue, key, i)
-                continue
-            arrays.totals[0] -= work[i]
-            place_row(
-                i, device, share, task_id, memory, now, table, devices, free_at, busy, sigma, seed, memory_policy,
-                out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-            )  # fmt: skip
-            for d in range(len(planned)):
-                planned[d] = max(planned[d], free_at[d])
-        end_pass(arrays, queue)
-    clock[0] = now
+            planned[d] = max(planned[d], run.cluster.free_at[d])
+    end_pass(arrays, own.queue)
 
 
-@register("late_binding", label="Late binding (knows durations)", look=Look("#FDE047", "#A16207", "◆", "dash-dot"))
+@loop_entry
+def _queue_loop(own, begin, end, run):  # type: ignore[no-untyped-def]
+    """Run rows of a workload; see `run_queue`."""
+    run_queue(_waiting, nothing, _release, _start_tasks, own, begin, end, run)
+
+
+@register("late_binding", label="Late binding (knows durations)", look=Look("#FFE841", "#684908", "▶", "dash-dot"))
 class LateBinding(QueuePlanner):
     """One queue, planned again at every arrival and end; tasks are placed and split when they start.
 
@@ -207,7 +220,7 @@ class LateBinding(QueuePlanner):
         latency and raises the tail.
     deferred
         Largest share of tasks that may be deferred, for a bounded time: large ones that would delay many others.
-        Below 0.01 this lowers the mean and p99, and raises p99.9. 0 defers none.
+        By default none. Below 0.01 it lowers the mean and p99, and raises p99.9.
     coefficients
         Thirteen coefficients of the prices, the boost and the deferral; see `compiled/late_binding.py`.
     """
@@ -301,14 +314,10 @@ class LateBinding(QueuePlanner):
         if begin == 0:
             assert self.setting.times is not None
             count = len(workload)
-            self._known_times = np.ascontiguousarray(self.setting.times.table(workload))
-            self._queue = empty_queue(count, MAX_SKIPPED_PER_PASS)
-            self.work, self._clock = np.zeros(count), np.array([-math.inf])
-            self._planned = np.zeros(len(arrays.free_at))
-        compiled(_queue_loop, _LOOP)(
-            self.queue_arrays, self.devices, self._queue, self.work, self._clock, self._planned, begin, end,
-            self._known_times,
-            workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
-            workload.arrival_time, workload.divisible, table, *arrays,
-            *outcome_columns(outcomes),
-        )  # fmt: skip
+            self.loop_state = _PlannedTasks(
+                self.queue_arrays, self.devices, np.ascontiguousarray(self.setting.times.table(workload)),
+                empty_queue(count, MAX_SKIPPED_PER_PASS), np.zeros(count), np.array([-math.inf]),
+                np.zeros(len(arrays.free_at)),
+            )  # fmt: skip
+        run = loop_arrays(workload, table, arrays, outcomes)
+        compiled(_queue_loop, _LOOP)(self.loop_state, begin, end, run)

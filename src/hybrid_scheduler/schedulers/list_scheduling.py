@@ -119,7 +119,7 @@ def _priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
 # ------------------------------------------------------------------------------------------ schedulers
 
 
-@register("heft", label="HEFT (knows durations)", look=Look("#C4B5FD", "#5B21B6", "⬢", "solid"))
+@register("heft", label="HEFT (knows durations)", look=Look("#C4B5FD", "#5B21B6", "⬡", "solid"))
 class Heft(Static):
     """Static graph scheduler: by upward rank, each task on the device where it finishes first.
 

@@ -60,7 +60,7 @@ def _oracle_loop(arrays):  # type: ignore[no-untyped-def]
     return run_rule(_inlined, arrays)
 
 
-@register("oracle", look=Look("#FFE841", "#684908", "★", "dotted"), published=True)
+@register("oracle", label="Per-task best", look=Look("#FFE841", "#684908", "★", "dotted"), published=True)
 class Oracle(FastRule):
     """Best fraction on the best device for each task in turn, with the realised durations.
 

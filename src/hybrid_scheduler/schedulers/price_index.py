@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..compiled import PRICE_COEFFICIENTS, FastRule, column_prices, helper, price_state, priced_placement, rule
-from ..compiled.device_prices import ACCELERATORS, CPUS, FIRST_COEFFICIENT, FIRST_PRICE, LATENCY_WEIGHT, SPLIT_FEE
+from ..compiled.device_prices import SPLIT_FEE, PriceRule, price_rule
 from ..compiled.split_placement import FORBIDDEN_SPLIT_FEE
 from ..core import Floats, InvalidInputError, Knowledge
 from .registry import Look, register
@@ -26,14 +26,12 @@ from .registry import Look, register
 # The layout of params is that of `compiled/device_prices.py`.
 @helper
 def _place(now, task, times, free_at, earliest_start, devices, params, state):  # type: ignore[no-untyped-def]
-    coefficients = params[FIRST_COEFFICIENT:LATENCY_WEIGHT]
+    prices = price_rule(params)
     if task[0].indivisible == 1:
-        coefficients = coefficients.copy()
+        coefficients = prices.coefficients.copy()
         coefficients[SPLIT_FEE] = FORBIDDEN_SPLIT_FEE
-    return priced_placement(
-        now, task[0].memory, times, free_at, earliest_start, devices,
-        params[CPUS], params[ACCELERATORS], coefficients, params[LATENCY_WEIGHT], params[FIRST_PRICE:], state,
-    )  # fmt: skip
+        prices = PriceRule(prices.cpus, prices.accelerators, coefficients, prices.weight, prices.objective)
+    return priced_placement(now, task[0].memory, times, free_at, earliest_start, devices, prices, state)
 
 
 @rule
@@ -46,7 +44,7 @@ def _data_rule(now, task, times, free_at, earliest_start, devices, params, state
     return _place(now, task, times, free_at, earliest_start, devices, params, state)
 
 
-@register("price_index", label="Price index (knows durations)", look=Look("#FDA4AF", "#BE123C", "✦", "dash-dot"))
+@register("price_index", label="Price index (knows durations)", look=Look("#FFE841", "#684908", "✦", "dash-dot"))
 class PriceIndex(FastRule):
     """Earliest finish plus prices on device time that rise with the backlog.
 

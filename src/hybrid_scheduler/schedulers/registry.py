@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,17 @@ from typing import Any, TypeVar
 
 from ..core import Central, InvalidInputError, Knowledge, Online, Scheduler, Static, UnknownNameError
 from ..workload.argument_checks import parse_spec
+
+#: Names of former parameters, and the function that returns name and arguments of what they choose now.
+Former = tuple[tuple[str, ...], Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]]
+
+#: Schedulers of a comparison that names none: rules, the published learners, what improves on them, and the best
+#: placement of each task.
+LINE_UP = (
+    "round_robin", "random", "greedy", "gpu_only", "random_forest", "dqn", "hybrid_ml", "rl_agent", "oracle",
+)  # fmt: skip
+#: References that know durations, beside it in live runs.
+REFERENCES = ("earliest_finish", "price_index")
 
 _ENTRY_POINT_GROUP = "hybrid_scheduler.schedulers"
 PLUGIN_VARIABLE = "SCHEDULER_PLUGINS"
@@ -49,7 +61,7 @@ class Look:
 
     dark: str = "#94A3B8"
     light: str = "#475569"
-    glyph: str = "●"
+    glyph: str = "○"
     dash: str = "solid"
 
 
@@ -69,6 +81,8 @@ class SchedulerInfo:
         Whether it is part of the published comparison; other schedulers are additional references.
     maker
         Function that creates a scheduler where a parameter chooses its class; by default the class itself.
+    former
+        Parameters of earlier versions, and what they choose now.
     """
 
     name: str
@@ -77,6 +91,7 @@ class SchedulerInfo:
     look: Look = Look()
     published: bool = False
     maker: Callable[..., Scheduler] | None = None
+    former: Former | None = None
 
     def make(self, **arguments: Any) -> Scheduler:
         """Return a new scheduler with these parameters."""
@@ -118,6 +133,7 @@ def register(
     look: Look | None = None,
     published: bool = False,
     maker: Callable[..., Scheduler] | None = None,
+    former: Former | None = None,
 ) -> Callable[[_S], _S]:
     """Return a class decorator that registers a scheduler.
 
@@ -133,6 +149,8 @@ def register(
         Whether it is part of the published comparison.
     maker
         Function of the parameters that returns the scheduler, where one of them chooses its class.
+    former
+        Parameters of earlier versions, and what they choose now; see `current_spec`.
 
     Raises
     ------
@@ -156,7 +174,7 @@ def register(
         if known is not None and known.factory.__qualname__ != factory.__qualname__:
             raise InvalidInputError("scheduler name", "unique", name, hint=f"{known.factory.__module__} has it")
         text = label or name.replace("_", " ").title()
-        _registry[name] = SchedulerInfo(name, text, factory, look or Look(), published, maker)
+        _registry[name] = SchedulerInfo(name, text, factory, look or Look(), published, maker, former)
         return factory
 
     return add
@@ -199,7 +217,7 @@ def create(spec: str) -> Scheduler:
     >>> create("oracle(grid=11)").grid
     11
     """
-    name, arguments = parse_spec(spec)
+    name, arguments = parse_spec(current_spec(spec))
     known = schedulers()
     if name not in known:
         raise UnknownNameError("scheduler", name, known)
@@ -210,8 +228,30 @@ def create(spec: str) -> Scheduler:
     return info.make(**arguments)
 
 
+def current_spec(spec: str) -> str:
+    """Return a specification with former parameters in its present form, with a warning; others as they are.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing has the effect of these parameters any more; the hint names what is nearest.
+    """
+    name, arguments = parse_spec(spec)
+    info = schedulers().get(name)
+    if info is None or info.former is None or not arguments.keys() & set(info.former[0]):
+        return spec
+    name, arguments = info.former[1](arguments)
+    written = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    current = f"{name}({written})" if written else name
+    warnings.warn(f"{spec} is deprecated: use {current}", DeprecationWarning, stacklevel=3)
+    return current
+
+
 def split_specs(text: str) -> list[str]:
-    """Split a comma-separated list of specs, leaving commas inside parentheses alone."""
+    """Split a comma-separated list of specs, leaving commas inside parentheses alone.
+
+    Specifications of earlier versions are replaced by their present form, so that labels name what runs.
+    """
     specs, depth, current = [], 0, ""
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -220,7 +260,7 @@ def split_specs(text: str) -> list[str]:
             current = ""
         else:
             current += character
-    return [spec.strip() for spec in (*specs, current) if spec.strip()]
+    return [current_spec(spec.strip()) for spec in (*specs, current) if spec.strip()]
 
 
 @cache

@@ -9,31 +9,37 @@ elsewhere. Mean latency is low but tails are long: large tasks wait while small 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
-from ..cluster.arrival_loop import (
-    CLUSTER_ARRAYS,
-    OUTCOME_COLUMNS,
-    TASK_COLUMNS,
-    ClusterArrays,
-    next_event,
-    outcome_columns,
-    place_row,
-)
-from ..compiled import DEVICE_TABLE, compiled, device_table, entry, helper
-from ..core import Central, Knowledge, Outcomes, Queue, Setting, TimeTable, View, Workload
+from ..cluster.arrival_loop import ClusterArrays
+from ..compiled import DEVICE_TABLE, compiled, device_table, helper, loop_entry
+from ..core import Central, Floats, Ints, Knowledge, Outcomes, Queue, Setting, TimeTable, View, Workload
+from ..learning.queue_loop import LOOP_ARRAYS, loop_arrays, nothing, place_task, run_queue
 from .registry import Look, register
 
 #: Equal finish times are no reason to wait; the tolerance absorbs rounding.
 _TOLERANCE = 1.0 + 1e-12
 
-_LOOP = types.int64(
-    DEVICE_TABLE, types.int64[::1], types.int64, types.float64[::1],  # the devices, the queue and its length, clock
-    types.int64, types.int64, types.float64[:, :, ::1],  # the rows, durations that the scheduler knows
-    *TASK_COLUMNS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
-)  # fmt: skip
+
+class _ArrivedTasks(NamedTuple):
+    """Arrays of the compiled loop: what the scheduler knows, and the rows that wait in order of arrival."""
+
+    devices: NDArray[Any]
+    known_times: Floats
+    rows: Ints
+    length: Ints
+    clock: Floats
+    asked: NDArray[np.bool_]  # scratch: devices that have been asked in this event
+
+
+_INTS, _VECTOR = types.int64[::1], types.float64[::1]
+_WAITING = types.NamedTuple(
+    (DEVICE_TABLE, types.float64[:, :, ::1], _INTS, _INTS, _VECTOR, types.boolean[::1]), _ArrivedTasks
+)
 
 
 @helper
@@ -44,11 +50,13 @@ def _seconds(times, memory, devices, d):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _pick(now, queue, length, known_times, memory, idle, devices, free_at):  # type: ignore[no-untyped-def]
+def _pick(own, now, idle, run):  # type: ignore[no-untyped-def]
     """Return the position of the shortest task that should start on the idle device, or -1."""
     best, shortest = -1, np.inf
-    for position in range(length):
-        times, needed = known_times[queue[position]], memory[queue[position]]
+    devices, free_at = own.devices, run.cluster.free_at
+    for position in range(own.length[0]):
+        row = own.rows[position]
+        times, needed = own.known_times[row], run.tasks.memory[row]
         seconds = _seconds(times, needed, devices, idle)
         if seconds >= shortest:
             continue
@@ -76,44 +84,46 @@ def _next_idle(now, devices, free_at, asked):  # type: ignore[no-untyped-def]
     return best
 
 
-@entry
-def _queue_loop(  # type: ignore[no-untyped-def]
-    rule_devices, queue, length, clock, begin, end, known_times,
-    task_id, size, intensity, memory, arrival, divisible,
-    table, devices, free_at, busy, sigma, seed, memory_policy,
-    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-):  # fmt: skip
-    """Run until the rows begin..end have arrived, after the last until the queue is empty; return its length."""
-    now, row = clock[0], begin
-    last = end == len(task_id)
-    asked = np.zeros(len(free_at), np.bool_)
-    while row < end or (last and length > 0):
-        now = next_event(now, arrival[row] if row < end else np.inf, length, free_at)
-        while row < end and arrival[row] <= now:
-            queue[length] = row
-            length += 1
-            row += 1
-        asked[:] = False
-        while length > 0:
-            idle = _next_idle(now, rule_devices, free_at, asked)
-            if idle < 0:
+@helper
+def _waiting(own):  # type: ignore[no-untyped-def]
+    return own.length[0]
+
+
+@helper
+def _release(own, row, run):  # type: ignore[no-untyped-def]
+    own.rows[own.length[0]] = row
+    own.length[0] += 1
+
+
+@helper
+def _start_tasks(own, now, run):  # type: ignore[no-untyped-def]
+    """Let every idle device take tasks as long as one should start on it."""
+    free_at = run.cluster.free_at
+    for d in range(len(own.asked)):
+        own.asked[d] = False
+    while own.length[0] > 0:
+        idle = _next_idle(now, own.devices, free_at, own.asked)
+        if idle < 0:
+            break
+        own.asked[idle] = True
+        while own.length[0] > 0 and free_at[idle] <= now:
+            position = _pick(own, now, idle, run)
+            if position < 0:
                 break
-            asked[idle] = True
-            while length > 0 and free_at[idle] <= now:
-                position = _pick(now, queue, length, known_times, memory, idle, rule_devices, free_at)
-                if position < 0:
-                    break
-                i = queue[position]
-                length -= 1
-                for p in range(position, length):
-                    queue[p] = queue[p + 1]
-                place_row(
-                    i, idle, 1.0 - rule_devices[idle].is_cpu, task_id, memory, now, table, devices, free_at, busy,
-                    sigma, seed, memory_policy,
-                    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-                )  # fmt: skip
-    clock[0] = now
-    return length
+            row = own.rows[position]
+            own.length[0] -= 1
+            for p in range(position, own.length[0]):
+                own.rows[p] = own.rows[p + 1]
+            place_task(row, idle, 1.0 - own.devices[idle].is_cpu, now, run)
+
+
+@loop_entry
+def _queue_loop(own, begin, end, run):  # type: ignore[no-untyped-def]
+    """Run rows of a workload; see `run_queue`."""
+    run_queue(_waiting, nothing, _release, _start_tasks, own, begin, end, run)
+
+
+_LOOP = types.void(_WAITING, types.int64, types.int64, LOOP_ARRAYS)
 
 
 @register(
@@ -156,12 +166,10 @@ class ShortestFirst(Central):
         """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             assert self.setting.times is not None
-            self._known_times = np.ascontiguousarray(self.setting.times.table(workload))
-            self._queue, self._length = np.empty(len(workload), np.int64), 0
-            self._clock = np.array([-math.inf])
-        self._length = compiled(_queue_loop, _LOOP)(
-            self.devices, self._queue, self._length, self._clock, begin, end, self._known_times,
-            workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
-            workload.arrival_time, workload.divisible, table, *arrays,
-            *outcome_columns(outcomes),
-        )  # fmt: skip
+            self.loop_state = _ArrivedTasks(
+                self.devices, np.ascontiguousarray(self.setting.times.table(workload)),
+                np.empty(len(workload), np.int64), np.zeros(1, np.int64), np.array([-math.inf]),
+                np.zeros(len(self.devices), np.bool_),
+            )  # fmt: skip
+        run = loop_arrays(workload, table, arrays, outcomes)
+        compiled(_queue_loop, _LOOP)(self.loop_state, begin, end, run)

@@ -32,7 +32,7 @@ def _gpu_only_rule(now, task, times, free_at, devices, params, state):  # type: 
     return best, fitting_share(task[0].memory, devices[best].memory)
 
 
-@register("gpu_only", label="GPU only", look=Look("#60A5FA", "#1D4ED8", "△", "dotted"))
+@register("gpu_only", label="GPU only", look=Look("#3C69B4", "#5B8BD0", "+", "dotted"))
 class GpuOnly(FastRule):
     """Every task whole on the GPU that is free earliest."""
 

@@ -84,12 +84,8 @@ def _read_or_create(path: Path) -> str:
 
 def is_loopback(host: str) -> bool:
     """Return True if the host can only be reached from this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    address = _address(host.strip("[]"))
+    return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[_Network, ...]:
@@ -100,13 +96,13 @@ def parse_networks(texts: Iterable[str]) -> tuple[_Network, ...]:
     InvalidInputError
         If a text is neither an address nor a range.
     """
-    found: list[_Network] = []
+    networks: list[_Network] = []
     for text in texts:
         try:
-            found.append(ipaddress.ip_network(text.strip(), strict=False))
+            networks.append(ipaddress.ip_network(text.strip(), strict=False))
         except ValueError:
             raise InvalidInputError("trusted_proxies", "addresses such as 10.0.0.7 or 10.0.0.0/8", text) from None
-    return tuple(found)
+    return tuple(networks)
 
 
 def client_address(scope: dict[str, Any], headers: Headers, trusted: tuple[_Network, ...]) -> str:
@@ -119,7 +115,7 @@ def client_address(scope: dict[str, Any], headers: Headers, trusted: tuple[_Netw
         return str(peer)
     chain = [part.strip() for part in headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")]
     for hop in reversed([part for part in chain if part]):
-        if not _is_address(hop):
+        if _address(hop) is None:
             break
         peer = hop
         if not is_inside(hop, trusted):
@@ -127,17 +123,14 @@ def client_address(scope: dict[str, Any], headers: Headers, trusted: tuple[_Netw
     return str(peer)
 
 
-def _is_address(text: str) -> bool:
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(text)
+        return ipaddress.ip_address(text)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def is_inside(address: str, networks: tuple[_Network, ...]) -> bool:
     """Return True if the address belongs to one of the networks."""
-    try:
-        return any(ipaddress.ip_address(address) in network for network in networks)
-    except ValueError:
-        return False
+    known = _address(address)
+    return known is not None and any(known in network for network in networks)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from typing import Any
+from urllib.parse import parse_qs
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from loguru import logger
-from pydantic.json_schema import models_json_schema
 from starlette.routing import Route
 
 from . import dashboard_files, errors
 from .app_context import AppContext, ServerOptions
-from .errors import ApiError, error_response
+from .errors import ApiError, error_response, invalid
 from .json_response import dumps
+from .openapi_document import openapi_document
 from .routes import ROUTERS
-from .schemas import ErrorBody, Hello
 from .security_middleware import (
     SUBPROTOCOL,
     Application,
@@ -101,49 +102,23 @@ def bare_app(options: ServerOptions, lifespan: Any = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: re.sub(r"_(.)", lambda found: found[1].upper(), route.name),
         lifespan=lifespan,
     )
     for router in ROUTERS:
         app.include_router(router)
     app.state.api_routes = [route for router in ROUTERS for route in router.routes if isinstance(route, Route)]
     errors.install(app)
-    app.openapi = lambda: _openapi_document(app)  # type: ignore[method-assign]
+    app.openapi = cache(partial(openapi_document, app))  # type: ignore[method-assign]
     return app
-
-
-def _openapi_document(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        document = get_openapi(
-            title=app.title,
-            version=app.version,
-            description=app.description,
-            routes=app.routes,
-            tags=app.openapi_tags,
-        )
-        _, extra = models_json_schema(
-            [(Hello, "serialization"), (ErrorBody, "serialization")],
-            ref_template="#/components/schemas/{model}",
-        )
-        schemas = document["components"]["schemas"]
-        for name, schema in extra["$defs"].items():
-            schemas.setdefault(name, schema)
-        # FastAPI describes its own 422 body, which no route returns.
-        for name in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(name, None)
-        document["components"]["schemas"] = dict(sorted(schemas.items()))
-        document["components"]["securitySchemes"] = {
-            "token": {"type": "http", "scheme": "bearer", "description": "Required if the server has a token."}
-        }
-        document["security"] = [{}, {"token": []}]
-        app.openapi_schema = document
-    return app.openapi_schema
 
 
 class _WebSocketEndpoint:
     """WebSocket endpoint `/ws`, as a middleware; other requests go to the application."""
 
     def __init__(self, app: Application, *, context: AppContext) -> None:
-        self.app, self.context = app, context
+        self.app = app
+        self.context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a WebSocket, or pass the request on."""
@@ -151,19 +126,23 @@ class _WebSocketEndpoint:
             await self.app(scope, receive, send)
             return
         error = None
+        formats = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("format", [])
         if scope["path"] != _STREAM_PATH:
             error = ApiError(404, "there is nothing at this address")
+        elif formats not in ([], ["published"]):
+            error = invalid(("query.format", "published, or left out", ",".join(formats)))
         elif self.context.hub.is_full:
             error = ApiError(503, "too many clients, or the server is stopping", retry_after=5)
         if error is not None:
             response = error_response(error, scope.get("request_id", "-"))
             await send_rejection(scope, receive, send, response)
             return
-        await self._serve(scope, receive, send)
+        await self._serve(scope, receive, send, published=bool(formats))
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, *, published: bool) -> None:
         hub = self.context.hub
         client = create_client(hub, scope, send)
+        client.published = published
         # The client joins before the hello is made. Events published meanwhile are queued, so that none is missing.
         async with hub.join(client):
             seq = hub.last_seq

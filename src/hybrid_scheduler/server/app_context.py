@@ -6,6 +6,7 @@ The composition root fills them in; tests fill in fakes.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from starlette.requests import HTTPConnection
 from .. import __version__
 from ..cluster import Machine
 from ..workload.scenarios import Scenario, scenario_named
+from .trace_reading import FileReader
 from .whatif_worker import ThreadWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
@@ -136,6 +138,7 @@ class _SharedResults:
     def __init__(self, keep: int = 32) -> None:
         self._keep = keep
         self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
+        self._callers: Counter[Hashable] = Counter()
 
     async def get(self, key: Hashable, compute: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Return the result for a key; a computation that failed is begun again by the next call.
@@ -145,7 +148,7 @@ class _SharedResults:
         key
             Equal for equal results.
         compute
-            Begins the computation, which goes on if a caller is cancelled.
+            Begins the computation, which is cancelled with the last of its callers.
 
         Returns
         -------
@@ -157,10 +160,17 @@ class _SharedResults:
             task = asyncio.ensure_future(compute())
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._tasks[key] = task
-        done = [name for name, each in self._tasks.items() if each.done()]
+        done = [name for name, known in self._tasks.items() if known.done()]
         for name in done[: max(0, len(self._tasks) - self._keep)]:
             del self._tasks[name]
-        result: _T = await asyncio.shield(task)
+        self._callers[key] += 1
+        try:
+            result: _T = await asyncio.shield(task)
+        finally:
+            self._callers[key] -= 1
+            if not self._callers[key]:
+                del self._callers[key]
+                task.cancel()
         return result
 
 
@@ -201,6 +211,8 @@ class AppContext:
     machine: Machine = field(default_factory=Machine)
     load: float | None = None
     whatif_worker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)
+    #: Reads uploaded files.
+    reader: FileReader = field(default_factory=FileReader)
     #: Returns the scenario of that name, with the configured ranges.
     scenario: Callable[[str], Scenario] = scenario_named
 

@@ -9,33 +9,29 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from loguru import logger
 
-from ..config import ALL_SCHEDULERS
 from ..core import HybridSchedulerError, InvalidInputError, UnknownNameError
-from ..live import ContinuousSimulation, LiveConfig
-from ..live.live_config import LIVE_SCHEDULERS, LiveTrace, wave_slowdown
-from ..live.live_run import compile_live_code
-from ..schedulers import schedulers as registered
+from ..live import ContinuousSimulation
+from ..live.commands import command_from_json
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
 from ..storage.engine_commands import EngineCommandTable
 from ..storage.event_bus import EVENTS, EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_cache import Cache, MemoryCache, RedisAddress, RedisCache
-from ..workload.scenarios import LIVE_SCENARIO
-from ..workload.trace_files import find_trace
 from .access_control import resolve_token
 from .app_context import AppContext, ServerOptions
+from .configured_run import configured_run
 from .dashboard_files import find_dashboard
-from .engine_control import EngineControl, machine_fields
-from .local_engine_control import LocalEngineControl
+from .engine_control import EngineControl, LocalEngineControl, RemoteEngineControl, send_heartbeats
+from .new_runs import ConfiguredRun
 from .prometheus_metrics import Metrics
-from .remote_engine_control import RemoteEngineControl, execute_command, send_heartbeats
 from .security_middleware import RateLimiter
 from .stream_hub import StreamHub
+from .trace_reading import FileReader
 from .trace_uploads import sweep_uploads
 from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker
 
@@ -70,55 +66,6 @@ def options_of(settings: Settings) -> ServerOptions:
         write_rate_limit=chosen.write_rate_limit,
         trusted_proxies=chosen.trusted_proxies,
         max_clients=chosen.max_clients,
-    )
-
-
-def compile_run_code(settings: Settings, traces: Path) -> None:
-    """Compile all that the run of these settings calls, so that its tasks appear as soon as the server is ready.
-
-    Parameters
-    ----------
-    settings
-        The configuration.
-    traces
-        Folder of named traces.
-
-    Raises
-    ------
-    InvalidInputError
-        If the settings name a trace that does not exist.
-    """
-    if settings.live.trace:
-        find_trace(settings.live.trace, traces)  # reported before minutes are spent on compiling
-        settings = settings.model_copy(update={"live": settings.live.model_copy(update={"trace": ""})})
-    with contextlib.suppress(HybridSchedulerError):  # the run itself reports it, or goes on without a model
-        compile_live_code(_live_config(settings, traces))
-
-
-def _live_config(settings: Settings, traces: Path) -> LiveConfig:
-    chosen, machine = settings.simulation, settings.machine(noise_seed=settings.simulation.seed)
-    names = chosen.schedulers or LIVE_SCHEDULERS
-    if names == (ALL_SCHEDULERS,):
-        names = tuple(name for name, info in registered().items() if info.protocol in ("online", "central"))
-    live = settings.live
-    trace = None
-    if live.trace:
-        path = find_trace(live.trace, traces)
-        trace = LiveTrace.read(path, machine.platform, machine.physics, repeat=live.repeat, load=live.trace_load)
-    scenario = settings.scenario(chosen.scenario or LIVE_SCENARIO)
-    tells_story = chosen.scenario is None and trace is None and settings.physics.slowdown == ""
-    return LiveConfig(
-        scenario=scenario,
-        utilisation=chosen.utilisation,
-        seed=chosen.seed,
-        speed=settings.live.speed,
-        schedulers=names,
-        **machine_fields(machine),
-        retrain_interval=chosen.retrain_interval,
-        update_every=settings.live.update_interval,
-        trace=trace,
-        trace_folder=traces,
-        slowdown=wave_slowdown(scenario, chosen.utilisation, machine) if tells_story else None,
     )
 
 
@@ -177,18 +124,11 @@ async def open_server(
     InvalidInputError
         If the roles are separate and the database is SQLite.
     """
-    if role not in _ROLES:
-        raise UnknownNameError("--role", role, _ROLES)
     address = settings.storage.address()
-    if role != "all" and address.is_sqlite:
-        hint = "set POSTGRES_HOST or DATABASE_URL, or leave --role out"
-        raise InvalidInputError("--role", "all with an SQLite database", role, hint=hint)
+    _check_role(role, address)
     chosen = options or options_of(settings)
     redis = _redis(settings)
-    # Another API process may be receiving an upload into the same folder.
-    swept = sweep_uploads(chosen.traces, 0.0 if role == "all" else _ABANDONED_AFTER_S)
-    if swept:
-        logger.info(f"deleted {swept} unfinished uploads of an earlier process")
+    _delete_abandoned_uploads(role, chosen.traces)
     async with AsyncExitStack() as stack:
         cache: Cache = MemoryCache() if redis is None else RedisCache(redis)
         stack.push_async_callback(cache.close)
@@ -219,27 +159,64 @@ async def open_server(
         hub.last_seq = max(hub.last_seq, newest.last_seq)
         if role == "api":
             await _publish_stored_events(hub, EventReader(repository, shared, after=hub.last_seq), stack)
-        limiter = RateLimiter(chosen, redis_url=None if redis is None else _url(redis))
-        stack.push_async_callback(limiter.close)
-        worker = whatif_worker or ProcessWhatIfWorker(keep=settings.server.warm_whatif)
-        stack.callback(worker.close)
-        context = AppContext(
+        context = _context(
+            settings,
+            stack,
+            chosen,
+            redis,
+            whatif_worker,
+            database_kind=address.kind,
             repository=repository,
             control=control,
             hub=hub,
             cache=cache,
-            limiter=limiter,
-            metrics=Metrics(),
-            clock=time.time,
-            database_kind=address.kind,
-            options=chosen,
-            static=find_dashboard(),
-            machine=settings.machine(noise_seed=settings.simulation.seed),
-            load=settings.simulation.utilisation,
-            whatif_worker=worker,
-            scenario=settings.scenario,
         )
         yield RunningServer(context, address, engine, role, failure)
+
+
+def _check_role(role: str, address: DatabaseAddress) -> None:
+    if role not in _ROLES:
+        raise UnknownNameError("--role", role, _ROLES)
+    if role != "all" and address.is_sqlite:
+        hint = "set POSTGRES_HOST or DATABASE_URL, or leave --role out"
+        raise InvalidInputError("--role", "all with an SQLite database", role, hint=hint)
+
+
+def _delete_abandoned_uploads(role: str, traces: Path) -> None:
+    # Another API process may be receiving an upload into the same folder.
+    swept = sweep_uploads(traces, 0.0 if role == "all" else _ABANDONED_AFTER_S)
+    if swept:
+        logger.info(f"deleted {swept} unfinished uploads of an earlier process")
+
+
+def _context(
+    settings: Settings,
+    stack: AsyncExitStack,
+    options: ServerOptions,
+    redis: RedisAddress | None,
+    whatif_worker: WhatIfWorker | None,
+    **parts: Any,
+) -> AppContext:
+    """Return the context of these parts, with what needs only the settings."""
+    limiter = RateLimiter(options, redis_url=None if redis is None else _url(redis))
+    stack.push_async_callback(limiter.close)
+    worker = whatif_worker or ProcessWhatIfWorker(keep=settings.server.warm_whatif)
+    stack.callback(worker.close)
+    reader = FileReader()
+    stack.callback(reader.close)
+    return AppContext(
+        **parts,
+        options=options,
+        limiter=limiter,
+        whatif_worker=worker,
+        metrics=Metrics(),
+        clock=time.time,
+        static=find_dashboard(),
+        machine=settings.machine(noise_seed=settings.simulation.seed),
+        load=settings.simulation.utilisation,
+        reader=reader,
+        scenario=settings.scenario,
+    )
 
 
 def _failure_future() -> tuple[asyncio.Future[HybridSchedulerError], Callable[[HybridSchedulerError], None]]:
@@ -281,8 +258,8 @@ async def _engine(
     traces: Path,
     defaults: Settings | None,
 ) -> tuple[ContinuousSimulation, LocalEngineControl]:
-    config = _live_config(settings, traces)
-    without_options = None if defaults is None else _live_config(defaults, traces)
+    config = configured_run(settings, traces)
+    without_options = None if defaults is None else configured_run(defaults, traces)
     engine = ContinuousSimulation(config, journal, snapshots=_SNAPSHOTS, defaults=without_options)
     # Blocking calls of the engine run in a thread, so that signals are handled meanwhile.
     status = await asyncio.to_thread(engine.open)
@@ -291,15 +268,18 @@ async def _engine(
         await asyncio.to_thread(engine.set_speed, speed)
     if start and status.state == "stopped":
         await asyncio.to_thread(engine.start)
-    return engine, LocalEngineControl(engine, config, settings.scenario)
+    return engine, LocalEngineControl(engine, ConfiguredRun(config, settings.scenario))
 
 
 async def _serve_commands(
     control: EngineControl, journal: SqlJournal, queue: EngineCommandTable, stack: AsyncExitStack
 ) -> None:
+    async def run(name: str, fields: dict[str, Any]) -> Any:
+        return await control.run(command_from_json(name, fields))
+
     stop = asyncio.Event()
     tasks = [
-        asyncio.create_task(queue.serve(lambda kind, payload: execute_command(control, kind, payload), stop)),
+        asyncio.create_task(queue.serve(run, stop)),
         asyncio.create_task(send_heartbeats(control, journal.write_heartbeat, stop)),
     ]
 
@@ -332,7 +312,8 @@ class _LocalAndSharedBus:
     """Publisher to the clients of this process and, where there is a Redis, to other processes."""
 
     def __init__(self, local: LocalBus, shared: EventBus | None) -> None:
-        self._local, self._shared = local, shared
+        self._local = local
+        self._shared = shared
 
     def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
         self._local.publish(events, topic)

@@ -15,7 +15,8 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 
 from .app_context import AppContext, RequestContext, context_of
 from .json_response import StrictJSONResponse
-from .schemas import OnlineResponse, problems
+from .schemas.base_models import TEXT, described
+from .schemas.catalogue import OnlineResponse
 
 #: Views that the dashboard's page renders itself.
 _VIEWS = ("compare", "scheduler", "history", "diff", "runtime", "workspace")
@@ -43,14 +44,11 @@ class _Asset:
     hashed: bool
 
 
-@router.get(
-    "/",
-    operation_id="getRoot",
-    summary="Dashboard, or a status line for programs",
-    response_model=OnlineResponse,
-    responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **problems()},
-)
-async def root(request: Request, context: RequestContext) -> Response:
+_PAGE = {200: {"content": {"text/html": {"schema": TEXT}}}}
+
+
+@router.get("/", **described("Dashboard, or a status line for programs", OnlineResponse, responses=_PAGE))
+async def get_root(request: Request, context: RequestContext) -> Response:
     """Return the dashboard to browsers and one line of JSON to programs."""
     if prefers_html(request.headers.get("accept", "")):
         return _page(context)

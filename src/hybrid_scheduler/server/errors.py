@@ -5,6 +5,7 @@ Bodies contain no traceback, no SQL and no path. The id identifies the request i
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from ..core import HybridSchedulerError, InvalidInputError
 from ..live import EngineBusy, EngineClosed, JournalFull, JournalUnavailable
 from ..storage import DatabaseUnavailable
 from ..storage.engine_commands import EngineUnavailable
+from ..workload.trace_columns import DecodedTooLarge
 from .dashboard_files import not_found_page
 from .json_response import StrictJSONResponse
 
@@ -38,9 +40,11 @@ _CODES = {
     431: "too_large",
     503: "unavailable",
 }
+_MESSAGES = {404: "there is nothing at this address", 405: "this address does not support that method"}
 #: Seconds after which a client should try again.
 _RETRY_AFTER_S = 2
 _UNAVAILABLE = (DatabaseUnavailable, EngineUnavailable, EngineBusy, EngineClosed, JournalUnavailable, JournalFull)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 _MAX_VALUE_LENGTH = 120
 _MAX_FIELDS = 20
 
@@ -89,16 +93,51 @@ def not_found(kind: str, name: object) -> ApiError:
     return ApiError(404, f"there is no {kind} {_printable(name)}")
 
 
+def api_error(error: Exception) -> ApiError | None:
+    """Return what a client is told of an exception; None for a fault of the server."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, RequestValidationError):
+        return invalid(*[_field(problem) for problem in error.errors()[:_MAX_FIELDS]])
+    if isinstance(error, DecodedTooLarge):
+        hint = error.hint or "hybrid-scheduler import FILE reads larger ones"
+        return ApiError(413, f"the trace must be {error.allowed}", hint=hint)
+    if isinstance(error, InvalidInputError):
+        return invalid((error.field, error.allowed, error.got), hint=error.hint)
+    if isinstance(error, _UNAVAILABLE):
+        return ApiError(503, "the database or the engine is unavailable")
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+        return ApiError(503, "nothing can be written now", hint="the disk may be full")
+    return None
+
+
+def invalid(*fields: tuple[str, str, object], hint: str | None = None) -> ApiError:
+    """Return the 422 for values that are not allowed, each as (field, allowed, got)."""
+    field, allowed, got = fields[0] if fields else ("body", "valid", "something else")
+    message = f"{_printable(field)}: must be {allowed}, got {_printable(got)}"
+    return ApiError(422, message, fields=fields, hint=hint)
+
+
 def error_response(error: ApiError, request_id: str) -> Response:
     """Return the response for an error."""
-    return _body(error.status, request_id, str(error), fields=error.fields, hint=error.hint, headers=error.headers)
+    content = {
+        "id": request_id,
+        "code": _CODES.get(error.status, "internal"),
+        "message": str(error),
+        "fields": [
+            {"field": _printable(field), "allowed": allowed, "got": _printable(got)}
+            for field, allowed, got in error.fields
+        ],
+        "hint": error.hint,
+    }
+    return StrictJSONResponse({"error": content}, error.status, headers=error.headers)
 
 
-def internal_error(request_id: str) -> Response:
-    """Return the response for a fault of the server; details are in the log only."""
-    return _body(
-        500, request_id, "internal server error; the server's log has details under this id", code="internal"
-    )
+def internal_error(error: Exception, request_id: str) -> Response:
+    """Log a fault of the server with its traceback, and return the response, which has only the id."""
+    logger.opt(exception=error).error(f"request {request_id} failed: {type(error).__name__}")
+    message = "internal server error; the server's log has details under this id"
+    return error_response(ApiError(500, message), request_id)
 
 
 def _printable(value: object) -> str:
@@ -112,47 +151,27 @@ def _printable(value: object) -> str:
 
 
 def install(app: FastAPI) -> None:
-    """Add handlers that turn expected exceptions into the one body; the security middleware does so for others."""
-    app.add_exception_handler(RequestValidationError, _handle_validation_error)
-    app.add_exception_handler(HTTPException, _handle_http_exception)
-    app.add_exception_handler(HybridSchedulerError, _handle_scheduler_error)
+    """Add the handler of expected exceptions; the security middleware handles others."""
+    for kind in (RequestValidationError, HTTPException, HybridSchedulerError, OSError):
+        app.add_exception_handler(kind, _handle)
 
 
-def _request_id(request: Request) -> str:
-    return str(request.scope.get("request_id", "-"))
-
-
-def _body(
-    status: int,
-    request_id: str,
-    message: str,
-    *,
-    code: str | None = None,
-    fields: Sequence[tuple[str, str, object]] = (),
-    hint: str | None = None,
-    headers: dict[str, str] | None = None,
-) -> Response:
-    content = {
-        "error": {
-            "id": request_id,
-            "code": code or _CODES.get(status, "internal"),
-            "message": message,
-            "fields": [
-                {"field": _printable(field), "allowed": allowed, "got": _printable(got)}
-                for field, allowed, got in fields
-            ],
-            "hint": hint,
-        }
-    }
-    return StrictJSONResponse(content, status, headers=headers)
-
-
-async def _handle_validation_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    fields = [_field(problem) for problem in error.errors()[:_MAX_FIELDS]]
-    first = fields[0] if fields else ("body", "valid", "something else")
-    message = f"{_printable(first[0])}: must be {first[1]}, got {_printable(first[2])}"
-    return _body(422, _request_id(request), message, fields=fields)
+async def _handle(request: Request, error: Exception) -> Response:
+    request_id = str(request.scope.get("request_id", "-"))
+    page = not_found_page(request) if getattr(error, "status_code", None) == 404 else None
+    if isinstance(error, HTTPException):
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = _allowed_methods(request)
+        message = _MESSAGES.get(error.status_code, str(error.detail))
+        known: ApiError | None = ApiError(error.status_code, message, headers=headers)
+    else:
+        known = api_error(error)
+    if known is None:
+        return internal_error(error, request_id)
+    if known.status == 503 and known is not error:
+        logger.warning(f"{request_id}: {known}: {error}")
+    return page or error_response(known, request_id)
 
 
 def _field(problem: dict[str, Any]) -> tuple[str, str, object]:
@@ -173,41 +192,8 @@ def _field(problem: dict[str, Any]) -> tuple[str, str, object]:
     return where, text, problem.get("input")
 
 
-async def _handle_http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    page = not_found_page(request) if error.status_code == 404 else None
-    if page is not None:
-        return page
-    messages = {404: "there is nothing at this address", 405: "this address does not support that method"}
-    message = messages.get(error.status_code, str(error.detail))
-    headers = dict(error.headers or {})
-    if error.status_code == 405:
-        headers["Allow"] = _allowed_methods(request)
-    return _body(error.status_code, _request_id(request), message, headers=headers)
-
-
 def _allowed_methods(request: Request) -> str:
     """Return all methods of this address; the router names only those of the first matching route."""
     routes = request.app.state.api_routes
     matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
     return ", ".join(sorted({method for route in matching for method in route.methods}) or ["GET"])
-
-
-async def _handle_scheduler_error(request: Request, error: Exception) -> Response:
-    request_id = _request_id(request)
-    if isinstance(error, ApiError):
-        return error_response(error, request_id)
-    if isinstance(error, _UNAVAILABLE):
-        logger.warning(f"{request_id}: unavailable: {error}")
-        return error_response(ApiError(503, "the database or the engine is unavailable"), request_id)
-    if isinstance(error, InvalidInputError):
-        fields = [(error.field, error.allowed, error.got)]
-        message = f"{_printable(error.field)}: must be {error.allowed}, got {_printable(error.got)}"
-        return _body(422, request_id, message, fields=fields, hint=error.hint)
-    log_unexpected(error, request_id)
-    return internal_error(request_id)
-
-
-def log_unexpected(error: Exception, request_id: str) -> None:
-    """Log a fault of the server with its traceback, under the id that the response has."""
-    logger.opt(exception=error).error(f"request {request_id} failed: {type(error).__name__}")

@@ -9,28 +9,25 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..reports.file_formats import escape_formula
+from ..storage.history_analysis import hosts_of
 from .json_response import dumps
+from .schemas.tasks import Result, TaskResponse
 
 if TYPE_CHECKING:
     from ..storage import Repository
 
 Row = dict[str, Any]
 Pages = AsyncIterator[list[Row]]
+#: Yields a file of pages of tasks: of one scheduler or of all, and of a run or of all.
+Writer = Callable[[Pages, str | None, Row | None], AsyncIterator[bytes]]
 
-TASK_COLUMNS = (
-    "task_id", "run_id", "ordinal", "external_id", "size", "compute_intensity", "memory_required", "arrival_time",
-    "dependencies", "kind", "recorded_at", "divisible", "optimal_gpu_fraction", "optimal_time",
-)  # fmt: skip
-RESULT_COLUMNS = (
-    "task_id", "run_id", "scheduler_name", "device", "gpu_fraction", "actual_time", "latency", "wait", "start_time",
-    "finish_time", "cpu_start", "cpu_time", "gpu_start", "gpu_time", "energy_consumption", "execution_cost",
-    "regret", "predicted_time", "confidence", "status", "model_version",
-)  # fmt: skip
+TASK_COLUMNS = (*TaskResponse.model_fields, "optimal_gpu_fraction", "optimal_time")
+RESULT_COLUMNS = ("task_id", "run_id", *Result.model_fields)
 _TEXT_COLUMNS = {"run_id", "scheduler_name", "device", "status"}
 _INTEGER_COLUMNS = {"task_id", "model_version"}
 
@@ -66,7 +63,8 @@ async def history_pages(repository: Repository, run_id: str | None, limit: int |
     return all_pages()
 
 
-def _results(page: list[Row], scheduler: str | None) -> Iterable[Row]:
+def result_rows(page: list[Row], scheduler: str | None = None) -> Iterator[Row]:
+    """Yield the results of a page of tasks, of one scheduler or of all."""
     for task in page:
         for name, result in task["results"].items():
             if scheduler is None or name == scheduler:
@@ -79,7 +77,7 @@ def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-async def tasks_csv(source: Pages) -> AsyncIterator[bytes]:
+async def tasks_csv(source: Pages, scheduler: str | None, run: Row | None) -> AsyncIterator[bytes]:
     """Yield a CSV file of tasks."""
     yield _csv([TASK_COLUMNS])
     async for page in source:
@@ -87,15 +85,15 @@ async def tasks_csv(source: Pages) -> AsyncIterator[bytes]:
         yield await asyncio.to_thread(_csv, ([row[column] for column in TASK_COLUMNS] for row in rows))
 
 
-async def results_csv(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]:
+async def results_csv(source: Pages, scheduler: str | None, run: Row | None) -> AsyncIterator[bytes]:
     """Yield a CSV file of results, of one scheduler or of all."""
     yield _csv([RESULT_COLUMNS])
     async for page in source:
-        rows = ([row[column] for column in RESULT_COLUMNS] for row in _results(page, scheduler))
+        rows = ([row[column] for column in RESULT_COLUMNS] for row in result_rows(page, scheduler))
         yield await asyncio.to_thread(_csv, rows)
 
 
-async def results_parquet(source: Pages, scheduler: str | None) -> AsyncIterator[bytes]:
+async def results_parquet(source: Pages, scheduler: str | None, run: Row | None) -> AsyncIterator[bytes]:
     """Yield a Parquet file of results, one row group per page, each as soon as it is written."""
     # The first import takes most of a second: in a thread, so that other requests do not wait for it.
     pa, pq = await asyncio.to_thread(lambda: (import_module("pyarrow"), import_module("pyarrow.parquet")))
@@ -110,7 +108,7 @@ async def results_parquet(source: Pages, scheduler: str | None) -> AsyncIterator
     writer = pq.ParquetWriter(sink, schema, compression="zstd")
 
     def write(page: list[Row]) -> bytes:
-        rows = list(_results(page, scheduler))
+        rows = list(result_rows(page, scheduler))
         table = pa.table({column: [row[column] for row in rows] for column in RESULT_COLUMNS}, schema=schema)
         writer.write_table(table)
         return sink.take()
@@ -146,7 +144,7 @@ class _ChunkBuffer(io.RawIOBase):
         return b"".join(chunks)
 
 
-async def perfetto_trace(source: Pages, scheduler: str | None, hosts: dict[str, str]) -> AsyncIterator[bytes]:
+async def perfetto_trace(source: Pages, scheduler: str | None, run: Row | None) -> AsyncIterator[bytes]:
     """Yield a file in Chrome's trace format.
 
     A scheduler is a process, a device a thread; times are microseconds since the run began.
@@ -157,14 +155,15 @@ async def perfetto_trace(source: Pages, scheduler: str | None, hosts: dict[str, 
         Pages of tasks with results.
     scheduler
         Only this scheduler; None for all.
-    hosts
-        For each device the CPU of its node.
+    run
+        The run; None for tasks of all runs.
 
     Yields
     ------
     bytes
         Pieces of the file.
     """
+    hosts = {} if run is None else hosts_of((), run["config"])  # for each device the CPU of its node
     processes: dict[str, int] = {}
     threads: dict[tuple[str, str], int] = {}
     yield b'{"displayTimeUnit":"ms","traceEvents":['

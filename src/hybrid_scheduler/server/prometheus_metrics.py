@@ -22,10 +22,6 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _STATUS_TIMEOUT_S = 0.4
 
 
-async def _status(context: AppContext) -> dict[str, Any]:
-    return await context.control.status()
-
-
 class Metrics:
     """Metrics of one server, in their own registry: two servers in one process do not mix."""
 
@@ -120,7 +116,9 @@ class Metrics:
         self._update_clients(context)
         is_up = health["engine"]["state"] != "away"
         self.engine.set(is_up)
-        status = await context.state.probes.run("status", _status(context), _STATUS_TIMEOUT_S) if is_up else None
+        status = None
+        if is_up:
+            status = await context.state.probes.run("status", context.control.status(), _STATUS_TIMEOUT_S)
         if status is not None:
             self._update_run(status)
         else:  # the other gauges of the run keep their last known values
@@ -143,27 +141,18 @@ class Metrics:
         self.virtual.set(status["virtual_time"])
         self.unsaved.set(status["unsaved_batches"])
         self.stored.set(status["storage"] == "ok")
-        by_scheduler = (
-            self.decisions,
-            self.failed,
-            self.latency,
-            self.quantile,
-            self.energy,
-            self.cost,
-            self.model,
-        )
-        for gauge in by_scheduler:
+        columns: dict[str, tuple[Gauge, tuple[str, ...]]] = {
+            "tasks": (self.decisions, ()),
+            "failed": (self.failed, ()),
+            "total_energy": (self.energy, ()),
+            "total_cost": (self.cost, ()),
+            "mean_latency": (self.latency, ()),
+            "model_version": (self.model, ()),
+            **{f"p{digits}_latency": (self.quantile, (f"0.{digits}",)) for digits in ("50", "95", "99")},
+        }
+        for gauge, _ in columns.values():
             gauge.clear()
         for row in status["comparison"]:
-            name = row["name"]
-            self.decisions.labels(name).set(row["tasks"])
-            self.failed.labels(name).set(row["failed"])
-            self.energy.labels(name).set(row["total_energy"])
-            self.cost.labels(name).set(row["total_cost"])
-            if row["mean_latency"] is not None:
-                self.latency.labels(name).set(row["mean_latency"])
-            for quantile in ("50", "95", "99"):
-                if row[f"p{quantile}_latency"] is not None:
-                    self.quantile.labels(name, f"0.{quantile}").set(row[f"p{quantile}_latency"])
-            if row["model_version"] is not None:
-                self.model.labels(name).set(row["model_version"])
+            for column, (gauge, labels) in columns.items():
+                if row[column] is not None:
+                    gauge.labels(row["name"], *labels).set(row[column])

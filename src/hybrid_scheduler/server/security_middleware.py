@@ -30,7 +30,7 @@ from starlette.responses import Response
 
 from ..core import InvalidInputError
 from .access_control import Headers, client_address, parse_networks
-from .errors import ApiError, error_response, internal_error, log_unexpected
+from .errors import ApiError, error_response, internal_error
 from .trace_uploads import FORMATS
 
 if TYPE_CHECKING:
@@ -73,11 +73,7 @@ class RateLimiter:
     """
 
     def __init__(
-        self,
-        options: ServerOptions,
-        *,
-        redis_url: str | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, options: ServerOptions, *, redis_url: str | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._all = parse_limit("server.rate_limit", options.rate_limit)
         self._writes = parse_limit("server.write_rate_limit", options.write_rate_limit)
@@ -118,7 +114,8 @@ class RateLimiter:
 
     async def close(self) -> None:
         """Close the connection to Redis."""
-        storage, self.redis = None if self.redis is None else self.redis.storage, None
+        storage = None if self.redis is None else self.redis.storage
+        self.redis = None
         if isinstance(storage, RedisStorage):
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_REDIS_TIMEOUT_S):
@@ -182,7 +179,8 @@ class CompressionMiddleware:
     """
 
     def __init__(self, app: Application) -> None:
-        self._app, self._compressing = app, GZipMiddleware(app, minimum_size=1024, compresslevel=6)
+        self._app = app
+        self._compressing = GZipMiddleware(app, minimum_size=1024, compresslevel=6)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
@@ -211,12 +209,10 @@ class SecurityMiddleware:
     """
 
     def __init__(self, app: Application, *, options: ServerOptions, limiter: RateLimiter, metrics: Metrics) -> None:
-        self.app, self.limiter, self.metrics = app, limiter, metrics
-        self.limits = {
-            _TRACES: options.trace_limit,
-            _INSPECT: options.trace_limit,
-            _RUNS: options.run_limit,
-        }
+        self.app = app
+        self.limiter = limiter
+        self.metrics = metrics
+        self.limits = {_TRACES: options.trace_limit, _INSPECT: options.trace_limit, _RUNS: options.run_limit}
         self.body_limit = options.body_limit
         self.token = options.token.encode()
         own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
@@ -258,13 +254,14 @@ class SecurityMiddleware:
         if (is_websocket or writes) and not self._is_allowed_origin(headers.get(b"origin"), host):
             raise ApiError(403, "this Origin is not allowed", hint="server.allowed_origins lists those that are")
         path = scope["path"]
-        if self.token and (is_websocket or path.startswith("/api")) and path not in _PROBES:
-            self._check_token(scope, headers)
-        if path.startswith("/api") or is_websocket:
-            if path not in _UNLIMITED:
-                await self.limiter.check(client_address(dict(scope), headers, self.proxies), writes=writes)
-            if writes:
-                self._check_body(path, headers)
+        guarded = is_websocket or path.startswith("/api")
+        refused = bool(self.token) and guarded and path not in _PROBES and not self._has_token(scope, headers)
+        if guarded and (refused or path not in _UNLIMITED):  # a wrong token counts like a change
+            await self.limiter.check(client_address(dict(scope), headers, self.proxies), writes=writes or refused)
+        if refused:
+            raise ApiError(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
+        if guarded and writes:
+            self._check_body(path, headers)
 
     def _is_allowed_origin(self, origin: bytes | None, host: str) -> bool:
         if origin is None:
@@ -272,7 +269,7 @@ class SecurityMiddleware:
         text = origin.decode("latin-1").lower()
         return text in (f"http://{host}", f"https://{host}") or text in self.origins
 
-    def _check_token(self, scope: Scope, headers: Headers) -> None:
+    def _has_token(self, scope: Scope, headers: Headers) -> bool:
         kind, _, given = headers.get(b"authorization", b"").partition(b" ")
         candidates = [given.strip()] if kind.lower() == b"bearer" else []
         if scope["type"] == "websocket":
@@ -284,8 +281,7 @@ class SecurityMiddleware:
                 if name.startswith(_TOKEN_PREFIX)
             ]
         # Every candidate is compared, so that the time does not reveal which one was close.
-        if not any([hmac.compare_digest(candidate, self.token) for candidate in candidates]):  # noqa: C419
-            raise ApiError(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
+        return any([hmac.compare_digest(candidate, self.token) for candidate in candidates])  # noqa: C419
 
     def _check_body(self, path: str, headers: Headers) -> None:
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
@@ -315,7 +311,8 @@ class SecurityMiddleware:
         began = time.perf_counter()
         status = 500
         started = False
-        limit, received = self._limit(scope["path"]), 0
+        limit = self._limit(scope["path"])
+        received = 0
         extra = [*_HEADERS, (b"x-request-id", scope["request_id"].encode())]
 
         async def receive_limited() -> Message:
@@ -329,7 +326,8 @@ class SecurityMiddleware:
         async def send_with_headers(message: Message) -> None:
             nonlocal status, started
             if message["type"] == "http.response.start":
-                status, started = message["status"], True
+                status = message["status"]
+                started = True
                 message["headers"] = [*message.get("headers", ()), *extra]
             await send(message)
 
@@ -344,10 +342,10 @@ class SecurityMiddleware:
                 error = ApiError(503, "the server is stopping")
                 await error_response(error, scope["request_id"])(scope, receive, send_with_headers)
         except Exception as error:
-            log_unexpected(error, scope["request_id"])
+            response = internal_error(error, scope["request_id"])
             # After the status is sent, an incomplete response makes uvicorn close the connection.
             if not started:
-                await internal_error(scope["request_id"])(scope, receive, send_with_headers)
+                await response(scope, receive, send_with_headers)
         finally:
             self.metrics.record_request(scope, status, time.perf_counter() - began)
 

@@ -10,26 +10,26 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from loguru import logger
-from numba.core.event import Event, Listener, install_listener, trigger_event
 
 from ..core import HybridSchedulerError
-from ..core.worker_process import WorkerProcess
 from .access_control import is_loopback
 from .app import create_app
 from .app_context import ServerOptions
-from .composition import RunningServer, compile_run_code, open_server, options_of
+from .compiling import compile_before_serving
+from .composition import RunningServer, open_server, options_of
+from .signals import blocked_interrupts, stop_signals
 from .uvicorn_protocols import ConnectionGuard, FrameProtocol, GuardedHttpProtocol
-from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker, load_libraries
+from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -43,13 +43,10 @@ _MAX_MESSAGE_BYTES = 64 * 1024
 #: Files besides connections: database, logs, libraries, worker processes.
 _OTHER_FILES = 200
 
-#: Event of numba around a compilation.
-_COMPILING = "numba:compile"
-#: Seconds between two looks at a process that compiles.
-_LOOK_S = 0.5
-
 #: Called with the server's address ("" for an engine alone) once it is ready.
 _ReadyCallback = Callable[[str, RunningServer], None]
+#: Seconds from a signal to the end of the process at the latest, and the name of the thread that sees to it.
+_LONGEST_END_S, _WATCHDOG = 9.0, "end"
 
 
 class Server(uvicorn.Server):
@@ -69,7 +66,8 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, hub: StreamHub, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._hub, self._on_ready = hub, on_ready
+        self._hub = hub
+        self._on_ready = on_ready
         self.interrupted = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -86,112 +84,24 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals for the duration of the block."""
-        with _stop_signals(self._stop):
+        with stop_signals(self._stop):
             yield
 
     def _stop(self, number: int) -> None:
+        _end_in_time()
         self.interrupted = self.interrupted or number == signal.SIGINT
         # The second Ctrl-C ends the server without waiting for requests.
         self.force_exit = self.force_exit or (self.should_exit and number == signal.SIGINT)
         self.should_exit = True
 
 
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGBREAK] if hasattr(signal, "SIGBREAK") else []))
-
-
-@contextlib.contextmanager
-def _stop_signals(stop: Callable[[int], None], numbers: Sequence[signal.Signals] = _STOP_SIGNALS) -> Iterator[None]:
-    """Call `stop` on these signals for the duration of the block."""
-    try:
-        before = {number: signal.signal(number, lambda number, _: stop(number)) for number in numbers}
-    except ValueError:  # signals can only be handled in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class _NotCompiled(BaseException):
-    """There is code to compile; not an `Exception`, so that no scheduler is blamed for it."""
-
-
-class _FindUncompiled(Listener):  # type: ignore[misc]
-    """Listener that gives up before the first function is compiled; loading from the cache does not count."""
-
-    def on_start(self, event: Event) -> None:
-        raise _NotCompiled
-
-    def on_end(self, event: Event) -> None:
-        """Do nothing: the block has ended."""
-
-
-class _EndCompiling(Listener):  # type: ignore[misc]
-    """Listener that ends compiling before the next function, once Ctrl-C was pressed.
-
-    An exception in the middle of a compilation is lost where LLVM calls Python back.
-    """
-
-    def __init__(self) -> None:
-        self.interrupted = False
-
-    def interrupt(self, _: int) -> None:
-        self.interrupted = True
-
-    def check(self) -> None:
-        if self.interrupted:
-            raise KeyboardInterrupt
-
-    def on_start(self, event: Event) -> None:
-        self.check()
-
-    def on_end(self, event: Event) -> None:
-        """Do nothing: the next function begins or the block ends."""
-
-
-def compile_before_serving(settings: Settings, options: ServerOptions) -> None:
-    """Load what the run calls, before an event loop defers Ctrl-C; compile it first where it is not in the cache.
-
-    The compiler takes hundreds of megabytes that a process keeps, so that another process runs it.
-    """
-    try:
-        with install_listener(_COMPILING, _FindUncompiled()):
-            compile_run_code(settings, options.traces)
-        return
-    except _NotCompiled:
-        _compile_in_process(settings, options)
-    with install_listener(_COMPILING, _EndCompiling()) as ending:  # code that cannot be cached
-        with _stop_signals(ending.interrupt, [signal.SIGINT]):
-            compile_run_code(settings, options.traces)
-        ending.check()
-
-
-def _compile_in_process(settings: Settings, options: ServerOptions) -> None:
-    process = WorkerProcess("compiler process")
-    try:
-        with _blocked_interrupts():
-            done = process.submit(_compile_all, settings, options.traces)
-        with trigger_event(_COMPILING):
-            while True:
-                try:
-                    return done.result(_LOOK_S)
-                except TimeoutError:
-                    with trigger_event(_COMPILING):  # listeners look at their clocks
-                        pass
-    except BrokenExecutor as error:
-        raise HybridSchedulerError(
-            f"the compiler process ended early: {error}", hint="compiling takes about 1 GB of memory"
-        ) from error
-    finally:
-        process.stop()
-
-
-def _compile_all(settings: Settings, traces: Path) -> None:
-    compile_run_code(settings, traces)
-    if settings.server.warm_whatif:
-        load_libraries()
+def _end_in_time() -> None:
+    """End the process some seconds from now, if a thread or a client still keeps it: all that is durable stays."""
+    if not any(thread.name == _WATCHDOG for thread in threading.enumerate()):
+        watchdog = threading.Timer(_LONGEST_END_S, os._exit, (1,))
+        watchdog.name = _WATCHDOG
+        watchdog.daemon = True
+        watchdog.start()
 
 
 def _raise_file_limit(options: ServerOptions) -> None:
@@ -268,14 +178,14 @@ def serve(
     """
     _redirect_logs()
     if role == "engine":
-        compile_before_serving(settings, ServerOptions())
+        compile_before_serving(settings, ServerOptions().traces)
         interrupted = asyncio.run(_run_engine(settings, start, speed, ready, defaults))
     else:
         options = options_of(settings)
         _raise_file_limit(options)
         with bound_socket(options.host, options.port) as listener, contextlib.ExitStack() as stack:
             if role == "all":
-                compile_before_serving(settings, options)
+                compile_before_serving(settings, options.traces)
             worker = stack.enter_context(_whatif_worker(settings))  # it would compile the same
             runner = stack.enter_context(asyncio.Runner(loop_factory=_loop_factory()))
             interrupted = runner.run(
@@ -294,7 +204,7 @@ def _whatif_worker(settings: Settings) -> Iterator[WhatIfWorker]:
     worker = ProcessWhatIfWorker(keep=settings.server.warm_whatif)
     try:
         if settings.server.warm_whatif:
-            with _blocked_interrupts():
+            with blocked_interrupts():
                 worker.warm_up()
         yield worker
     finally:
@@ -310,18 +220,6 @@ def _collect_garbage_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-
-
-@contextlib.contextmanager
-def _blocked_interrupts() -> Iterator[None]:
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 async def _run_server(
@@ -361,20 +259,18 @@ async def _run_server(
 
 
 async def _run_engine(
-    settings: Settings,
-    start: bool,
-    speed: float | None,
-    ready: _ReadyCallback | None,
-    defaults: Settings | None,
+    settings: Settings, start: bool, speed: float | None, ready: _ReadyCallback | None, defaults: Settings | None
 ) -> bool:
-    stop, numbers = asyncio.Event(), []
+    stop = asyncio.Event()
+    numbers: list[int] = []
     loop = asyncio.get_running_loop()
 
     def end(number: int) -> None:
+        _end_in_time()
         numbers.append(number)
         loop.call_soon_threadsafe(stop.set)
 
-    with _stop_signals(end):
+    with stop_signals(end):
         async with open_server(
             settings, role="engine", start=start, speed=speed, options=ServerOptions(), defaults=defaults
         ) as running:
@@ -473,5 +369,6 @@ def _redirect_logs() -> None:
     # uvicorn logs every WebSocket with its address, which may contain the token: only its warnings are kept.
     for name, level in (("hybrid_scheduler", logging.DEBUG), ("uvicorn", logging.WARNING)):
         source = logging.getLogger(name)
-        source.handlers, source.propagate = [_ToLoguru()], False
+        source.handlers = [_ToLoguru()]
+        source.propagate = False
         source.setLevel(level)

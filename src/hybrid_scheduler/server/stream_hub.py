@@ -14,13 +14,15 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from .published_stream import PublishedFormat
 from .uvicorn_protocols import EXTENSION, FrameProtocol, text_frame
 
 _MAX_QUEUED = 64
 #: Seconds for which a connection may accept nothing while messages wait, and then for its close frame.
 _SEND_TIMEOUT_S = 15.0
 _CLOSE_TIMEOUT_S = 5.0
-_GOING_AWAY, _TRY_AGAIN_LATER = 1001, 1013
+_GOING_AWAY = 1001
+_TRY_AGAIN_LATER = 1013
 _SEQ = re.compile(rb'"seq":\s?(\d+)')
 
 
@@ -66,14 +68,17 @@ class StreamHub:
         send_timeout: float = _SEND_TIMEOUT_S,
         close_timeout: float = _CLOSE_TIMEOUT_S,
     ) -> None:
-        self.max_clients, self.max_queued = max_clients, max_queued
-        self.send_timeout, self.close_timeout = send_timeout, close_timeout
+        self.max_clients = max_clients
+        self.max_queued = max_queued
+        self.send_timeout = send_timeout
+        self.close_timeout = close_timeout
         self.clients: set[Client] = set()
         #: Number of the newest published event; a client that joins now gets every event after it.
         self.last_seq = 0
         self.sent = 0
         self.dropped = 0
         self.closing = False
+        self._published = PublishedFormat()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -102,8 +107,16 @@ class StreamHub:
                     continue
                 self.last_seq = message.seq
             self.sent += len(self.clients)
+            published = self._published_form(payload) if any(client.published for client in self.clients) else None
             for client in tuple(self.clients):
-                client.offer(message)
+                if not client.published:
+                    client.offer(message)
+                elif published is not None:
+                    client.offer(published)
+
+    def _published_form(self, payload: bytes) -> Message | None:
+        converted = self._published.convert(payload)
+        return None if converted is None else Message(converted)
 
     async def close(self) -> None:
         """Close every connection because the server is stopping."""
@@ -129,6 +142,9 @@ class StreamHub:
 
 class Client:
     """One connection with its queue; subclasses know how to send."""
+
+    #: Whether updates have the field names of the original documents.
+    published = False
 
     def __init__(self, hub: StreamHub) -> None:
         self.hub = hub

@@ -16,7 +16,7 @@ import secrets
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from loguru import logger
@@ -26,14 +26,15 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from .access_control import is_inside, parse_networks
+from .access_control import client_address, is_inside, parse_networks
 from .app_context import ConnectionLimits, ServerOptions
 from .errors import ApiError, error_response
 
 EXTENSION = "hybrid_scheduler.frames"
 #: Frames that one client may send within a second, by kind.
 _FRAMES_PER_S = {"frames": 50, "pings": 10, "fragments": 64}
-_POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
+_POLICY_VIOLATION = 1008
+_TRY_AGAIN_LATER = 1013
 #: Longest line of a WebSocket handshake; the library that reads it again accepts 8192 bytes.
 _MAX_HANDSHAKE_LINE_LENGTH = 8000
 #: Seconds for which the input of a refused connection is read and discarded. Closing with unread input would make
@@ -55,7 +56,7 @@ class ConnectionGuard:
     Parameters
     ----------
     options
-        Limits and trusted proxies. Many clients share a proxy's address, so only the limit in all holds for it.
+        Limits and trusted proxies. Connections of a trusted proxy count for the address that it forwards.
     """
 
     def __init__(self, options: ServerOptions) -> None:
@@ -70,6 +71,11 @@ class ConnectionGuard:
         self._open[address] += 1
         per_address = self._open[address] <= self.limits.per_address or is_inside(address, self._proxies)
         return per_address and self._open.total() <= self.limits.in_all
+
+    def client_of(self, peer: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
+        """Return the address of the client behind a connection, by what trusted proxies forward."""
+        forwarded = b",".join(value for name, value in headers if name.lower() == b"x-forwarded-for")
+        return client_address({"client": (peer,)}, {b"x-forwarded-for": forwarded}, self._proxies)
 
     @property
     def overloaded(self) -> bool:
@@ -89,7 +95,8 @@ class ConnectionGuard:
             self._unlogged += 1
             return
         more = f" ({self._unlogged} more connections refused before)" if self._unlogged else ""
-        self._last_logged, self._unlogged = now, 0
+        self._last_logged = now
+        self._unlogged = 0
         logger.warning(f"connection from {address} refused: {reason}{more}")
 
 
@@ -160,12 +167,16 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Start the time for the headers of a request."""
         super().on_message_begin()
-        self._in_headers, self._in_body, self._header_bytes = True, False, 0
+        self._in_headers = True
+        self._in_body = False
+        self._header_bytes = 0
         self._set_deadline(self._limits.header_timeout, self._headers_late)
 
     def on_headers_complete(self) -> None:
         """Check the headers and start the time for the body."""
-        self._in_headers, self._in_body, self._overhead = False, True, 0
+        self._in_headers = False
+        self._in_body = True
+        self._overhead = 0
         self._clear_deadline()
         if self._refused:
             return
@@ -179,10 +190,22 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self._refuse(
                 431, f"a header of more than {_MAX_HANDSHAKE_LINE_LENGTH} bytes in a WebSocket's handshake"
             )
+        elif not self._count_for_client():
+            self._refuse(503, "too many connections")
         else:
             super().on_headers_complete()
             self._body_bytes = 0
             self._set_deadline(self._limits.body_timeout, self._body_late)
+
+    def _count_for_client(self) -> bool:
+        """Count the connection for the client that a trusted proxy forwards; return False if it has too many."""
+        peer = self.client[0] if self.client else "local socket"
+        client = self._guard.client_of(peer, self.headers)
+        if self._address is None or client == self._address:
+            return True
+        self._guard.release(self._address)
+        self._address = client
+        return self._guard.admit(client)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body; enough of it starts the time anew."""
@@ -375,7 +398,8 @@ class FrameProtocol(WebSocketsSansIOProtocol):
             return
         self._refused = True
         self.stop_keepalive()
-        code, reason = self.conn.close_sent.code, self.conn.close_sent.reason
+        code = self.conn.close_sent.code
+        reason = self.conn.close_sent.reason
         logger.warning(f"WebSocket of {self.client[0] if self.client else 'a local socket'} closed: {reason}")
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         output = self.conn.data_to_send()

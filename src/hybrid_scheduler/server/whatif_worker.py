@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,7 +81,8 @@ def compute_evidence(job: EvidenceJob) -> bytes:
 
 
 def _spec_of(job: EvidenceJob) -> tuple[ExperimentSpec, int]:
-    config, rows = job.config, job.tasks
+    config = job.config
+    rows = job.tasks
     if "platform" not in config or not rows:
         raise InvalidInputError("run_id", "a simulated run with stored tasks", job.run_id)
     names = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind", "divisible")
@@ -102,9 +103,14 @@ _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 #: Seconds without a request after which a process that is not kept ends and gives its memory back.
 _IDLE_S = 120.0
-#: Seconds between two looks at a process that prepares itself, and of compiling for which a request waits: code
-#: that cannot be cached takes less.
-_LOOK_S, SHORT_COMPILING_S = 0.05, 2.0
+#: Seconds after which a computation is ended with its process: a comparison, a document, loading the libraries.
+_COMPARISON_S = 60.0
+_DOCUMENT_S = 150.0
+_LOADING_S = 90.0
+#: Seconds between two looks at a process that prepares itself.
+_LOOK_S = 0.05
+#: Seconds of compiling for which a request waits: code that cannot be cached takes less.
+SHORT_COMPILING_S = 2.0
 #: A slider sends many changes of the same baseline machine: that one's figures are computed once.
 _cached_baseline = lru_cache(maxsize=16)(baseline_figures)
 
@@ -124,30 +130,15 @@ def compute(job: WhatIfJob, baseline: Floats | None = None) -> list[WhatIfResult
     list of WhatIfResult
         One entry per scheduler.
     """
-    return what_if(
-        job.change,
-        machine=job.machine,
-        load=job.load,
-        scenario=job.scenario,
-        schedulers=job.schedulers,
-        tasks=job.tasks,
-        seeds=job.seeds,
-        baseline=baseline,
-    )
+    inputs = {field.name: getattr(job, field.name) for field in fields(job)}
+    return what_if(**inputs, baseline=baseline)
 
 
 def _compute_with_cache(job: WhatIfJob) -> list[WhatIfResult]:
     """Compute a comparison with a cached baseline, in a process whose registered schedulers never change."""
-    baseline = _cached_baseline(
-        job.machine,
-        job.load,
-        scenario_named(job.scenario),
-        job.schedulers,
-        job.tasks,
-        job.seeds,
-        FIRST_REPORTED_SEED,
-    )
-    return compute(job, baseline)
+    scenario = scenario_named(job.scenario)
+    inputs = (job.machine, job.load, scenario, job.schedulers, job.tasks, job.seeds, FIRST_REPORTED_SEED)
+    return compute(job, _cached_baseline(*inputs))
 
 
 class WhatIfCompiling(HybridSchedulerError):
@@ -227,16 +218,15 @@ class ProcessWhatIfWorker:
     """
 
     def __init__(
-        self,
-        work: _Compute = _compute_with_cache,
-        prepare: Callable[[], None] | None = None,
-        *,
-        keep: bool = False,
+        self, work: _Compute = _compute_with_cache, prepare: Callable[[], None] | None = None, *, keep: bool = False
     ) -> None:
-        self._work, self._prepare = work, prepare or load_libraries
+        self._work = work
+        self._prepare = prepare or load_libraries
         self._process = WorkerProcess("what-if process", idle_s=None if keep else _IDLE_S)
         self._closed = False
         self._preparation: _Preparation | None = None
+        #: Held by the computation that has the process, so that its time counts from its own beginning.
+        self._turn = asyncio.Lock()
 
     def warm_up(self) -> None:
         """Start the process and load its libraries, unless it is running."""
@@ -245,25 +235,52 @@ class ProcessWhatIfWorker:
 
     async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
         """Compute a comparison; if the process dies, a second one tries once more."""
-        return await self._submit(self._work, job)
+        return await self._submit(self._work, job, _COMPARISON_S)
 
     async def evidence(self, job: EvidenceJob) -> bytes:
         """Make an evidence file or a report; if the process dies, a second one tries once more."""
-        return await self._submit(compute_evidence, job)
+        return await self._submit(compute_evidence, job, _DOCUMENT_S)
 
-    async def _submit(self, work: Callable[[_Job], _Result], job: _Job) -> _Result:
+    async def _submit(self, work: Callable[[_Job], _Result], job: _Job, limit: float) -> _Result:
         for _ in range(2):
             self.warm_up()
             try:
                 if self._preparation is not None:
-                    await self._preparation.wait()
+                    async with asyncio.timeout(_LOADING_S):
+                        await self._preparation.wait()
                 if self._closed:
                     break
-                return await asyncio.wrap_future(self._process.submit(work, job))
+                return await self._in_turn(work, job, limit)
             except BrokenExecutor as error:
                 logger.warning(f"the what-if process died: {error}")
                 self._process.stop()
+            except TimeoutError:
+                logger.warning("the what-if process takes too long and is replaced")
+                self._process.stop()
+                break
         raise BrokenExecutor("there is no what-if process")
+
+    async def _in_turn(self, work: Callable[[_Job], _Result], job: _Job, limit: float) -> _Result:
+        """Compute a job when the one before has ended. Past the limit, or if the caller leaves, it is given up."""
+        await self._turn.acquire()
+        try:
+            future = self._process.submit(work, job)
+        except BaseException:
+            self._turn.release()
+            raise
+        computed = asyncio.wrap_future(future)
+        # The turn ends with the computation, which an abandoned request leaves running until its limit.
+        end = asyncio.get_running_loop().call_later(limit + _LOOK_S, self._process.stop)
+
+        def give_back(done: asyncio.Future[_Result]) -> None:
+            end.cancel()
+            self._turn.release()
+            if not done.cancelled():
+                done.exception()  # an abandoned one is not looked at elsewhere
+
+        computed.add_done_callback(give_back)
+        async with asyncio.timeout(limit):
+            return await asyncio.shield(computed)
 
     def close(self) -> None:
         """End the process at once, without waiting for a comparison."""
@@ -291,7 +308,8 @@ class _Preparation:
             If code is being compiled.
         """
         while not self._done.done():
-            now, functions = time.monotonic(), self._compiled()
+            now = time.monotonic()
+            functions = self._compiled()
             if functions is not None:
                 self._compiling_since = self._compiling_since or now
                 if now - self._compiling_since > SHORT_COMPILING_S:

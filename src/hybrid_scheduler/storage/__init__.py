@@ -18,11 +18,4 @@ if TYPE_CHECKING:
 for _library in ("sqlalchemy", "orjson"):
     require(_library, "the database")
 
-__getattr__, __dir__, __all__ = lazy_exports(
-    __name__,
-    {
-        "database": ("Database", "DatabaseAddress", "DatabaseUnavailable", "DatabaseUnusable", "open_database"),
-        "journal_writer": ("SqlJournal",),
-        "repository": ("EventsPage", "Repository"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -4,43 +4,49 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import orjson
 
-from ..core import Floats, InvalidInputError
+from ..core import Floats, InvalidInputError, Workload
+from ..core.canonical_json import TEXT_RULE, is_storable
 from ..core.outcome import STATUS_NAMES
-from ..live.journal import Batch, Event, ResultColumns, RunRecord, core_name
+from ..live.journal import Batch, Event, ResultColumns, RunRecord, StartedTasks, core_name, unstorable_text
 from . import tables
 
+#: NUL as JSON escapes it: behind an even number of further backslashes.
+_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 #: One list per column, all of the same length.
 Columns = list[list[Any]]
 
-#: Columns of the tables, in their order.
-TASK_COLUMNS = tuple(tables.tasks.c.keys())
-RESULT_COLUMNS = tuple(tables.scheduler_results.c.keys())
-TRAINING_COLUMNS = tuple(tables.training_data.c.keys())
-EVENT_COLUMNS = tuple(tables.events.c.keys())
+#: Columns of the tables that a batch fills, in their order, and those of runs.
+COLUMNS = {
+    table.name: tuple(table.c.keys())
+    for table in (tables.tasks, tables.scheduler_results, tables.training_data, tables.events)
+}
 RUN_COLUMNS = tuple(tables.runs.c.keys())
 
+_RESULT_COLUMNS = COLUMNS["scheduler_results"]
 #: Columns of `ResultColumns` that `scheduler_results` has, in the table's order.
 RESULT_FLOATS = tuple(
-    map(core_name, RESULT_COLUMNS[RESULT_COLUMNS.index("gpu_fraction") : RESULT_COLUMNS.index("status")])
+    map(core_name, _RESULT_COLUMNS[_RESULT_COLUMNS.index("gpu_fraction") : _RESULT_COLUMNS.index("status")])
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PendingBatch:
-    """A batch that waits to be stored. State and events, which could still change, are text already."""
+    """A batch that waits to be stored. State, events and the run's documents are text already."""
 
     number: int
     batch: Batch
     recorded_at: float
-    state: str
+    #: Columns of the run that hold JSON.
+    documents: dict[str, str]
     payloads: tuple[bytes, ...]
     #: True for a measured run that is stored already: only its events are left to be stored.
     repeated: bool = False
@@ -61,17 +67,23 @@ class PendingBatch:
         Returns
         -------
         PendingBatch
-            The batch with its state and events as text.
+            The batch with its documents and events as text.
 
         Raises
         ------
         InvalidInputError
-            If a value cannot be stored. It is raised to the caller now, not later in the writer.
+            If a text cannot be stored, whatever decoder it went through before. It is raised to the caller now:
+            the writer could only stop.
         """
-        for text in (*(batch.external_ids or ()), *(key.key for key in batch.idempotency)):
-            if text is not None and ("\0" in text or not _is_unicode(text)):
-                raise InvalidInputError("external_id", "text without NUL characters and unpaired surrogates", text)
-        return cls(number, batch, recorded_at, json_text(batch.state), tuple(map(_event_payload, batch.events)))
+        run = batch.run
+        _check_columns(batch)
+        documents = {
+            "schedulers": json_text(run.schedulers, "schedulers"),
+            "config": json_text(run.config, "config"),
+            "state": json_text(batch.state, "state"),
+            "devices": json_text(batch.device_names, "devices"),
+        }
+        return cls(number, batch, recorded_at, documents, tuple(map(_event_payload, batch.events)))
 
     def as_repeated(self) -> PendingBatch:
         """Return the batch without tasks and keys, for a run that is stored already."""
@@ -88,14 +100,25 @@ class PendingBatch:
 
 def _event_payload(event: Event) -> bytes:
     """Return an event as the bytes that clients get and the table of events holds. NaN becomes null."""
-    head = {
-        "type": event.type,
-        "seq": event.seq,
-        "run_id": event.run_id,
-        "t": event.t,
-        "created_at": event.created_at,
+    head = {name: getattr(event, name) for name in ("type", "seq", "run_id", "t", "created_at")}
+    return json_text(head | event.body, "event").encode()
+
+
+def _check_columns(batch: Batch) -> None:
+    """Raise if a text that is stored in a column of its own cannot be stored."""
+    run = batch.run
+    tasks = batch.tasks
+    texts = {
+        "run": (run.run_id, run.scenario, run.platform, run.config_hash, run.source, run.status),
+        "scheduler": (*batch.results, *(started.scheduler for started in batch.started)),
+        "kind": () if tasks is None else tasks.kinds,
+        "external_id": batch.external_ids or (tasks.external_id if tasks is not None else None),
+        "Idempotency-Key": [text for key in batch.idempotency for text in (key.key, key.fingerprint)],
+        "model version": [text for version in batch.versions for text in (version.scheduler_name, version.trigger)],
+        "event": [text for event in batch.events for text in (event.type, event.run_id)],
     }
-    return orjson.dumps(head | event.body, option=orjson.OPT_SERIALIZE_NUMPY)
+    if (broken := unstorable_text(texts)) is not None:
+        raise InvalidInputError(broken[0].partition("[")[0], TEXT_RULE, broken[1])
 
 
 def payload_seq(payload: bytes) -> int:
@@ -104,13 +127,35 @@ def payload_seq(payload: bytes) -> int:
     return int(payload[start : payload.index(b",", start)])
 
 
-def json_text(content: Any) -> str:
-    """Return the content as strict JSON; NaN becomes null."""
+def json_text(content: Any, name: str = "") -> str:
+    """Return the content as strict JSON; NaN becomes null.
+
+    Parameters
+    ----------
+    content
+        The content.
+    name
+        Its name in the error.
+
+    Raises
+    ------
+    InvalidInputError
+        If a text in it has a NUL character or an unpaired surrogate.
+    """
     try:
-        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+        text = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY).decode()
     except TypeError:
-        # States of random generators are integers of 128 bits, which orjson refuses.
-        return json.dumps(content, allow_nan=False, separators=(",", ":"))
+        # States of random generators are integers of 128 bits, which orjson refuses; it also refuses surrogates.
+        text = json.dumps(content, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    if not is_plain_json(text):
+        path, got = unstorable_text(content, name) or (name, text)
+        raise InvalidInputError(path, TEXT_RULE, got)
+    return text
+
+
+def is_plain_json(text: str) -> bool:
+    """Return whether no text in a JSON document has a NUL character or an unpaired surrogate."""
+    return is_storable(text) and ("\\u0000" not in text or not _ESCAPED_NUL.search(text))
 
 
 def run_row(run: RunRecord, pending: PendingBatch, added: int, longest: dict[str, float]) -> tuple[Any, ...]:
@@ -132,32 +177,43 @@ def run_row(run: RunRecord, pending: PendingBatch, added: int, longest: dict[str
     tuple
         Values in the order of `RUN_COLUMNS`.
     """
-    values = {
-        "run_id": run.run_id,
-        "created_at": run.created_at,
-        "ended_at": run.ended_at,
-        "status": run.status,
-        "source": run.source,
-        "scenario": run.scenario,
+    values = {field.name: getattr(run, field.name) for field in fields(run)} | {
         "utilisation": None if math.isnan(run.utilisation) else run.utilisation,
         "seed": int(run.seed),
-        "platform": run.platform,
-        "schedulers": json_text(list(run.schedulers)),
-        "config": json_text(run.config),
-        "config_hash": run.config_hash,
         "tasks": added,
-        "state": pending.state,
-        "devices": json_text(list(pending.batch.device_names)),
+        **pending.documents,
         "longest": json_text(longest),
     }
     return tuple(values[name] for name in RUN_COLUMNS)
 
 
-def task_columns(pending: PendingBatch) -> Columns:
-    """Return the columns of the batch's tasks."""
+def table_parts(pending: PendingBatch, *, nan_is_null: bool) -> dict[str, list[Columns]]:
+    """Return the columns that a batch adds to each table, except results of tasks that left a common queue.
+
+    Of results there is one part per scheduler: the rows of one task get neighbouring ids, because results are read
+    and indexed by task.
+    """
     batch = pending.batch
-    tasks = batch.tasks
-    assert tasks is not None
+    parts: dict[str, list[Columns]] = {}
+    if batch.tasks is not None:
+        n = len(batch)
+        several = len(batch.results)
+        ids = batch.tasks.task_id.tolist()
+        parts["tasks"] = [_task_columns(pending, batch.tasks)]
+        if several:
+            parts["scheduler_results"] = [
+                _result_part(batch, name, result, range(first, first + n * several, several), ids, nan_is_null)
+                for first, (name, result) in enumerate(batch.results.items(), start=batch.first_result_id)
+            ]
+        if batch.optimal_fraction is not None:
+            parts["training_data"] = [_training_columns(batch, batch.tasks, nan_is_null)]
+    if batch.events:
+        parts["events"] = [_event_columns(pending)]
+    return parts
+
+
+def _task_columns(pending: PendingBatch, tasks: Workload) -> Columns:
+    batch = pending.batch
     n = len(tasks)
     if tasks.has_dependencies:
         dependencies = [json_text(tasks.task_id[tasks.parents(row)].tolist()) for row in range(n)]
@@ -180,31 +236,14 @@ def task_columns(pending: PendingBatch) -> Columns:
     ]
 
 
-def result_parts(batch: Batch, *, nan_is_null: bool) -> list[Columns]:
-    """Return the columns of results, one part per scheduler.
-
-    The rows of one task get neighbouring ids, because results are read and indexed by task.
-    """
-    if batch.tasks is None:
-        return []
-    n, several = len(batch), len(batch.results)
-    ids = batch.tasks.task_id.tolist()
-    firsts = range(batch.first_result_id, batch.first_result_id + several)
-    return [
-        _result_part(batch, name, result, list(range(first, first + n * several, several)), ids, nan_is_null)
-        for first, (name, result) in zip(firsts, batch.results.items(), strict=True)
-    ]
-
-
 def started_parts(batch: Batch, oldest: int, *, nan_is_null: bool) -> list[Columns]:
     """Return the columns of results of tasks that left a common queue, except of tasks before `oldest`."""
     parts = []
     first = batch.first_result_id + len(batch) * len(batch.results)
     for group in batch.started:
         ids = group.tasks.task_id.tolist()
-        part = _result_part(
-            batch, group.scheduler, group.columns, list(range(first, first + len(ids))), ids, nan_is_null
-        )
+        numbers = range(first, first + len(ids))
+        part = _result_part(batch, group.scheduler, group.columns, numbers, ids, nan_is_null)
         deleted = bisect_left(ids, oldest)
         parts.append([column[deleted:] for column in part])
         first += len(ids)
@@ -212,10 +251,10 @@ def started_parts(batch: Batch, oldest: int, *, nan_is_null: bool) -> list[Colum
 
 
 def _result_part(
-    batch: Batch, name: str, result: ResultColumns, result_ids: list[int], ids: list[int], nan_is_null: bool
+    batch: Batch, name: str, result: ResultColumns, numbers: range, ids: list[int], nan_is_null: bool
 ) -> Columns:
     return [
-        result_ids,
+        list(numbers),
         ids,
         [batch.run.run_id] * len(ids),
         [name] * len(ids),
@@ -226,24 +265,16 @@ def _result_part(
     ]
 
 
-def training_columns(batch: Batch, *, nan_is_null: bool) -> Columns:
+def _training_columns(batch: Batch, tasks: Workload, nan_is_null: bool) -> Columns:
     """Return the columns of the tasks' optima on an idle machine."""
-    tasks = batch.tasks
-    assert tasks is not None
     assert batch.optimal_fraction is not None
     assert batch.optimal_time is not None
-    return [
-        tasks.task_id.tolist(),
-        tasks.size.tolist(),
-        tasks.compute_intensity.tolist(),
-        tasks.memory_required.tolist(),
-        _floats(batch.optimal_fraction, nan_is_null),
-        _floats(batch.optimal_time, nan_is_null),
-    ]
+    given = (tasks.task_id, tasks.size, tasks.compute_intensity, tasks.memory_required)
+    optimum = (batch.optimal_fraction, batch.optimal_time)
+    return [*(column.tolist() for column in given), *(_floats(column, nan_is_null) for column in optimum)]
 
 
-def event_columns(pending: PendingBatch) -> Columns:
-    """Return the columns of the batch's events."""
+def _event_columns(pending: PendingBatch) -> Columns:
     events = pending.batch.events
     return [
         [int(event.seq) for event in events],
@@ -257,14 +288,13 @@ def event_columns(pending: PendingBatch) -> Columns:
 
 def longest_latencies(batch: Batch) -> dict[str, float]:
     """Return each scheduler's longest time from a task's arrival to its finish."""
-    found: dict[str, float] = {}
-    if batch.tasks is not None:
-        arrival = batch.tasks.arrival_time
-        found = {name: _largest(result, arrival) for name, result in batch.results.items()}
-    for group in batch.started:
-        longest = _largest(group.columns, group.tasks.arrival_time)
-        found[group.scheduler] = max(longest, found.get(group.scheduler, 0.0))
-    return found
+    longest: dict[str, float] = {}
+    groups: list[Batch | StartedTasks] = [batch, *batch.started]
+    for group in groups:
+        if group.tasks is not None:
+            for name, result in group.results.items():
+                longest[name] = max(_largest(result, group.tasks.arrival_time), longest.get(name, 0.0))
+    return longest
 
 
 def _largest(result: ResultColumns, arrival: Floats) -> float:
@@ -287,11 +317,3 @@ def interleave(parts: Sequence[Columns]) -> list[tuple[Any, ...]]:
     for k, part in enumerate(parts):
         rows[k :: len(parts)] = zip(*part, strict=True)
     return rows
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import astuple, fields
 from typing import Any, Protocol
 
 import orjson
 
 from ..core import HybridSchedulerError
-from ..live.journal import Counters
+from ..live.journal import Counters, EngineBusy, VersionRecord
 from . import batch_rows
 from .batch_rows import Columns, PendingBatch, json_text
-from .database import DatabaseAddress
+from .database import DatabaseAddress, driver_errors
+from .schema_version import explain_error, upgrade_connection, with_connection
 
 #: Tables whose number of rows is stored, because counting ten million rows takes seconds.
 COUNTED_TABLES = ("tasks", "scheduler_results", "training_data")
@@ -27,12 +30,11 @@ _UPSERT_RUN = (
     "config = excluded.config, config_hash = excluded.config_hash, tasks = runs.tasks + excluded.tasks, "
     "state = excluded.state, devices = excluded.devices, longest = excluded.longest"
 )
+_VERSION = tuple(column.name for column in fields(VersionRecord))
 _UPSERT_VERSION = (
-    "INSERT INTO model_versions "
-    "(run_id, scheduler_name, version, samples, r2, trigger, at_task, created_at, seconds, error, loss) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, scheduler_name, version) DO UPDATE SET "
-    "samples = excluded.samples, r2 = excluded.r2, trigger = excluded.trigger, at_task = excluded.at_task, "
-    "created_at = excluded.created_at, seconds = excluded.seconds, error = excluded.error, loss = excluded.loss"
+    f"INSERT INTO model_versions ({', '.join(_VERSION)}) VALUES ({', '.join('?' * len(_VERSION))}) "
+    "ON CONFLICT (run_id, scheduler_name, version) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _VERSION[3:])
 )
 _INSERT_KEY = (
     "INSERT INTO idempotency_keys (key, fingerprint, task_id, created_at) VALUES (?, ?, ?, ?) "
@@ -61,6 +63,31 @@ class Store(Protocol):
         DatabaseUnavailable, DatabaseUnusable
             If the database does not answer or cannot be used.
         """
+        try:
+            await self.take_lock()
+            try:
+                with_connection(self.address, lambda connection: upgrade_connection(connection, self.address))
+                await self.connect()
+            except BaseException:
+                await self.close()
+                raise
+        except Exception as error:
+            if isinstance(error, HybridSchedulerError) or not isinstance(error, (*driver_errors(), ValueError)):
+                raise
+            raise self.explain_error(error) from error
+
+    async def take_lock(self) -> None:
+        """Take the lock of the database's one engine; raise `EngineBusy` if another engine has it."""
+
+    async def connect(self) -> None:
+        """Connect under the lock, to a database with the newest schema."""
+
+    def busy_error(self) -> EngineBusy:
+        """Return the error of a database that another engine uses."""
+        return EngineBusy(
+            f"{self.address}: another engine is using this database",
+            hint="stop that one first, or choose another database",
+        )
 
     async def reopen(self) -> None:
         """Restore the connection after a failure, or raise.
@@ -92,8 +119,9 @@ class Store(Protocol):
     def is_transient(self, error: Exception) -> bool:
         """Return True if a retry can help: the disk is full, the server is unavailable."""
 
-    def explain_error(self, error: Exception) -> HybridSchedulerError:
+    def explain_error(self, error: BaseException) -> HybridSchedulerError:
         """Return an error that names the database."""
+        return explain_error(self.address, error)
 
     async def close(self) -> None:
         """Disconnect and release the engine's lock."""
@@ -121,65 +149,54 @@ async def write_group(
     heartbeat
         The engine's heartbeat, to be written along.
     """
-    last = group[-1]
-    tasks: list[Any] = []
-    results: list[Any] = []
-    training: list[Any] = []
-    events: list[Any] = []
-    counts = dict.fromkeys(COUNTED_TABLES, 0)
+    rows: dict[str, list[Any]] = {table: [] for table in batch_rows.COLUMNS}
+    counts = dict.fromkeys(batch_rows.COLUMNS, 0)
     newest_of_run: dict[str, PendingBatch] = {}
-    added: dict[str, int] = {}
+    added: Counter[str] = Counter()
     for pending in group:
-        batch = pending.batch
-        run_id = batch.run.run_id
         if not pending.repeated:
-            newest_of_run[run_id] = pending
-            added[run_id] = added.get(run_id, 0) + len(batch)
-        if batch.tasks is not None:
-            tasks += store.prepare_rows([batch_rows.task_columns(pending)])
-            counts["tasks"] += len(batch)
-            if batch.results:
-                results += store.prepare_rows(batch_rows.result_parts(batch, nan_is_null=store.nan_is_null))
-                counts["scheduler_results"] += len(batch) * len(batch.results)
-            if batch.optimal_fraction is not None:
-                training += store.prepare_rows([batch_rows.training_columns(batch, nan_is_null=store.nan_is_null)])
-                counts["training_data"] += len(batch)
-        if batch.events:
-            events += store.prepare_rows([batch_rows.event_columns(pending)])
+            newest_of_run[pending.batch.run.run_id] = pending
+            added[pending.batch.run.run_id] += len(pending.batch)
+        for table, parts in batch_rows.table_parts(pending, nan_is_null=store.nan_is_null).items():
+            rows[table] += store.prepare_rows(parts)
+            counts[table] += sum(len(part[0]) for part in parts)
 
     async with store.transaction():
         for run_id, pending in newest_of_run.items():
-            if run_id not in longest:
-                longest[run_id] = await _longest_of(store, run_id)
-            for each in group:
-                if each.batch.run.run_id == run_id:
-                    _update_maxima(longest[run_id], batch_rows.longest_latencies(each.batch))
-            row = batch_rows.run_row(pending.batch.run, pending, added[run_id], longest[run_id])
-            await store.execute(_UPSERT_RUN, *row)
-        for table, columns, prepared in (
-            ("tasks", batch_rows.TASK_COLUMNS, tasks),
-            ("scheduler_results", batch_rows.RESULT_COLUMNS, results),
-            ("training_data", batch_rows.TRAINING_COLUMNS, training),
-            ("events", batch_rows.EVENT_COLUMNS, events),
-        ):
+            own = await _longest_of(store, run_id, group, longest)
+            await store.execute(_UPSERT_RUN, *batch_rows.run_row(pending.batch.run, pending, added[run_id], own))
+        for table, prepared in rows.items():
             if prepared:
-                await store.insert(table, columns, prepared)
+                await store.insert(table, batch_rows.COLUMNS[table], prepared)
         counts["scheduler_results"] += await _insert_started(store, group)
         for pending in group:
-            for v in pending.batch.versions:
-                await store.execute(
-                    _UPSERT_VERSION, v.run_id, v.scheduler_name, int(v.version), int(v.samples), v.r2, v.trigger,
-                    int(v.at_task), v.created_at, v.seconds, v.error, v.loss,
-                )  # fmt: skip
+            for version in pending.batch.versions:
+                await store.execute(_UPSERT_VERSION, *map(_plain, astuple(version)))
             for key in pending.batch.idempotency:
                 await store.execute(_INSERT_KEY, key.key, key.fingerprint, int(key.task_id), pending.recorded_at)
-        for name, more in counts.items():
-            if more:
-                await change_row_count(store, name, more)
+        for table in COUNTED_TABLES:
+            if counts[table]:
+                await change_row_count(store, table, counts[table])
+        last = group[-1]
         await set_meta(store, "counters", json_text(last.batch.counters._asdict()))
         await set_meta(store, "journal", json_text({"instance": instance, "batch": last.number}))
         if heartbeat is not None:
             await set_heartbeat(store, heartbeat)
+
+
+async def _longest_of(
+    store: Store, run_id: str, group: Sequence[PendingBatch], longest: dict[str, dict[str, float]]
+) -> dict[str, float]:
+    """Return the longest latency of each scheduler in a run, up to these batches."""
+    if run_id not in longest:
+        found = await store.fetch("SELECT longest FROM runs WHERE run_id = ?", run_id)
+        longest[run_id] = dict(orjson.loads(found[0][0])) if found else {}
+    own = longest[run_id]
+    for pending in group:
+        if pending.batch.run.run_id == run_id:
+            for name, latency in batch_rows.longest_latencies(pending.batch).items():
+                own[name] = max(latency, own.get(name, 0.0))
+    return own
 
 
 async def _insert_started(store: Store, group: Sequence[PendingBatch]) -> int:
@@ -191,7 +208,8 @@ async def _insert_started(store: Store, group: Sequence[PendingBatch]) -> int:
     count = 0
     oldest: dict[str, int] = {}
     for pending in group:
-        batch, run_id = pending.batch, pending.batch.run.run_id
+        batch = pending.batch
+        run_id = pending.batch.run.run_id
         if not batch.started:
             continue
         if run_id not in oldest:
@@ -203,7 +221,7 @@ async def _insert_started(store: Store, group: Sequence[PendingBatch]) -> int:
                 results += store.prepare_rows([part])
                 count += len(part[0])
     if results:
-        await store.insert("scheduler_results", batch_rows.RESULT_COLUMNS, results)
+        await store.insert("scheduler_results", batch_rows.COLUMNS["scheduler_results"], results)
     return count
 
 
@@ -246,9 +264,18 @@ async def set_heartbeat(store: Store, heartbeat: str) -> None:
     await store.execute(_UPSERT_META.replace("(?, ?)", f"('engine_beat_at', {now})"))
 
 
-async def set_meta(store: Store, key: str, value: str) -> None:
-    """Set an entry of the table `meta`."""
-    await store.execute(_UPSERT_META, key, value)
+async def set_meta(store: Store, key: str, value: str | None) -> None:
+    """Set an entry of the table `meta`; None removes it."""
+    if value is None:
+        await store.execute("DELETE FROM meta WHERE key = ?", key)
+    else:
+        await store.execute(_UPSERT_META, key, value)
+
+
+async def get_meta(store: Store, key: str) -> str | None:
+    """Return an entry of the table `meta`; None without one."""
+    found = await store.fetch("SELECT value FROM meta WHERE key = ?", key)
+    return str(found[0][0]) if found else None
 
 
 async def change_row_count(store: Store, table: str, more: int) -> None:
@@ -262,32 +289,21 @@ async def stored_counters(store: Store) -> Counters:
 
     They are compared with the rows, in case a table was restored without its counters.
     """
-    ((value,),) = await store.fetch("SELECT max(value) FROM meta WHERE key = 'counters'")
+    value = await get_meta(store, "counters")
     known = Counters(**orjson.loads(value)) if value else Counters()
-    ((task,),) = await store.fetch("SELECT max(task_id) FROM tasks")
-    ((result,),) = await store.fetch("SELECT max(id) FROM scheduler_results")
-    ((seq,),) = await store.fetch("SELECT max(seq) FROM events")
-    return Counters(
-        max(known.next_task_id, (task or 0) + 1),
-        max(known.next_result_id, (result or 0) + 1),
-        max(known.next_seq, (seq or 0) + 1),
-    )
+    largest = [
+        (await store.fetch(f"SELECT max({column}) FROM {table}"))[0][0] or 0
+        for table, column in (("tasks", "task_id"), ("scheduler_results", "id"), ("events", "seq"))
+    ]
+    return Counters(*(max(after, number + 1) for after, number in zip(known, largest, strict=True)))
 
 
 async def last_stored(store: Store, instance: str) -> int:
     """Return the number of this journal's newest stored batch; 0 if there is none."""
-    found = await store.fetch("SELECT value FROM meta WHERE key = 'journal'")
-    if not found:
-        return 0
-    entry = orjson.loads(found[0][0])
-    return int(entry["batch"]) if entry["instance"] == instance else 0
+    value = await get_meta(store, "journal")
+    entry = orjson.loads(value) if value else {}
+    return int(entry["batch"]) if entry.get("instance") == instance else 0
 
 
-async def _longest_of(store: Store, run_id: str) -> dict[str, float]:
-    found = await store.fetch("SELECT longest FROM runs WHERE run_id = ?", run_id)
-    return dict(orjson.loads(found[0][0])) if found else {}
-
-
-def _update_maxima(known: dict[str, float], new: dict[str, float]) -> None:
-    for name, value in new.items():
-        known[name] = max(value, known.get(name, 0.0))
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

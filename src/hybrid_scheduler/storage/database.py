@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 QUERY_TIMEOUT_S = 6.0
 _STATEMENT_TIMEOUT_S = 5.0
 CONNECT_TIMEOUT_S = 3.0
+_POOL: dict[str, Any] = {"pool_size": 4, "max_overflow": 4, "pool_timeout": CONNECT_TIMEOUT_S}
 
 #: A shorter text is neither 254 levels deep nor contains a number beyond every float.
 _SURELY_WRITABLE = 250
@@ -188,12 +189,7 @@ def _sqlite_engine(address: DatabaseAddress) -> AsyncEngine:
         "sqlite+aiosqlite", database=f"file:{quote(str(address.path))}", query={"mode": "ro", "uri": "true"}
     )
     engine = create_async_engine(
-        url,
-        pool_size=4,
-        max_overflow=4,
-        pool_timeout=CONNECT_TIMEOUT_S,
-        connect_args={"timeout": 2.0, "isolation_level": None},
-        json_deserializer=_stored_json,
+        url, connect_args={"timeout": 2.0, "isolation_level": None}, json_deserializer=_stored_json, **_POOL
     )
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -226,11 +222,9 @@ def _postgres_engine(address: DatabaseAddress, *, read_only: bool) -> AsyncEngin
         settings |= {"default_transaction_read_only": "on", "default_transaction_isolation": "repeatable read"}
     return create_async_engine(
         "postgresql+asyncpg://",
-        pool_size=4,
-        max_overflow=4,
-        pool_timeout=CONNECT_TIMEOUT_S,
         pool_pre_ping=True,
         json_deserializer=_stored_json,
+        **_POOL,
         connect_args={
             **address.asyncpg_arguments(),
             "timeout": CONNECT_TIMEOUT_S,
@@ -344,7 +338,8 @@ class DatabaseAddress:
         if kind not in ("postgresql", "postgres"):
             raise InvalidInputError("database url", _FORMS, f"{parts.drivername}://…")
         query: dict[str, Any] = dict(parts.query)
-        host, sslmode = query.pop("host", None), query.pop("sslmode", None)
+        host = query.pop("host", None)
+        sslmode = query.pop("sslmode", None)
         if query:
             raise InvalidInputError("database url", "without parameters but host and sslmode", sorted(query)[0])
         return cls.postgres(

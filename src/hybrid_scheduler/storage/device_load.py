@@ -20,20 +20,35 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ..core import Floats, Ints
 from . import tables
 from .database import plain_rows
-from .history_analysis import gantt, hosts_of, ordinal_range, task_range, task_window
+from .history_analysis import (
+    OF_TASK,
+    PARTS,
+    gantt,
+    hosts_of,
+    ordinal_range,
+    part_times,
+    results_in,
+    task_range,
+    task_window,
+)
 
 #: Most tasks that are looked through for a window.
 MAX_SCANNED = 6_000
 #: Buckets of a timeline, their width at first, and the number of timelines that are kept.
-_BUCKETS, _FIRST_WIDTH_S, _MAX_TIMELINES = 16_384, 1 / 64, 24
+_BUCKETS = 16_384
+_FIRST_WIDTH_S = 1 / 64
+_MAX_TIMELINES = 24
 #: Rows of one query, and of one request for all its schedulers; a longer run is completed by the next requests.
-PAGE_ROWS, _ROWS_PER_REQUEST = 5_000, 20_000
+PAGE_ROWS = 5_000
+_ROWS_PER_REQUEST = 20_000
 #: Number of a run's first tasks among whose results the first one is.
 _FIRST_TASKS = 100
 #: Most parts of tasks that are returned one by one.
 _MAX_BLOCKS = 1_200
 
-tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
+tasks = tables.tasks
+results = tables.scheduler_results
+runs = tables.runs
 
 
 class _BusyBuckets:
@@ -50,7 +65,9 @@ class _BusyBuckets:
     """
 
     def __init__(self, devices: int, origin: float, width: float, count: int) -> None:
-        self.origin, self.width, self.count = origin, width, count
+        self.origin = origin
+        self.width = width
+        self.count = count
         self._parts = np.zeros((devices, count + 1))
         #: Changes of the number of intervals that cover a whole bucket.
         self._whole = np.zeros((devices, count + 1))
@@ -64,7 +81,8 @@ class _BusyBuckets:
         """Add busy intervals; parts outside the buckets are left out."""
         low = np.clip((start - self.origin) / self.width, 0.0, self.count)
         high = np.clip((end - self.origin) / self.width, 0.0, self.count)
-        first, last = np.floor(low).astype(np.int64), np.floor(high).astype(np.int64)
+        first = np.floor(low).astype(np.int64)
+        last = np.floor(high).astype(np.int64)
         same = first == last
         np.add.at(self._parts, (device, first), np.where(same, high - low, first + 1 - low) * self.width)
         np.add.at(self._parts, (device, last), np.where(same, 0.0, high - last) * self.width)
@@ -162,13 +180,13 @@ async def device_load(
         return None
     devices, longest, config, schedulers, ended_at = run
     names = list(schedulers) if scheduler is None else [scheduler]
-    low, high = await ordinal_range(connection, run_id)
+    ends = await ordinal_range(connection, run_id)
     body: dict[str, Any] = {"run_id": run_id, "devices": devices, "schedulers": {}, "blocks": None}
-    if low is None or high is None:
+    if ends is None:
         return {**body, "start": 0.0, "end": 0.0, "known_to": 0.0, "newest": 0.0, "column_s": 0.0, "tasks": 0}
+    low, high = ends
     arrivals = select(tasks.c.arrival_time).where(tasks.c.run_id == run_id)
-    newest = float(await connection.scalar(arrivals.where(tasks.c.ordinal == high)) or 0.0)
-    first = float(await connection.scalar(arrivals.where(tasks.c.ordinal == low)) or 0.0)
+    first, newest = [float(await connection.scalar(arrivals.where(tasks.c.ordinal == at)) or 0.0) for at in ends]
     start, end = _bounds(window, first, newest)
     # Tasks that arrive later cannot start earlier, so all before the newest arrival is known for good.
     known_to = end if ended_at is not None else min(end, newest)
@@ -195,7 +213,8 @@ async def device_load(
         if name in chosen:
             columns = _slice(chosen[name].buckets, start, end, width, known_to)
         else:
-            rows = await _rows(connection, run_id, name, ids, start, end)
+            query = None if ids is None else results_in(PARTS, run_id, name, ids, start, end)
+            rows = () if query is None else await plain_rows(connection, query)
             columns = _from_rows(_intervals(rows, devices, hosts), len(devices), start, end, width, known_to)
         body["schedulers"][name] = _columns(*columns)
     if scheduler is not None and end > start:
@@ -232,8 +251,10 @@ def _columns(busy: Floats, total: Floats) -> dict[str, Any]:
 
 def _slice(buckets: _BusyBuckets, start: float, end: float, step: float, known_to: float) -> tuple[Floats, Floats]:
     """Return busy seconds per column of `step` seconds, and in all up to `known_to`; all lie on bucket edges."""
-    busy, width = buckets.busy(), buckets.width
-    first, per_column = round(start / width), round(step / width)
+    busy = buckets.busy()
+    width = buckets.width
+    first = round(start / width)
+    per_column = round(step / width)
     count = round((end - start) / step)
     columns = np.zeros((len(busy), count * per_column))
     inside = busy[:, first : first + count * per_column]
@@ -258,18 +279,11 @@ async def _catch_up(
         near_first = results.c.task_id.between(first, first + _FIRST_TASKS)
         timeline.last_result = (await connection.scalar(select(func.min(results.c.id)).where(near_first)) or 1) - 1
     for _ in range(pages):
+        columns = (*PARTS, results.c.start_time, results.c.id, results.c.task_id, tasks.c.arrival_time)
         query = (
-            select(*_PARTS, results.c.start_time, results.c.id, results.c.task_id, tasks.c.arrival_time)
-            .join(tasks, tasks.c.task_id == results.c.task_id)
-            .where(
-                results.c.id > timeline.last_result,
-                results.c.scheduler_name == scheduler,
-                results.c.run_id == run_id,
-            )
-            .order_by(results.c.id)
-            .limit(PAGE_ROWS)
+            results_in(columns, run_id, scheduler).join(tasks, OF_TASK).where(results.c.id > timeline.last_result)
         )
-        rows = await plain_rows(connection, query)
+        rows = await plain_rows(connection, query.order_by(results.c.id).limit(PAGE_ROWS))
         if not rows:
             return
         device, start, end = _intervals(rows, devices, hosts)
@@ -277,7 +291,8 @@ async def _catch_up(
             timeline.last_end = max(timeline.last_end, float(end.max()))
             timeline.buckets.grow(timeline.last_end)
             timeline.buckets.add(device, start, end)
-        timeline.last_result, known_to = rows[-1][-3], float(rows[-1][-1])
+        timeline.last_result = rows[-1][-3]
+        known_to = float(rows[-1][-1])
         if any(after[-2] < before[-2] for before, after in pairwise(rows)):
             # A common queue: tasks that started earlier may come in the next page.
             known_to = max(float(row[-1]) for row in rows)
@@ -288,35 +303,16 @@ async def _catch_up(
             return
 
 
-_PARTS = (results.c.device, results.c.cpu_start, results.c.cpu_time, results.c.gpu_start, results.c.gpu_time)
-
-
-async def _rows(
-    connection: AsyncConnection, run_id: str, scheduler: str, ids: tuple[int, int] | None, start: float, end: float
-) -> Sequence[Any]:
-    if ids is None:
-        return []
-    query = select(*_PARTS).where(
-        results.c.task_id.between(*ids),
-        results.c.scheduler_name == scheduler,
-        results.c.run_id == run_id,
-        results.c.finish_time > start,
-        results.c.start_time < end,
-    )
-    return await plain_rows(connection, query)
-
-
 def _intervals(rows: Sequence[Any], devices: list[str], hosts: dict[str, str]) -> tuple[Ints, Floats, Floats]:
     """Return the parts of tasks as columns (device, start, end)."""
     if not rows:
         return np.empty(0, np.int64), np.empty(0), np.empty(0)
-    device, cpu_start, cpu_time, gpu_start, gpu_time, *_ = zip(*rows, strict=True)
+    device, *times = list(zip(*rows, strict=True))[: len(PARTS)]
     # Rows of another program may name unknown devices: they are left out.
     place = {name: index for index, name in enumerate(devices)}
     own = {name: place.get(name, -1) for name in set(device)}
     host = {name: place.get(hosts.get(name, name), -1) for name in own}
     where = np.array([*(host[name] for name in device), *(own[name] for name in device)], dtype=np.int64)
-    start = np.array([*cpu_start, *gpu_start], dtype=np.float64)  # None becomes NaN
-    seconds = np.nan_to_num(np.array([*cpu_time, *gpu_time], dtype=np.float64))
-    known = np.isfinite(start) & (seconds != 0) & (where >= 0)
-    return where[known], start[known], (start + seconds)[known]
+    start, end, ran = part_times(*times)
+    known = ran & (where >= 0)
+    return where[known], start[known], end[known]

@@ -28,7 +28,7 @@ _KEEP_COMMANDS_S = 3600.0
 #: Old commands are deleted once in this many polls.
 _POLLS_PER_CLEANUP = 600
 
-Handler = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+Handler = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class EngineUnavailable(HybridSchedulerError):
@@ -40,7 +40,7 @@ class CommandReply(NamedTuple):
 
     ok: bool
     #: The result; if not ok: error (its class), message, hint, and for bad input field, allowed, got.
-    body: dict[str, Any]
+    body: Any
 
 
 class EngineCommandTable:

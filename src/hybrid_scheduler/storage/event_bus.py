@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from .batch_rows import payload_seq
 from .database import DatabaseUnavailable
@@ -23,26 +23,39 @@ from .repository import Repository
 _log = logging.getLogger(__name__)
 
 #: Topics.
-EVENTS, COMMANDS, REPLIES = "events", "commands", "answers"
+EVENTS = "events"
+COMMANDS = "commands"
+REPLIES = "answers"
 _Callback = Callable[[list[bytes]], None]
 
 #: Lists of messages that may wait for Redis.
 _MAX_WAITING = 256
 #: A silent subscription sends a ping after the first time and counts as lost after the second.
-_PING_AFTER_S, _LOST_AFTER_S = 1.0, 2.0
+_PING_AFTER_S = 1.0
+_LOST_AFTER_S = 2.0
 
 
-class EventBus(Protocol):
-    """Protocol of an event bus. `publish` and `subscribe` are thread-safe and do not wait."""
+class EventBus:
+    """Base of the event buses. `publish` and `subscribe` are thread-safe and do not wait."""
 
     kind: str
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: dict[str, tuple[_Callback, ...]] = {}
 
     @property
     def state(self) -> str:
         """State: "ok" or "unavailable"."""
+        return "ok"
 
     def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
         """Send messages to all subscribers of a topic."""
+        for callback in self._callbacks.get(topic, ()):
+            try:
+                callback(list(events))
+            except Exception:
+                _log.exception("a subscriber of the event bus failed")
 
     def subscribe(self, callback: _Callback, topic: str = EVENTS) -> Callable[[], None]:
         """Call `callback` for every message, in a thread of the bus; it must be quick.
@@ -52,58 +65,28 @@ class EventBus(Protocol):
         Callable
             Ends the subscription.
         """
-
-    def close(self) -> None:
-        """End all subscriptions."""
-
-
-class _Subscribers:
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._callbacks: dict[str, tuple[_Callback, ...]] = {}
-
-    def add(self, callback: _Callback, topic: str) -> Callable[[], None]:
         with self._lock:
             self._callbacks[topic] = (*self._callbacks.get(topic, ()), callback)
 
         def remove() -> None:
             with self._lock:
-                others = [each for each in self._callbacks.get(topic, ()) if each is not callback]
+                others = [other for other in self._callbacks.get(topic, ()) if other is not callback]
                 self._callbacks[topic] = tuple(others)
 
         return remove
 
-    def notify(self, events: Sequence[bytes], topic: str) -> None:
-        for callback in self._callbacks.get(topic, ()):
-            try:
-                callback(list(events))
-            except Exception:
-                _log.exception("a subscriber of the event bus failed")
+    def close(self) -> None:
+        """End all subscriptions."""
+        self._callbacks = {}
 
 
-class LocalBus:
+class LocalBus(EventBus):
     """Event bus within this process. Subscribers are called in the publishing thread."""
 
     kind = "memory"
-    state = "ok"
-
-    def __init__(self) -> None:
-        self._subscribers = _Subscribers()
-
-    def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
-        """Send messages to all subscribers of a topic."""
-        self._subscribers.notify(events, topic)
-
-    def subscribe(self, callback: _Callback, topic: str = EVENTS) -> Callable[[], None]:
-        """Call `callback` for every message; the returned function ends that."""
-        return self._subscribers.add(callback, topic)
-
-    def close(self) -> None:
-        """End all subscriptions."""
-        self._subscribers = _Subscribers()
 
 
-class RedisBus:
+class RedisBus(EventBus):
     """Event bus through Redis, in its own thread: neither the writer nor the server waits for Redis.
 
     Channels of Redis are shared by its numbered databases. The number is therefore part of the channel's name: two
@@ -120,9 +103,9 @@ class RedisBus:
     kind = "redis"
 
     def __init__(self, address: RedisAddress, prefix: str = "hybrid-scheduler") -> None:
+        super().__init__()
         self._address = address
         self._prefix = f"{prefix}:{address.db}:"
-        self._subscribers = _Subscribers()
         self._breaker = CircuitBreaker(address.redacted)
         self._waiting: asyncio.Queue[tuple[str, list[bytes]]] = asyncio.Queue(_MAX_WAITING)
         self._has_subscribers = asyncio.Event()
@@ -145,7 +128,7 @@ class RedisBus:
 
     def subscribe(self, callback: _Callback, topic: str = EVENTS) -> Callable[[], None]:
         """Call `callback` for every message; the returned function ends that."""
-        remove = self._subscribers.add(callback, topic)
+        remove = super().subscribe(callback, topic)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._has_subscribers.set)
         return remove
@@ -213,12 +196,14 @@ class RedisBus:
             delay = min(2 * delay, 1.0)
 
     async def _listen(self, subscription: Any) -> None:
-        last_message, pinged = time.monotonic(), False
+        last_message = time.monotonic()
+        pinged = False
         while True:
             message = await subscription.get_message(timeout=_PING_AFTER_S / 2)
             now = time.monotonic()
             if message is not None:
-                last_message, pinged = now, False
+                last_message = now
+                pinged = False
                 self._dispatch(message)
             elif now - last_message > _LOST_AFTER_S:
                 raise TimeoutError("the subscription fell silent")
@@ -232,7 +217,7 @@ class RedisBus:
             self._breaker.record_success()
         elif message["type"] == "message":
             topic = message["channel"].decode().removeprefix(self._prefix)
-            self._subscribers.notify([message["data"]], topic)
+            super().publish([message["data"]], topic)
 
 
 # ------------------------------------------------------------------------------------------ reader

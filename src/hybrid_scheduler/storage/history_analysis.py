@@ -6,15 +6,16 @@ They are computed in Python, because sums of SQLite and PostgreSQL differ in the
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Connection, FromClause, and_, any_, func, literal, select
+from numpy.typing import NDArray
+from sqlalchemy import ARRAY, BigInteger, Connection, and_, any_, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement, FromClause, Select
 
 from ..core import Floats, Ints
 from . import tables
@@ -25,17 +26,28 @@ MAX_COMPARED_TASKS = 10_000
 #: Tasks of a run that `trends` reads; of a longer run it samples the same number from each bucket.
 MAX_SAMPLED_TASKS = 6_000
 
-tasks, results, runs = tables.tasks, tables.scheduler_results, tables.runs
-
-exact_json = json.loads  # keeps integers of any length
+tasks = tables.tasks
+results = tables.scheduler_results
+runs = tables.runs
+#: Joins results with their tasks.
+OF_TASK = results.c.task_id == tasks.c.task_id
 
 
 async def task_range(connection: AsyncConnection, run_id: str) -> tuple[int, int] | None:
     """Return first and last task of a run; tasks of measured runs may lie between them."""
     ids = select(tasks.c.task_id).where(tasks.c.run_id == run_id).limit(1)
-    first = await connection.scalar(ids.order_by(tasks.c.ordinal))
-    last = await connection.scalar(ids.order_by(tasks.c.ordinal.desc()))
-    return None if first is None or last is None else (first, last)
+    ends = [await connection.scalar(ids.order_by(order)) for order in (tasks.c.ordinal, tasks.c.ordinal.desc())]
+    return _both(*ends)
+
+
+async def ordinal_range(connection: AsyncConnection, run_id: str) -> tuple[int, int] | None:
+    """Return the positions of a run's first and last stored task; None without tasks."""
+    ends = (select(end(tasks.c.ordinal)).where(tasks.c.run_id == run_id) for end in (func.min, func.max))
+    return _both(*[await connection.scalar(query) for query in ends])
+
+
+def _both(low: int | None, high: int | None) -> tuple[int, int] | None:
+    return None if low is None or high is None else (low, high)
 
 
 def training_rows(address: DatabaseAddress, most: int) -> tuple[str, list[Any], list[Any]]:
@@ -86,16 +98,9 @@ def training_rows(address: DatabaseAddress, most: int) -> tuple[str, list[Any], 
 # ------------------------------------------------------------------------------------------ comparison
 
 _COMPARED = (
-    results.c.scheduler_name,
-    results.c.task_id,
-    results.c.actual_time,
-    results.c.latency,
-    results.c.energy_consumption,
-    results.c.execution_cost,
-    results.c.gpu_fraction,
-    results.c.regret,
-    results.c.status,
-)
+    "scheduler_name", "task_id", "actual_time", "latency", "energy_consumption", "execution_cost", "gpu_fraction",
+    "regret", "status",
+)  # fmt: skip
 
 
 async def comparative(connection: AsyncConnection, ids: Sequence[int], run_id: str | None) -> dict[str, Any]:
@@ -120,7 +125,7 @@ async def comparative(connection: AsyncConnection, ids: Sequence[int], run_id: s
     rows: Sequence[Sequence[Any]] = ()
     if ids:
         query = (
-            select(*_COMPARED)
+            select(*(results.c[name] for name in _COMPARED))
             .where(results.c.task_id.between(ids[0], ids[-1]))
             .order_by(results.c.task_id, results.c.id)
         )
@@ -142,7 +147,7 @@ def _compared(rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         return {"schedulers": [], "wins": {}}
     name, task, *numbers, status = zip(*rows, strict=True)
     values = np.array(numbers, dtype=np.float64)  # None becomes NaN
-    failed = np.array([each == "failed" for each in status])
+    failed = np.array([state == "failed" for state in status])
     ids, place = np.unique(np.array(task), return_inverse=True)
     own_rows = _rows_of(name)
     latencies = {}
@@ -214,8 +219,11 @@ async def trends(connection: AsyncConnection, run_id: str, buckets: int) -> dict
     sample = await _sample(connection, run_id, buckets)
     if sample is None:
         return {"run_id": run_id, "sampled": False, "buckets": []}
-    low, high, width = sample.low, sample.high, sample.width
-    number, own = sample.bucket.label("number"), results.c
+    low = sample.low
+    high = sample.high
+    width = sample.width
+    number = sample.bucket.label("number")
+    own = results.c
     metrics = [own[name] for name in _TREND_METRICS.values()]
     # The database adds: tens of thousands of rows would take several times as long to get here.
     query = (
@@ -270,33 +278,25 @@ class _Sample:
 
 
 async def _sample(connection: AsyncConnection, run_id: str, buckets: int) -> _Sample | None:
-    low, high = await ordinal_range(connection, run_id)
-    if low is None or high is None:
+    ends = await ordinal_range(connection, run_id)
+    if ends is None:
         return None
+    low, high = ends
     width = -(-(high - low + 1) // max(1, buckets))
     take = min(width, max(1, MAX_SAMPLED_TASKS // max(1, buckets)))
-    of_task = results.c.task_id == tasks.c.task_id
     if connection.dialect.name == "postgresql":
         # It would overestimate a join with ranges, and read all results. Of a list it knows the length.
         starts = range(low, high + 1, width)
         chosen = [ordinal for start in starts for ordinal in range(start, min(start + take, high + 1))]
         in_sample = tasks.c.ordinal == any_(literal(chosen, ARRAY(BigInteger)))
-        rows = tasks.join(results, and_(of_task, tasks.c.run_id == run_id, in_sample))
+        rows = tasks.join(results, and_(OF_TASK, tasks.c.run_id == run_id, in_sample))
         return _Sample(low, high, width, take, (tasks.c.ordinal - low) // width, rows)
     # One range of the index for each bucket: a condition on the remainder would read every task of the run.
     bucket = select(literal(0, BigInteger).label("number")).cte("bucket", recursive=True)
     bucket = bucket.union_all(select(bucket.c.number + 1).where(bucket.c.number < (high - low) // width))
     first = low + bucket.c.number * width
     in_bucket = and_(tasks.c.run_id == run_id, tasks.c.ordinal.between(first, first + (take - 1)))
-    return _Sample(low, high, width, take, bucket.c.number, bucket.join(tasks, in_bucket).join(results, of_task))
-
-
-async def ordinal_range(connection: AsyncConnection, run_id: str) -> tuple[int | None, int | None]:
-    """Return the positions of a run's first and last stored task; None without tasks."""
-    in_run = tasks.c.run_id == run_id
-    low = await connection.scalar(select(func.min(tasks.c.ordinal)).where(in_run))
-    high = await connection.scalar(select(func.max(tasks.c.ordinal)).where(in_run))
-    return low, high
+    return _Sample(low, high, width, take, bucket.c.number, bucket.join(tasks, in_bucket).join(results, OF_TASK))
 
 
 # ------------------------------------------------------------------------------------------ learning
@@ -372,16 +372,34 @@ def _median_share(logs: Floats) -> float | None:
 
 # ------------------------------------------------------------------------------------------ Gantt
 
-_GANTT_COLUMNS = (
-    results.c.task_id,
-    tasks.c.ordinal,
-    results.c.device,
-    results.c.cpu_start,
-    results.c.cpu_time,
-    results.c.gpu_start,
-    results.c.gpu_time,
-    tasks.c.compute_intensity,
-)
+#: Columns of `results_in` from which `part_times` gets the parts of tasks.
+PARTS = (results.c.device, results.c.cpu_start, results.c.cpu_time, results.c.gpu_start, results.c.gpu_time)
+
+
+def results_in(
+    columns: Sequence[ColumnElement[Any]], run_id: str, scheduler: str, ids: tuple[int, int] | None = None,
+    start: float | None = None, end: float | None = None,
+) -> Select[Any]:  # fmt: skip
+    """Return a query for a scheduler's results of these tasks that overlap a window of time."""
+    own = results.c
+    conditions = [own.scheduler_name == scheduler, own.run_id == run_id]
+    if ids is not None:
+        conditions.append(own.task_id.between(*ids))
+    if start is not None:
+        conditions.append(own.finish_time > start)
+    if end is not None:
+        conditions.append(own.start_time < end)
+    return select(*columns).where(*conditions)
+
+
+def part_times(
+    cpu_start: Sequence[float | None], cpu_time: Sequence[float | None],
+    gpu_start: Sequence[float | None], gpu_time: Sequence[float | None],
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:  # fmt: skip
+    """Return start and end of tasks' parts, those on CPUs before those on accelerators, and which of them ran."""
+    start = np.array([*cpu_start, *gpu_start], dtype=np.float64)  # None becomes NaN
+    seconds = np.nan_to_num(np.array([*cpu_time, *gpu_time], dtype=np.float64))
+    return start, start + seconds, np.isfinite(start) & (seconds != 0)
 
 
 async def gantt(
@@ -415,28 +433,17 @@ async def gantt(
     window = await task_window(connection, run_id, start, end, float(longest.get(scheduler, 0.0)))
     found: Sequence[Sequence[Any]] = ()
     if window is not None:
-        query = (
-            select(*_GANTT_COLUMNS)
-            .join(tasks, tasks.c.task_id == results.c.task_id)
-            .where(
-                results.c.task_id.between(*window),
-                results.c.scheduler_name == scheduler,
-                results.c.run_id == run_id,
-            )
-            .order_by(results.c.task_id.desc())
-        )
-        if start is not None:
-            query = query.where(results.c.finish_time > start)
-        if end is not None:
-            query = query.where(results.c.start_time < end)
+        columns = (*PARTS, tasks.c.task_id, tasks.c.ordinal, tasks.c.compute_intensity)
+        query = results_in(columns, run_id, scheduler, window, start, end).join(tasks, OF_TASK)
+        query = query.order_by(results.c.task_id.desc())
         found = await plain_rows(connection, query.limit(limit + 1))
     cpu_of = hosts_of(devices, config)
-    parts, columns = await asyncio.to_thread(_gantt_parts, found[:limit], cpu_of, start, end, limit)
+    parts, shown = await asyncio.to_thread(_gantt_parts, found[:limit], cpu_of, start, end, limit)
     return {
         "run_id": run_id,
         "scheduler": scheduler,
         "devices": devices,
-        **columns,
+        **shown,
         "truncated": max(parts, len(found)) > limit,
     }
 
@@ -446,34 +453,29 @@ def _gantt_parts(
 ) -> tuple[int, dict[str, list[Any]]]:
     """Return the number of parts in the window, and the last of them as columns, ordered by start and task."""
     names = ("task_id", "ordinal", "device", "part", "start", "end", "intensity")
-    if not rows:
-        return 0, {name: [] for name in names}
-    task, ordinal, device, cpu_start, cpu_time, gpu_start, gpu_time, intensity = zip(*rows, strict=True)
-    begin = np.array([*cpu_start, *gpu_start], dtype=np.float64)  # None becomes NaN
-    seconds = np.nan_to_num(np.array([*cpu_time, *gpu_time], dtype=np.float64))
-    finish = begin + seconds
+    n = len(rows)
+    device, *times, task, ordinal, intensity = zip(*rows, strict=True) if rows else ((),) * 8
+    begin, finish, inside = part_times(*times)
     with np.errstate(invalid="ignore"):
-        inside = np.isfinite(begin) & (seconds != 0)
         inside &= True if start is None else finish > start
         inside &= True if end is None else begin < end
     chosen = np.flatnonzero(inside)
-    row, is_gpu = chosen % len(rows), chosen >= len(rows)
-    order = np.lexsort((is_gpu, np.array(task)[row], begin[chosen]))[-limit:]
-    row_list, gpu_list = row[order].tolist(), is_gpu[order].tolist()
-    place = [
-        (device[at] if gpu else cpu_of.get(device[at], device[at]))
-        for at, gpu in zip(row_list, gpu_list, strict=True)
+    order = np.lexsort((chosen, np.array(task)[chosen % n] if n else chosen, begin[chosen]))[-limit:]
+    starts = begin.tolist()
+    ends = finish.tolist()
+    parts = [
+        (
+            task[at % n],
+            ordinal[at % n],
+            device[at % n] if at >= n else cpu_of.get(device[at % n], device[at % n]),
+            "gpu" if at >= n else "cpu",
+            starts[at],
+            ends[at],
+            intensity[at % n],
+        )
+        for at in chosen[order].tolist()
     ]
-    columns = (
-        [task[at] for at in row_list],
-        [ordinal[at] for at in row_list],
-        place,
-        ["gpu" if gpu else "cpu" for gpu in gpu_list],
-        begin[chosen][order].tolist(),
-        finish[chosen][order].tolist(),
-        [intensity[at] for at in row_list],
-    )
-    return len(chosen), dict(zip(names, columns, strict=True))
+    return len(chosen), {name: [part[column] for part in parts] for column, name in enumerate(names)}
 
 
 async def task_window(
@@ -484,32 +486,27 @@ async def task_window(
     Such tasks arrived before the window's end, and not earlier than the longest latency before its start. Ordinals
     follow arrival times, so both limits are found by bisection.
     """
-    in_run = tasks.c.run_id == run_id
-    low, high = await ordinal_range(connection, run_id)
-    if low is None or high is None:
+    ends = await ordinal_range(connection, run_id)
+    if ends is None:
         return None
+    low, high = ends
+    about = select(tasks.c.task_id, tasks.c.ordinal, tasks.c.arrival_time).where(tasks.c.run_id == run_id).limit(1)
 
-    async def first_from(ordinal: int) -> tuple[int, int, float] | None:
-        row = (
-            await connection.execute(
-                select(tasks.c.task_id, tasks.c.ordinal, tasks.c.arrival_time)
-                .where(in_run, tasks.c.ordinal >= ordinal)
-                .order_by(tasks.c.ordinal)
-                .limit(1)
-            )
-        ).first()
-        return None if row is None else (row[0], row[1], row[2])
+    async def first_from(ordinal: int) -> Any:
+        query = about.where(tasks.c.ordinal >= ordinal).order_by(tasks.c.ordinal)
+        return (await connection.execute(query)).first()
 
     async def first_arrival_at(moment: float) -> int:
         """Return the ordinal of the first task that arrived at this time or later, or one past the last."""
-        left, right = low, high + 1
+        left = low
+        right = high + 1
         while left < right:
             middle = (left + right) // 2
-            found = await first_from(middle)
-            if found is None or found[2] >= moment:
+            task = await first_from(middle)
+            if task is None or task.arrival_time >= moment:
                 right = middle
             else:
-                left = found[1] + 1
+                left = task.ordinal + 1
         return left
 
     first = low if start is None else await first_arrival_at(start - longest)
@@ -517,12 +514,8 @@ async def task_window(
     if first > last:
         return None
     beginning = await first_from(first)
-    ending = (
-        await connection.execute(
-            select(tasks.c.task_id).where(in_run, tasks.c.ordinal <= last).order_by(tasks.c.ordinal.desc()).limit(1)
-        )
-    ).scalar()
-    return None if beginning is None or ending is None else (beginning[0], ending)
+    up_to = about.where(tasks.c.ordinal <= last).order_by(tasks.c.ordinal.desc())
+    return _both(beginning and beginning[0], await connection.scalar(up_to))
 
 
 def hosts_of(devices: Sequence[str], config: dict[str, Any]) -> dict[str, str]:

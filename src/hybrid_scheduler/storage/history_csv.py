@@ -181,20 +181,14 @@ def _lines(batch: Batch) -> str:
     tasks = batch.tasks
     assert tasks is not None
     oracle = batch.results.get(_ORACLE)
-    empty = [""] * len(tasks)
+    of_oracle = (None, None, None) if oracle is None else (oracle.latency, oracle.energy, oracle.cost)
     columns: list[Any] = [
-        map(str, tasks.task_id.tolist()),
-        *(map(repr, column.tolist()) for column in (tasks.size, tasks.compute_intensity, tasks.memory_required)),
-        map(repr, tasks.arrival_time.tolist()),
-        _cells(batch.optimal_fraction) if batch.optimal_fraction is not None else empty,
-        _cells(batch.optimal_time) if batch.optimal_time is not None else empty,
-    ]
-    if oracle is None:
-        columns += [empty] * 3
-    else:
-        columns += [_cells(oracle.latency), _cells(oracle.energy), _cells(oracle.cost)]
-    return "".join(f"{','.join(row)}\n" for row in zip(*columns, strict=True))
+        tasks.task_id, tasks.size, tasks.compute_intensity, tasks.memory_required, tasks.arrival_time,
+        batch.optimal_fraction, batch.optimal_time, *of_oracle,
+    ]  # fmt: skip
+    cells = ([""] * len(tasks) if column is None else _cells(column) for column in columns)
+    return "".join(f"{','.join(row)}\n" for row in zip(*cells, strict=True))
 
 
-def _cells(column: Floats) -> list[str]:
-    return ["" if value != value else repr(value) for value in np.asarray(column, dtype=np.float64).tolist()]
+def _cells(column: Any) -> list[str]:
+    return ["" if value != value else repr(value) for value in np.asarray(column).tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from ..live.journal import unstorable_text
 from .batch_transaction import COUNTED_TABLES
 from .database import DatabaseAddress, DatabaseUnusable
 from .recovery import waiting_tasks
@@ -26,35 +28,24 @@ class Finding(NamedTuple):
     detail: str
 
 
+def _orphans(table: str, parent: str, key: str) -> str:
+    return (
+        f"SELECT count(*) FROM {table} AS child "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {parent} AS parent WHERE parent.{key} = child.{key})"
+    )
+
+
+def _repeated(table: str, key: str) -> str:
+    return f"SELECT count(*) FROM (SELECT 1 FROM {table} GROUP BY {key} HAVING count(*) > 1) AS twice"
+
+
 #: Name of the check, query that counts invalid rows, and their description.
 _INVALID_ROWS = (
-    (
-        "results",
-        "SELECT count(*) FROM scheduler_results r "
-        "WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = r.task_id)",
-        "results without their task",
-    ),
-    (
-        "training data",
-        "SELECT count(*) FROM training_data d WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = d.task_id)",
-        "rows without their task",
-    ),
-    (
-        "tasks",
-        "SELECT count(*) FROM tasks t WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.run_id = t.run_id)",
-        "tasks without their run",
-    ),
-    (
-        "pairs",
-        "SELECT count(*) FROM (SELECT 1 FROM scheduler_results GROUP BY task_id, scheduler_name "
-        "HAVING count(*) > 1) twice",
-        "tasks with two results of one scheduler",
-    ),
-    (
-        "events",
-        "SELECT count(*) FROM (SELECT 1 FROM events GROUP BY seq HAVING count(*) > 1) twice",
-        "sequence numbers used twice",
-    ),
+    ("results", _orphans("scheduler_results", "tasks", "task_id"), "results without their task"),
+    ("training data", _orphans("training_data", "tasks", "task_id"), "rows without their task"),
+    ("tasks", _orphans("tasks", "runs", "run_id"), "tasks without their run"),
+    ("pairs", _repeated("scheduler_results", "task_id, scheduler_name"), "tasks with two results of one scheduler"),
+    ("events", _repeated("events", "seq"), "sequence numbers used twice"),
     (
         "magnitudes",
         "SELECT count(*) FROM scheduler_results WHERE "
@@ -79,8 +70,8 @@ _FOREIGN_TASKS = (
         "tasks without a result",
     ),
 )
-#: JSON columns of runs, which clients can fill.
-_DOCUMENTS = ("schedulers", "config", "devices", "longest")
+#: JSON columns of runs, which clients can fill. The checkpoint has integers that `orjson` refuses.
+_DOCUMENTS = ("schedulers", "config", "devices", "longest", "state")
 _COUNTERS = (
     ("next_task_id", "tasks", "task_id"),
     ("next_result_id", "scheduler_results", "id"),
@@ -129,7 +120,7 @@ def _check_schema(connection: sa.Connection) -> Finding:
 
     context = MigrationContext.configure(connection, opts={"include_name": is_own_table, "compare_type": True})
     differences = compare_metadata(context, metadata)
-    detail = "as expected" if not differences else "; ".join(_describe(each) for each in differences[:5])
+    detail = "as expected" if not differences else "; ".join(map(_describe, differences[:5]))
     return Finding("tables", not differences, detail)
 
 
@@ -149,11 +140,14 @@ def _check_file(connection: sa.Connection) -> Finding:
 def _check_documents(connection: sa.Connection) -> Finding:
     columns = ", ".join(f"CAST({column} AS TEXT)" for column in _DOCUMENTS)
     unreadable = []
-    for run_id, *texts in connection.execute(sa.text(f"SELECT run_id, {columns} FROM runs")):
+    for run_id, platform, *texts in connection.execute(sa.text(f"SELECT run_id, platform, {columns} FROM runs")):
         try:
-            for text in texts:
-                orjson.dumps(orjson.loads(text))
-        except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+            documents = [json.loads(text or "null") for text in texts]
+            orjson.dumps(documents[:-1])
+            sound = unstorable_text([platform, *documents]) is None
+        except (ValueError, TypeError, RecursionError):
+            sound = False
+        if not sound:
             unreadable.append(str(run_id))
     found = f"{len(unreadable)} runs with values that cannot be shown, such as {', '.join(unreadable[:3])}"
     return Finding("runs", not unreadable, found if unreadable else "every value can be shown")
@@ -180,7 +174,10 @@ def _check_rows(connection: sa.Connection) -> Iterator[Finding]:
         found = connection.execute(sa.text(query)).scalar() or 0
         yield Finding(name, not found, f"{found} {description}" if found else f"no {description}")
     states = connection.execute(sa.text("SELECT state FROM runs WHERE status <> 'stopped' AND state IS NOT NULL"))
-    waiting = {task for (state,) in states for task in waiting_tasks(json.loads(state))}
+    waiting: set[int] = set()
+    for (state,) in states:
+        with contextlib.suppress(ValueError, TypeError, AttributeError):  # reported as a document
+            waiting |= waiting_tasks(json.loads(state))
     for name, query, description in _FOREIGN_TASKS:
         ids = [str(row[0]) for row in connection.execute(sa.text(query)) if row[0] not in waiting]
         some = f"{len(ids)} {description}, such as {', '.join(ids[:3])}"

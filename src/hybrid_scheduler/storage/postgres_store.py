@@ -18,10 +18,8 @@ from typing import Any
 
 import asyncpg
 
-from ..core import HybridSchedulerError
-from ..live.journal import EngineBusy
-from . import schema_version
 from .batch_rows import Columns, interleave
+from .batch_transaction import Store
 from .database import CONNECT_TIMEOUT_S, DatabaseAddress
 
 _log = logging.getLogger(__name__)
@@ -45,7 +43,7 @@ _LOCK_HOLDERS = (
 )
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """A `Store` in a PostgreSQL database.
 
     Parameters
@@ -74,28 +72,13 @@ class PostgresStore:
         """False if the connection is known to be lost."""
         return self._connection is not None and not self._connection.is_closed()
 
-    async def open(self) -> None:
-        """Connect, take the engine's lock, and upgrade the schema."""
-        try:
-            await self._connect()
-            try:
-                schema_version.with_connection(
-                    self.address, lambda connection: schema_version.upgrade_connection(connection, self.address)
-                )
-            except BaseException:
-                await self.close()
-                raise
-        except HybridSchedulerError:
-            raise
-        except Exception as error:
-            raise self.explain_error(error) from error
-
     async def reopen(self) -> None:
         """Connect again and take the engine's lock again."""
         await self._drop()
-        await self._connect()
+        await self.take_lock()
 
-    async def _connect(self) -> None:
+    async def take_lock(self) -> None:
+        """Connect, and take the lock with this connection."""
         connection = await asyncpg.connect(
             **self.address.asyncpg_arguments(),
             timeout=CONNECT_TIMEOUT_S,
@@ -110,13 +93,16 @@ class PostgresStore:
             },
         )
         try:
-            await self._take_lock(connection)
+            await self._lock(connection)
         except BaseException:
             connection.terminate()
             raise
         self._connection = connection
 
-    async def _take_lock(self, connection: asyncpg.Connection) -> None:
+    async def connect(self) -> None:
+        """Do nothing: the connection that has the lock writes."""
+
+    async def _lock(self, connection: asyncpg.Connection) -> None:
         clock = asyncio.get_running_loop().time
         until = clock() + LOCK_TIMEOUT_S
         while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", ENGINE_LOCK_ID):
@@ -124,10 +110,7 @@ class PostgresStore:
                 if name and self._name.startswith(name):  # the server cuts names at 63 characters
                     await connection.execute("SELECT pg_terminate_backend($1)", pid)
             if clock() > until:
-                raise EngineBusy(
-                    f"{self.address}: another engine is using this database",
-                    hint="stop that one first, or choose another database",
-                )
+                raise self.busy_error()
             await asyncio.sleep(0.05)
 
     async def _drop(self) -> None:
@@ -179,10 +162,6 @@ class PostgresStore:
             return False
         # asyncpg raises InternalClientError when a server is killed in the middle of a response.
         return isinstance(error, OSError | TimeoutError | asyncpg.InterfaceError | asyncpg.InternalClientError)
-
-    def explain_error(self, error: Exception) -> HybridSchedulerError:
-        """Return an error that names the database."""
-        return schema_version.explain_error(self.address, error)
 
     async def close(self) -> None:
         """Disconnect, which releases the engine's lock."""

@@ -32,13 +32,17 @@ RECENT_TASKS = 1000
 _RECENT_KEYS = 10_000
 
 _RUN = tuple(name for name in tables.runs.c.keys() if name not in ("tasks", "longest"))  # noqa: SIM118
+_DOCUMENTS = ("state", "devices", "schedulers", "config")
+#: Errors of values that the engine has not written so.
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, OverflowError)
 _TASK = ("task_id", "external_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind")
 _RESULT = ("task_id", "scheduler_name", "device", *map(published_name, RESULT_FLOATS), "status", "model_version")
 
 
 async def recover(store: Store) -> Recovered:
     """Return the counters and, if a run was not stopped, its checkpoint and newest tasks."""
-    counters, keys = await stored_counters(store), await _recent_keys(store)
+    counters = await stored_counters(store)
+    keys = await _recent_keys(store)
     found = await store.fetch(
         f"SELECT {', '.join(_RUN)} FROM runs WHERE status <> 'stopped' "
         "ORDER BY created_at DESC, run_id DESC LIMIT 1"
@@ -46,14 +50,18 @@ async def recover(store: Store) -> Recovered:
     if not found:
         return Recovered(counters, keys=keys)
     row = dict(zip(_RUN, found[0], strict=True))
-    state = row.pop("state")
-    devices = json.loads(row.pop("devices"))
-    run = RunRecord(
-        **row | {"schedulers": tuple(json.loads(row["schedulers"])), "config": json.loads(row["config"])}
-    )
-    checkpoint = None if state is None else json.loads(state)
-    recent = await _recent(store, run, devices, waiting_tasks(checkpoint or {}))
-    return Recovered(counters, run, checkpoint, recent, keys)
+    try:
+        documents = {name: json.loads(row.pop(name) or "null") for name in _DOCUMENTS}
+        devices = tuple(documents["devices"])
+        checkpoint = documents["state"]
+        run = RunRecord(**row, schedulers=tuple(documents["schedulers"]), config=dict(documents["config"]))
+        recent = await _recent(store, run, list(devices), waiting_tasks(checkpoint or {}))
+    except _UNREADABLE as error:
+        _log.exception("run %s cannot be read", row["run_id"])
+        rest = {name: value for name, value in row.items() if name not in _DOCUMENTS}
+        problem = f"it cannot be read ({type(error).__name__})"
+        return Recovered(counters, RunRecord(**rest, schedulers=(), config={}), keys=keys, problem=problem)
+    return Recovered(counters, run, checkpoint, recent, keys, devices)
 
 
 def waiting_tasks(checkpoint: dict[str, Any]) -> set[int]:
@@ -104,14 +112,14 @@ async def _recent(store: Store, run: RunRecord, devices: list[str], waiting: set
     if not newest:
         return None
     by_scheduler: dict[str, list[tuple[Any, ...]]] = {}
-    for found in rows:
-        if found[0] in own:
-            by_scheduler.setdefault(found[1], []).append(found)
+    for row in rows:
+        if row[0] in own:
+            by_scheduler.setdefault(row[1], []).append(row)
     # A scheduler with fewer results than there are tasks is a central one, or it joined within these tasks.
     complete = {name: found for name, found in by_scheduler.items() if len(found) == len(newest)}
     started = {}
     for name in by_scheduler.keys() - complete.keys():
-        ids = {found[0] for found in by_scheduler[name]}
+        ids = {row[0] for row in by_scheduler[name]}
         tasks = _workload([row for row in newest if row[0] in ids])
         started[name] = StartedTasks(name, tasks, _columns(by_scheduler[name], devices))
     return Recent(_workload(newest), {name: _columns(found, devices) for name, found in complete.items()}, started)
@@ -124,7 +132,8 @@ def _own_tasks(tasks: list[Any], results: list[Any], devices: set[str], waiting:
     an unknown device, or an arrival out of order; of those, as few as possible are left out.
     """
     with_result = {row[0] for row in results} | waiting
-    device, status = _RESULT.index("device"), _RESULT.index("status")
+    device = _RESULT.index("device")
+    status = _RESULT.index("status")
     invalid = {row[0] for row in results if row[device] not in devices or row[status] not in STATUS_NAMES}
     valid = [row for row in tasks if row[0] in with_result - invalid and _is_valid(row)]
     # The longest sequence of arrivals that never decreases: `ends[n]` is the row that ends one of n + 1 rows.

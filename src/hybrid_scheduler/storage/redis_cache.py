@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from redis.asyncio import Redis
@@ -140,31 +140,6 @@ async def close_quietly(connection: Any) -> None:
         pass
 
 
-class Cache(Protocol):
-    """Protocol of a cache. Entries may disappear at any time; callers can compute them again."""
-
-    kind: str
-
-    @property
-    def state(self) -> str:
-        """State: "ok" or "unavailable"."""
-
-    async def get(self, key: str) -> bytes | None:
-        """Return the value of a key, or None."""
-
-    async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Store a value for `ttl` seconds."""
-
-    async def delete(self, key: str) -> None:
-        """Remove a key."""
-
-    async def ping(self) -> bool:
-        """Return True if the cache answers now."""
-
-    async def close(self) -> None:
-        """Release connections."""
-
-
 class MemoryCache:
     """Cache of the most recent entries within this process.
 
@@ -206,10 +181,6 @@ class MemoryCache:
             if until > now and len(self._entries) <= self._max_entries:
                 break
             self._entries.popitem(last=False)
-
-    async def delete(self, key: str) -> None:
-        """Remove a key."""
-        self._entries.pop(key, None)
 
     async def ping(self) -> bool:
         """Return True."""
@@ -253,10 +224,6 @@ class RedisCache:
         milliseconds = max(1, int(ttl * 1000))
         await self._breaker.call(lambda: self._client.set(self._prefix + key, value, px=milliseconds), None)
 
-    async def delete(self, key: str) -> None:
-        """Remove a key."""
-        await self._breaker.call(lambda: self._client.delete(self._prefix + key), 0)
-
     async def ping(self) -> bool:
         """Return True if Redis answers now."""
         return bool(await self._breaker.call(lambda: self._client.ping(), False))
@@ -264,3 +231,7 @@ class RedisCache:
     async def close(self) -> None:
         """Close the connection."""
         await close_quietly(self._client)
+
+
+#: Entries of a cache may disappear at any time; callers can compute them again.
+Cache = MemoryCache | RedisCache

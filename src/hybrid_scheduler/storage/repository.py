@@ -6,13 +6,15 @@ is raised as `DatabaseUnavailable`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, NamedTuple
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import orjson
 from sqlalchemy import ColumnElement, Select, func, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from ..core.canonical_json import is_storable
 from ..live.journal import LOAD_COLUMN
 from . import history_analysis, tables
 from .batch_transaction import COUNTED_TABLES
@@ -21,25 +23,21 @@ from .device_load import LoadWindow, Timelines, device_load
 from .retention import DELETION_KEY, LABELS_KEY
 
 Row = dict[str, Any]
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 #: Tasks that are read at once with their results; more would keep other requests waiting.
 _PAGE = 500
 
 _TASK = tuple(tables.tasks.c.keys())
-_RESULT = (
-    "scheduler_name", "device", "gpu_fraction", "actual_time", "latency", "start_time", "finish_time", "cpu_start",
-    "cpu_time", "gpu_start", "gpu_time", "energy_consumption", "execution_cost", "regret", "predicted_time",
-    "confidence", "status", "model_version",
-)  # fmt: skip
 _VERSION = tuple(name for name in tables.model_versions.c.keys() if name != "id")  # noqa: SIM118
 
-tasks, results, runs, events, meta = (
-    tables.tasks,
-    tables.scheduler_results,
-    tables.runs,
-    tables.events,
-    tables.meta,
-)
+_RESULT = tuple(name for name in tables.scheduler_results.c.keys() if name not in ("id", "task_id", "run_id"))  # noqa: SIM118
 
+tasks = tables.tasks
+results = tables.scheduler_results
+runs = tables.runs
+events = tables.events
+meta = tables.meta
 
 _RUN_COLUMNS = tuple(column for column in runs.c if column.name not in ("state", "devices", "longest"))
 _RUN = (*("load" if column.name == LOAD_COLUMN else column.name for column in _RUN_COLUMNS), "labels")
@@ -130,19 +128,15 @@ class Repository:
         found = await self._row(select(runs.c.state), ("state",), runs.c.run_id, run_id)
         if found is None or found["state"] is None:
             return None
-        state: Row = history_analysis.exact_json(found["state"])
+        state: Row = json.loads(found["state"])  # which keeps integers of any length
         return state
 
     # ---------------------------------------------------------------- tasks
 
     async def history(self, limit: int, run_id: str | None = None) -> list[Row]:
         """Return the newest tasks with every scheduler's result, oldest first."""
-        if _is_unstorable(run_id):
-            return []
-        async with self.database.reading() as connection:
-            rows = await _some_tasks(connection, run_id, newest=True, limit=limit)
-            rows.reverse()
-            return await _with_results(connection, rows)
+        rows = await self._ask(_some_tasks, run_id, True, limit, with_results=True)
+        return (rows or [])[::-1]
 
     async def iterate_history(
         self, run_id: str | None = None, page: int = _PAGE, newest: int | None = None
@@ -172,8 +166,9 @@ class Repository:
                 if last is None:
                     last = await connection.scalar(select(func.max(tasks.c.task_id))) or 0
                     after = None if newest is None else await _before_newest(connection, run_id, newest)
-                rows = await _some_tasks(connection, run_id, newest=False, limit=page, after=after, last=last)
-                found = await _with_results(connection, rows)
+                found = await _some_tasks(
+                    connection, run_id, False, page, after=after, last=last, with_results=True
+                )
             if found:
                 yield found
                 after = found[-1]["task_id"]
@@ -184,12 +179,8 @@ class Repository:
         self, limit: int, before: int | None = None, run_id: str | None = None, external_id: str | None = None
     ) -> list[Row]:
         """Return tasks without results, newest first; `before` is the last task_id of the previous page."""
-        if _is_unstorable(run_id) or _is_unstorable(external_id):
-            return []
-        async with self.database.reading() as connection:
-            return await _some_tasks(
-                connection, run_id, newest=True, limit=limit, before=before, external_id=external_id
-            )
+        rows = await self._ask(_some_tasks, run_id, True, limit, external_id, before=before)
+        return rows or []
 
     async def task(self, task_id: int) -> Row | None:
         """Return one task with its results and its isolated optimum, or None."""
@@ -221,39 +212,7 @@ class Repository:
         list of dict
             The rows.
         """
-        if _is_unstorable(run_id) or _is_unstorable(scheduler):
-            return []
-        async with self.database.reading() as connection:
-            span = await history_analysis.task_range(connection, run_id)
-            if span is None:
-                return []
-            first = span[0] if after_task is None else max(span[0], _bounded(after_task) + 1)
-            conditions = [results.c.task_id >= first, results.c.task_id <= span[1], results.c.run_id == run_id]
-            if scheduler is not None:
-                conditions.append(results.c.scheduler_name == scheduler)
-            found = await self._page_of_results(connection, conditions, limit)
-            if scheduler is None and len(found) == limit:
-                last = found[-1]["task_id"]
-                complete = [row for row in found if row["task_id"] != last]
-                if not complete:  # one task has more results than the page holds: all are returned
-                    complete = await self._page_of_results(connection, [results.c.task_id == last], 10_000)
-                found = complete
-        return found
-
-    async def _page_of_results(
-        self, connection: AsyncConnection, conditions: Sequence[ColumnElement[bool]], limit: int
-    ) -> list[Row]:
-        names = ("task_id", "run_id", *_RESULT)
-        query = (
-            select(*(results.c[name] for name in names))
-            .where(*conditions)
-            .order_by(results.c.task_id, results.c.id)
-            .limit(limit)
-        )
-        rows = _dicts(await connection.execute(query), names)
-        for row in rows:
-            row["wait"] = _wait(row)
-        return rows
+        return await self._ask(_results, run_id, scheduler, after_task, limit) or []
 
     # ---------------------------------------------------------------- analysis
 
@@ -261,29 +220,20 @@ class Repository:
         """Return means, sums, quantiles of latency and pairwise wins over the newest (at most 10,000) tasks."""
         if _is_unstorable(run_id):
             run_id = ""
+        limit = min(limit, history_analysis.MAX_COMPARED_TASKS)
         async with self.database.reading() as connection:
-            newest = await _some_tasks(
-                connection,
-                run_id,
-                newest=True,
-                limit=min(limit, history_analysis.MAX_COMPARED_TASKS),
-                columns=("task_id",),
-            )
+            newest = await _some_tasks(connection, run_id, True, limit, columns=("task_id",))
             return await history_analysis.comparative(connection, [row["task_id"] for row in newest][::-1], run_id)
 
     async def trends(self, run_id: str, buckets: int = 120) -> Row | None:
         """Return means per bucket of the run's tasks; None for an unknown run."""
-        if _is_unstorable(run_id) or await self.run(run_id) is None:
-            return None
-        async with self.database.reading() as connection:
-            return await history_analysis.trends(connection, run_id, buckets)
+        known = await self.run(run_id) is not None
+        return await self._ask(history_analysis.trends, run_id, buckets) if known else None
 
     async def learning(self, run_id: str, scheduler: str) -> Row | None:
         """Return accuracy and results of a learned scheduler by model version and kind; None for an unknown run."""
-        if _is_unstorable(run_id) or _is_unstorable(scheduler) or await self.run(run_id) is None:
-            return None
-        async with self.database.reading() as connection:
-            return await history_analysis.learning(connection, run_id, scheduler)
+        known = await self.run(run_id) is not None
+        return await self._ask(history_analysis.learning, run_id, scheduler) if known else None
 
     async def gantt(
         self,
@@ -294,17 +244,11 @@ class Repository:
         limit: int = 50_000,
     ) -> Row | None:
         """Return the busy intervals of devices as columns; None for an unknown run."""
-        if _is_unstorable(run_id) or _is_unstorable(scheduler):
-            return None
-        async with self.database.reading() as connection:
-            return await history_analysis.gantt(connection, run_id, scheduler, start, end, limit)
+        return await self._ask(history_analysis.gantt, run_id, scheduler, start, end, limit)
 
     async def device_load(self, run_id: str, scheduler: str | None, window: LoadWindow) -> Row | None:
         """Return busy seconds of devices in columns of time, exact at every zoom; None for an unknown run."""
-        if _is_unstorable(run_id) or (scheduler is not None and _is_unstorable(scheduler)):
-            return None
-        async with self.database.reading() as connection:
-            return await device_load(connection, self.timelines, run_id, scheduler, window)
+        return await self._ask(device_load, self.timelines, run_id, scheduler, window)
 
     async def models(
         self, run_id: str, schedulers: Iterable[str], limit: int, before: int | None = None
@@ -391,6 +335,18 @@ class Repository:
 
     # ---------------------------------------------------------------- helpers
 
+    async def _ask(
+        self,
+        query: Callable[Concatenate[AsyncConnection, _P], Awaitable[_T]],
+        *values: _P.args,
+        **options: _P.kwargs,
+    ) -> _T | None:
+        """Return what a query finds; None if a value is text that no row can contain and PostgreSQL refuses."""
+        if any(isinstance(value, str) and _is_unstorable(value) for value in values):
+            return None
+        async with self.database.reading() as connection:
+            return await query(connection, *values, **options)
+
     async def _rows(self, query: Select[Any], names: Sequence[str]) -> list[Row]:
         async with self.database.reading() as connection:
             return _dicts(await connection.execute(query), names)
@@ -405,17 +361,10 @@ class Repository:
 
 
 async def _some_tasks(
-    connection: AsyncConnection,
-    run_id: str | None,
-    *,
-    newest: bool,
-    limit: int,
-    before: int | None = None,
-    after: int | None = None,
-    last: int | None = None,
-    external_id: str | None = None,
-    columns: Sequence[str] = _TASK,
-) -> list[Row]:
+    connection: AsyncConnection, run_id: str | None, newest: bool, limit: int, external_id: str | None = None, *,
+    before: int | None = None, after: int | None = None, last: int | None = None,
+    columns: Sequence[str] = _TASK, with_results: bool = False,
+) -> list[Row]:  # fmt: skip
     query = select(*(tasks.c[name] for name in columns))
     paged = before is not None or after is not None
     first = -(2**62) if after is None else _bounded(after) + 1
@@ -440,7 +389,43 @@ async def _some_tasks(
     in_run = run_id is not None and external_id is None and not paged
     order = tasks.c.ordinal if in_run else tasks.c.task_id
     query = query.order_by(order.desc() if newest else order).limit(limit)
-    return _dicts(await connection.execute(query), columns)
+    rows = _dicts(await connection.execute(query), columns)
+    return await _with_results(connection, rows) if with_results else rows
+
+
+async def _results(
+    connection: AsyncConnection, run_id: str, scheduler: str | None, after_task: int | None, limit: int
+) -> list[Row]:
+    span = await history_analysis.task_range(connection, run_id)
+    if span is None:
+        return []
+    first = span[0] if after_task is None else max(span[0], _bounded(after_task) + 1)
+    conditions = [results.c.task_id >= first, results.c.task_id <= span[1], results.c.run_id == run_id]
+    if scheduler is not None:
+        conditions.append(results.c.scheduler_name == scheduler)
+    rows = await _result_rows(connection, conditions, limit)
+    if scheduler is None and len(rows) == limit:
+        last = rows[-1]["task_id"]
+        # If one task has more results than the page holds, all are returned.
+        rows = [row for row in rows if row["task_id"] != last] or await _result_rows(
+            connection, [results.c.task_id == last], 10_000
+        )
+    return rows
+
+
+async def _result_rows(
+    connection: AsyncConnection, conditions: Sequence[ColumnElement[bool]], limit: int | None = None
+) -> list[Row]:
+    """Return results in the order of tasks, with the time they waited; None for those of tasks that failed."""
+    names = ("task_id", "run_id", *_RESULT)
+    query = select(*(results.c[name] for name in names)).where(*conditions)
+    query = query.order_by(results.c.task_id, results.c.id).limit(limit)
+    rows = _dicts(await connection.execute(query), names)
+    for row in rows:
+        latency = row["latency"]
+        time = row["actual_time"]
+        row["wait"] = None if latency is None or time is None else latency - time
+    return rows
 
 
 async def _before_newest(connection: AsyncConnection, run_id: str | None, newest: int) -> int | None:
@@ -455,26 +440,23 @@ async def _before_newest(connection: AsyncConnection, run_id: str | None, newest
 
 
 async def _with_results(connection: AsyncConnection, rows: list[Row]) -> list[Row]:
-    """Add the results and the isolated optimum to tasks, which are in the order of ids."""
+    """Add the results and the isolated optimum to tasks."""
     if not rows:
         return rows
     by_id = {row["task_id"]: row for row in rows}
     for row in rows:
         row |= {"results": {}, "optimal_gpu_fraction": None, "optimal_time": None}
-    span = (rows[0]["task_id"], rows[-1]["task_id"])
-    query = select(results.c.task_id, *(results.c[name] for name in _RESULT)).order_by(
-        results.c.task_id, results.c.id
-    )
-    for task_id, *values in await connection.execute(query.where(results.c.task_id.between(*span))):
-        if (task := by_id.get(task_id)) is not None:
-            result = dict(zip(_RESULT, values, strict=True))
-            result["wait"] = _wait(result)
+    span = (min(by_id), max(by_id))
+    for result in await _result_rows(connection, [results.c.task_id.between(*span)]):
+        del result["run_id"]
+        if (task := by_id.get(result.pop("task_id"))) is not None:
             task["results"][result["scheduler_name"]] = result
     best = tables.training_data
     optimum = select(best.c.task_id, best.c.optimal_gpu_fraction, best.c.optimal_time)
     for task_id, fraction, seconds in await connection.execute(optimum.where(best.c.task_id.between(*span))):
         if (task := by_id.get(task_id)) is not None:
-            task["optimal_gpu_fraction"], task["optimal_time"] = fraction, seconds
+            task["optimal_gpu_fraction"] = fraction
+            task["optimal_time"] = seconds
     return rows
 
 
@@ -493,12 +475,6 @@ def _dicts(found: Iterable[Any], names: Sequence[str]) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
-def _wait(result: Row) -> float | None:
-    """Return latency minus time; None for a task that failed."""
-    latency, time = result["latency"], result["actual_time"]
-    return None if latency is None or time is None else latency - time
-
-
 def _bounded(number: int) -> int:
     """Return a number that drivers accept, which have 64 bits; no row is beyond these limits."""
     return min(max(number, -(2**62)), 2**62)
@@ -506,7 +482,7 @@ def _bounded(number: int) -> int:
 
 def _is_unstorable(value: str | None) -> bool:
     """Return True for text that no row can contain and that PostgreSQL refuses in a query."""
-    return value is not None and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value))
+    return value is not None and not is_storable(value)
 
 
 # ------------------------------------------------------------------------------------------ events of old versions
@@ -517,18 +493,9 @@ _OLD_ROW = {
     f"avg_{name}": f"mean_{name}"
     for name in ("time", "latency", "wait", "energy", "cost", "gpu_fraction", "regret")
 }
-_OLD_TASK = {
-    "id": "task_id",
-    "intensity": "compute_intensity",
-    "memory": "memory_required",
-    "arrival": "arrival_time",
-}
-_OLD_DECISION = {
-    "gpu_start": "accelerator_start",
-    "gpu_time": "accelerator_time",
-    "intensity": "compute_intensity",
-    "memory": "memory_required",
-}
+_OLD_VALUES = {"intensity": "compute_intensity", "memory": "memory_required"}
+_OLD_TASK = {"id": "task_id", "arrival": "arrival_time", **_OLD_VALUES}
+_OLD_DECISION = {"gpu_start": "accelerator_start", "gpu_time": "accelerator_time", **_OLD_VALUES}
 
 
 def current_event(payload: bytes) -> bytes:
@@ -561,6 +528,7 @@ def _renamed(row: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 
 def _decision(row: dict[str, Any]) -> dict[str, Any]:
-    latency, time = row["latency"], row["time"]
+    latency = row["latency"]
+    time = row["time"]
     wait = None if latency is None or time is None else latency - time
     return {**_renamed(row, _OLD_DECISION), "wait": wait}

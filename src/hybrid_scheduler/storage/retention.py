@@ -2,77 +2,229 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
+import orjson
 from sqlalchemy import select
 
 from ..core import InvalidInputError
+from ..live.journal import Batch
 from . import tables
-from .batch_transaction import COUNTED_TABLES, Store, change_row_count, set_meta
+from .batch_rows import PendingBatch, json_text
+from .batch_transaction import COUNTED_TABLES, Store, change_row_count, get_meta, set_meta
 from .database import DatabaseAddress, driver_errors
 from .schema_version import explain_error, run_blocking, with_connection
+from .sqlite_store import SqliteStore
 
+#: Tasks deleted in one transaction.
+DELETE_CHUNK_TASKS = 2_000
 #: Newest events of these types are stored; notifications are never deleted.
 KEEP_EVENTS = 4000
 _PRUNED_EVENT_TYPES = ("simulation_update", "log")
 #: Old events are deleted after this many new ones.
 PRUNE_EVERY = 250
 #: Newest versions of a model that all stay, and most older ones: every second, fourth, eighth ... of them.
-KEEP_VERSIONS, KEEP_OLD_VERSIONS = 200, 400
+KEEP_VERSIONS = 200
+KEEP_OLD_VERSIONS = 400
 #: Old versions are thinned after this many new ones.
-THIN_EVERY = 20
+_THIN_EVERY = 20
 #: Entry of the table `meta` while the history is being deleted.
 DELETION_KEY = "deletion"
 #: Entries of the table `meta` with the labels of a run begin with this, and end with its id.
 LABELS_KEY = "labels:"
 
 
-class Retention:
-    """Limit on the number of stored tasks.
+class History(Protocol):
+    """Protocol of a file of finished tasks beside the database."""
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        """Append stored batches."""
+
+    def clear(self) -> None:
+        """Remove all rows."""
+
+
+@dataclass(slots=True)
+class DeletionRequest:
+    """A request to delete a run, or all tasks that are stored when its turn comes."""
+
+    deleted: Future[int]
+    #: Last batch before the request.
+    number: int = 0
+    #: The run to delete; None for all tasks.
+    run_id: str | None = None
+    #: Newest task to delete; None until the request is accepted.
+    up_to: int | None = None
+    #: Number of tasks to delete, and of those that are deleted.
+    tasks: int = 0
+    done: int = 0
+
+    def text(self) -> str:
+        """Return the request as it is stored, so that the next engine continues it."""
+        return json_text({"up_to": self.up_to, "tasks": self.tasks, "deleted_tasks": self.done})
+
+
+class Upkeep:
+    """Deletions of a journal: on request, of tasks beyond a limit, and of old events and model versions.
 
     Finding the limit reads many rows, so it is updated only now and then.
 
     Parameters
     ----------
+    store
+        The database.
+    longest
+        Longest latencies by run, from which deleted runs are removed.
+    history
+        File that loses its rows with the tasks.
     keep_tasks
-        Number of newest tasks that stay.
+        Number of newest tasks that stay; 0 keeps all.
     """
 
-    def __init__(self, keep_tasks: int) -> None:
-        self.keep_tasks = keep_tasks
+    def __init__(
+        self, store: Store, longest: dict[str, dict[str, float]], history: History | None, keep_tasks: int
+    ) -> None:
+        self.requests: deque[DeletionRequest] = deque()
+        self._store = store
+        self._longest = longest
+        self._history = history
+        self._keep_tasks = keep_tasks
         self._update_every = max(100, keep_tasks // 100)
         self._new_tasks = self._update_every  # update once at the start
         self._delete_up_to: int | None = None
+        self._new_events = 0
+        self._new_versions = _THIN_EVERY  # thin at the first one, for databases of earlier releases
 
-    def added(self, tasks: int) -> None:
-        """Count tasks that were stored."""
-        self._new_tasks += tasks
+    def request(self, deleted: Future[int], number: int, run_id: str | None = None) -> None:
+        """Take a request after the batch of this number."""
+        self.requests.append(DeletionRequest(deleted, number, run_id))
 
-    async def excess(self, store: Store) -> int | None:
-        """Return the newest task to delete, or None."""
-        if self._new_tasks >= self._update_every:
+    async def resume(self) -> None:
+        """Continue a deletion that an earlier engine accepted."""
+        if text := await get_meta(self._store, DELETION_KEY):
+            stored = orjson.loads(text)
+            deleted: Future[int] = Future()
+            deleted.set_running_or_notify_cancel()
+            self.requests.append(
+                DeletionRequest(deleted, up_to=stored["up_to"], tasks=stored["tasks"], done=stored["deleted_tasks"])
+            )
+
+    def refuse_unaccepted(self, error: Exception) -> None:
+        """Refuse the requests that are not durable."""
+        while self.requests and self.requests[0].up_to is None:
+            resolve(self.requests.popleft().deleted, error=error)
+
+    def added(self, group: Sequence[PendingBatch]) -> None:
+        """Count what was stored."""
+        for pending in group:
+            self._new_tasks += len(pending.batch)
+            self._new_events += len(pending.payloads)
+            self._new_versions += len(pending.batch.versions)
+
+    async def prune(self) -> None:
+        """Delete old events and model versions once there are enough new ones."""
+        if self._new_events >= PRUNE_EVERY:
+            self._new_events = 0
+            await _prune_events(self._store)
+        if self._new_versions > _THIN_EVERY:
+            self._new_versions = 0
+            await _thin_model_versions(self._store)
+
+    async def delete_some(self, first_waiting: float, new_tasks: int) -> bool:
+        """Do one transaction's work; return False if there is none.
+
+        Parameters
+        ----------
+        first_waiting
+            Number of the first batch that waits to be stored.
+        new_tasks
+            Tasks that were just stored: at least as many are deleted, or deleting would fall behind.
+        """
+        if self.requests:
+            request = self.requests[0]
+            # Earlier batches are stored first.
+            if request.up_to is not None or first_waiting > request.number:
+                await self._work_on(request)
+            return True
+        up_to = await self._excess()
+        if up_to is None:
+            return False
+        if await delete_tasks(self._store, up_to, max(DELETE_CHUNK_TASKS, new_tasks)):
+            return True
+        await _delete_old_versions(self._store, up_to)
+        self._delete_up_to = None
+        return False
+
+    async def _excess(self) -> int | None:
+        """Return the newest task beyond the limit, or None."""
+        if self._keep_tasks and self._new_tasks >= self._update_every:
             self._new_tasks = 0
-            found = await store.fetch(
-                "SELECT task_id FROM tasks ORDER BY task_id DESC LIMIT 1 OFFSET ?", self.keep_tasks
+            found = await self._store.fetch(
+                "SELECT task_id FROM tasks ORDER BY task_id DESC LIMIT 1 OFFSET ?", self._keep_tasks
             )
             self._delete_up_to = found[0][0] if found else None
         return self._delete_up_to
 
-    def done(self) -> None:
-        """Note that all excess tasks are deleted."""
-        self._delete_up_to = None
+    async def _work_on(self, request: DeletionRequest) -> None:
+        if request.run_id is not None:
+            if request.deleted.set_running_or_notify_cancel():  # after a failure it is refused, not retried
+                request.done = await delete_run(self._store, request.run_id, DELETE_CHUNK_TASKS)
+                self._longest.pop(request.run_id, None)
+        elif request.deleted.cancelled():
+            pass
+        elif request.up_to is None:
+            await self._accept(request)
+            return
+        elif await delete_tasks(self._store, request.up_to, DELETE_CHUNK_TASKS, request):
+            return
+        else:
+            async with self._store.transaction():
+                await set_meta(self._store, DELETION_KEY, None)
+        self.requests.popleft()
+        resolve(request.deleted, request.done)
+
+    async def _accept(self, request: DeletionRequest) -> None:
+        ((newest,),) = await self._store.fetch("SELECT max(task_id) FROM tasks")
+        tasks = int(await get_meta(self._store, "rows:tasks") or 0)
+        accepted = replace(request, up_to=newest or 0, tasks=tasks)
+        async with self._store.transaction():
+            await set_meta(self._store, DELETION_KEY, accepted.text())
+        if not request.deleted.set_running_or_notify_cancel():
+            self.requests.popleft()
+            async with self._store.transaction():
+                await set_meta(self._store, DELETION_KEY, None)
+            return
+        self.requests[0] = accepted
+        if self._history is not None:
+            self._history.clear()  # now, when it has no newer rows
 
 
-class DeletionProgress(Protocol):
-    """Progress of a deletion that is stored along with it."""
+def resolve(future: Future[Any] | None, value: Any = None, *, error: Exception | None = None) -> None:
+    """Set the result or the error of a future, unless it is done or cancelled."""
+    if future is None:
+        return
+    with contextlib.suppress(InvalidStateError):
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
 
-    done: int
 
-    def text(self) -> str:
-        """Return the progress as text."""
+def create_store(address: DatabaseAddress, instance: str) -> Store:
+    """Return the store for the kind of database; `instance` identifies its sessions."""
+    if address.is_sqlite:
+        return SqliteStore(address)
+    from .postgres_store import PostgresStore
+
+    return PostgresStore(address, instance)
 
 
-async def delete_tasks(store: Store, up_to: int, chunk: int, progress: DeletionProgress | None = None) -> bool:
+async def delete_tasks(store: Store, up_to: int, chunk: int, progress: DeletionRequest | None = None) -> bool:
     """Delete the oldest tasks with everything that belongs to them.
 
     Parameters
@@ -152,12 +304,11 @@ async def delete_run(store: Store, run_id: str, chunk: int) -> int:
             if count:
                 await change_row_count(store, table, -count)
         ((last,),) = await store.fetch("SELECT max(seq) FROM events WHERE run_id = ?", run_id)
-        pruned = await store.fetch("SELECT value FROM meta WHERE key = 'pruned_seq'")
-        if last is not None and last > (int(pruned[0][0]) if pruned else 0):
+        if last is not None and last > int(await get_meta(store, "pruned_seq") or 0):
             await set_meta(store, "pruned_seq", str(last))
         for table in ("events", "model_versions", "runs"):
             await store.execute(f"DELETE FROM {table} WHERE run_id = ?", run_id)
-        await store.execute("DELETE FROM meta WHERE key = ?", LABELS_KEY + run_id)
+        await set_meta(store, LABELS_KEY + run_id, None)
     return deleted["tasks"]
 
 
@@ -185,8 +336,6 @@ def delete_run_offline(address: DatabaseAddress, run_id: str) -> int:
     DatabaseUnavailable, DatabaseUnusable
         If the database cannot be read or written.
     """
-    from .journal_writer import DELETE_CHUNK_TASKS, create_store  # which imports this module
-
     known = select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)
     if with_connection(address, lambda connection: connection.scalar(known), read_only=True) is None:
         raise InvalidInputError("ID", "the id of a stored run", run_id)
@@ -204,7 +353,7 @@ def delete_run_offline(address: DatabaseAddress, run_id: str) -> int:
     return run_blocking(under_lock())
 
 
-async def prune_events(store: Store) -> None:
+async def _prune_events(store: Store) -> None:
     """Delete old updates and log lines, and store up to which number the stream has gaps."""
     found = await store.fetch(
         "SELECT seq FROM events WHERE type IN (?, ?) ORDER BY seq DESC LIMIT 1 OFFSET ?",
@@ -219,7 +368,7 @@ async def prune_events(store: Store) -> None:
         await set_meta(store, "pruned_seq", str(last))
 
 
-async def thin_model_versions(store: Store) -> None:
+async def _thin_model_versions(store: Store) -> None:
     """Delete versions of models so that those of a run and scheduler stay few, however long it runs.
 
     The newest `KEEP_VERSIONS` stay, and the first. Of those between, every k-th stays, where k is the smallest
@@ -247,7 +396,7 @@ async def thin_model_versions(store: Store) -> None:
                 )
 
 
-async def delete_old_versions(store: Store, up_to: int) -> None:
+async def _delete_old_versions(store: Store, up_to: int) -> None:
     """Delete versions that were trained at a deleted task; the newest of each model stays.
 
     Parameters

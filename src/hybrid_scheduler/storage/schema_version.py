@@ -108,7 +108,7 @@ def upgrade(address: DatabaseAddress) -> tuple[str | None, str]:
     DatabaseUnavailable, DatabaseUnusable
         If the database cannot be read or upgraded.
     """
-    from .journal_writer import create_store  # a store upgrades when it is opened, under the engine's lock
+    from .retention import create_store  # a store upgrades when it is opened, under the engine's lock
 
     if not address.is_sqlite or address.path.exists():
         revision = with_connection(address, lambda c: revision_of(c, address), read_only=True)

@@ -11,13 +11,10 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from ..core import HybridSchedulerError
-from ..live.journal import EngineBusy
-from . import schema_version
 from .batch_rows import Columns
+from .batch_transaction import Store
 from .database import DatabaseAddress
 
 _log = logging.getLogger(__name__)
@@ -47,48 +44,14 @@ _TRANSIENT_CODES = {
 _CONNECTION_OK_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-class _EngineLock:
-    """Lock of the one engine of a database file. The kernel releases it, however the process ends.
-
-    It is a transaction on a small file beside the database, because SQLite's locks work on every system.
-    """
-
-    def __init__(self, database: Path) -> None:
-        self._database = database
-        self._connection: sqlite3.Connection | None = None
-
-    def take(self) -> None:
-        file = self._database.with_name(self._database.name + ".engine-lock")
-        connection = sqlite3.connect(file, timeout=0, isolation_level=None)
-        try:
-            connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            connection.close()
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-                raise
-            raise EngineBusy(
-                f"{self._database}: another engine is using this database",
-                hint="stop that one first, or choose another database",
-            ) from None
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
-
-    def release(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-class SqliteStore:
+class SqliteStore(Store):
     """A `Store` in an SQLite file."""
 
     nan_is_null = True
 
     def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
-        self.lock = _EngineLock(address.path)
+        self._lock: sqlite3.Connection | None = None
         self._connection: sqlite3.Connection | None = None
         self._connection_ok = True
         self._log_file = f"{address.path}-wal"
@@ -105,27 +68,30 @@ class SqliteStore:
         """True while there is a connection."""
         return self._connection is not None
 
-    async def open(self) -> None:
-        """Take the engine's lock, upgrade the schema, and connect."""
-        _log_old_version()
-        try:
-            path = self.address.path
-            if path.is_dir():
-                raise IsADirectoryError(21, "it is a folder")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.lock.take()
-            try:
-                schema_version.with_connection(
-                    self.address, lambda connection: schema_version.upgrade_connection(connection, self.address)
-                )
-                self._connection = self._connect()
-            except BaseException:
-                self.lock.release()
-                raise
-        except (sqlite3.Error, OSError) as error:
-            raise self.explain_error(error) from error
+    async def take_lock(self) -> None:
+        """Take the engine's lock, a transaction on a small file beside the database.
 
-    def _connect(self) -> sqlite3.Connection:
+        The kernel releases it, however the process ends, and SQLite's locks work on every system.
+        """
+        _log_old_version()
+        path = self.address.path
+        if path.is_dir():
+            raise IsADirectoryError(21, "it is a folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = sqlite3.connect(path.with_name(path.name + ".engine-lock"), timeout=0, isolation_level=None)
+        try:
+            self._lock.execute("BEGIN EXCLUSIVE")
+        except BaseException as error:
+            self._lock.close()
+            if isinstance(error, sqlite3.OperationalError) and _code(error) == sqlite3.SQLITE_BUSY:
+                raise self.busy_error() from None
+            raise
+
+    async def connect(self) -> None:
+        """Connect under the lock."""
+        self._connection = self._new_connection()
+
+    def _new_connection(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.address.path, timeout=1.0, isolation_level=None)
         try:
             for pragma in (
@@ -149,7 +115,7 @@ class SqliteStore:
         if self._connection_ok and self._connection is not None:
             return
         # The new connection is opened first, because the log stays in place while any connection is open.
-        old, self._connection = self._connection, self._connect()
+        old, self._connection = self._connection, self._new_connection()
         if old is not None:
             with contextlib.suppress(sqlite3.Error):
                 old.close()
@@ -199,7 +165,8 @@ class SqliteStore:
         """Insert prepared rows."""
         width = len(columns)
         row = f"({','.join('?' * width)})"
-        done, total = 0, len(prepared) // width
+        done = 0
+        total = len(prepared) // width
         for size in _INSERT_SIZES:
             statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {','.join([row] * size)}"
             while total - done >= size:
@@ -212,10 +179,6 @@ class SqliteStore:
             return _code(error) in _TRANSIENT_CODES
         return isinstance(error, OSError)
 
-    def explain_error(self, error: Exception) -> HybridSchedulerError:
-        """Return an error that names the database."""
-        return schema_version.explain_error(self.address, error)
-
     async def close(self) -> None:
         """Move the log into the file, disconnect, and release the engine's lock."""
         if self._connection is not None:
@@ -224,7 +187,8 @@ class SqliteStore:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
-        self.lock.release()
+        if self._lock is not None:
+            self._lock.close()
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -6,6 +6,8 @@ have numbers from the database. Floats may be empty: NaN is NULL in both databas
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -37,6 +39,11 @@ _Integer64 = BigInteger().with_variant(Integer, "sqlite")
 
 #: Text that both databases compare byte by byte, so that their orders agree.
 _Text = Text().with_variant(TEXT(collation="C"), "postgresql")
+
+
+def _floats(*names: str) -> list[Column[Any]]:
+    return [Column(name, Double) for name in names]
+
 
 runs = Table(
     "runs",
@@ -71,10 +78,7 @@ tasks = Table(
     Column("run_id", _Text, ForeignKey("runs.run_id"), nullable=False),
     Column("ordinal", _Integer64, nullable=False),
     Column("external_id", _Text),
-    Column("size", Double),
-    Column("compute_intensity", Double),
-    Column("memory_required", Double),
-    Column("arrival_time", Double),
+    *_floats("size", "compute_intensity", "memory_required", "arrival_time"),
     Column("dependencies", JSON, nullable=False),
     Column("kind", _Text, nullable=False),
     Column("recorded_at", Double, nullable=False),
@@ -90,6 +94,10 @@ Index(
     sqlite_where=tasks.c.external_id.is_not(None),
 )
 
+_RESULT_FLOATS = (
+    "gpu_fraction", "actual_time", "latency", "start_time", "finish_time", "cpu_start", "cpu_time", "gpu_start",
+    "gpu_time", "energy_consumption", "execution_cost", "regret", "predicted_time",
+)  # fmt: skip
 scheduler_results = Table(
     "scheduler_results",
     metadata,
@@ -98,19 +106,7 @@ scheduler_results = Table(
     Column("run_id", _Text, nullable=False),
     Column("scheduler_name", _Text, nullable=False),
     Column("device", _Text, nullable=False),
-    Column("gpu_fraction", Double),
-    Column("actual_time", Double),
-    Column("latency", Double),
-    Column("start_time", Double),
-    Column("finish_time", Double),
-    Column("cpu_start", Double),
-    Column("cpu_time", Double),
-    Column("gpu_start", Double),
-    Column("gpu_time", Double),
-    Column("energy_consumption", Double),
-    Column("execution_cost", Double),
-    Column("regret", Double),
-    Column("predicted_time", Double),
+    *_floats(*_RESULT_FLOATS),
     #: Standard deviation of the predicted log seconds on the chosen device: 0.1 means about ten per cent.
     Column("confidence", Double),
     Column("status", _Text, nullable=False),
@@ -122,11 +118,7 @@ training_data = Table(
     "training_data",
     metadata,
     Column("task_id", _Integer64, ForeignKey("tasks.task_id"), primary_key=True, autoincrement=False),
-    Column("size", Double),
-    Column("compute_intensity", Double),
-    Column("memory_required", Double),
-    Column("optimal_gpu_fraction", Double),
-    Column("optimal_time", Double),
+    *_floats("size", "compute_intensity", "memory_required", "optimal_gpu_fraction", "optimal_time"),
 )
 
 model_versions = Table(
@@ -141,9 +133,7 @@ model_versions = Table(
     Column("trigger", _Text, nullable=False),
     Column("at_task", _Integer64, nullable=False),
     Column("created_at", Double, nullable=False),
-    Column("seconds", Double),
-    Column("error", Double),
-    Column("loss", Double),
+    *_floats("seconds", "error", "loss"),
     UniqueConstraint("run_id", "scheduler_name", "version"),
     sqlite_autoincrement=True,
 )

@@ -28,6 +28,7 @@ from ..live.journal import (
     Recent,
     Recovered,
     RunLabels,
+    check_text,
 )
 from ..runtime.task_function import replaced
 
@@ -97,7 +98,7 @@ class FakeAccelerator:
     ) -> None:
         self.name, self.device_class = name, "fake"
         self.memory, self.capacity = memory, memory if capacity is None else capacity
-        self.speedup = speedup
+        self.speedup, self.preparing = speedup, 0.0
         self.fault = fault
         self.counts: Counter[str] = Counter()
         self.allocated = self.locked = 0
@@ -124,9 +125,8 @@ class FakeAccelerator:
         self._step("download")
         self.counts["downloaded"] += array.nbytes
         target = np.array(array).view(np.ndarray)
-        with self._lock:
-            self.locked += target.nbytes
-        weakref.finalize(target, self._unlock, target.nbytes)
+        self._add("locked", target.nbytes)
+        weakref.finalize(target, self._add, "locked", -target.nbytes)
         return target
 
     def release(self, array: Any, event: Any) -> None:
@@ -191,16 +191,12 @@ class FakeAccelerator:
             self.allocated += array.nbytes
         kept: _FakeArray = array.view(_FakeArray)
         kept.owner = self
-        weakref.finalize(kept, self._free, array.nbytes)
+        weakref.finalize(kept, self._add, "allocated", -array.nbytes)
         return kept
 
-    def _free(self, nbytes: int) -> None:
+    def _add(self, name: str, nbytes: int) -> None:
         with self._lock:
-            self.allocated -= nbytes
-
-    def _unlock(self, nbytes: int) -> None:
-        with self._lock:
-            self.locked -= nbytes
+            setattr(self, name, getattr(self, name) + nbytes)
 
     def _step(self, name: str) -> None:
         self.counts[name] += 1
@@ -316,13 +312,13 @@ class MemoryJournal:
     def open(self) -> Recovered:
         """Open the journal and return where the last engine ended."""
         self.opened = True
-        with_run = [batch for batch in self.batches if batch.run.status != "stopped"]
         stopped = {batch.run.run_id for batch in self.batches if batch.run.status == "stopped"}
-        last = next((batch for batch in reversed(with_run) if batch.run.run_id not in stopped), None)
+        last = next((batch for batch in reversed(self.batches) if batch.run.run_id not in stopped), None)
         keys = {key: _stored_id(batch, key) for batch in self.batches for key in batch.idempotency}
         if last is None:
             return Recovered(self._counters, keys=keys)
-        return Recovered(self._counters, last.run, last.state, self._recent(last.run.run_id), keys)
+        recent = self._recent(last.run.run_id)
+        return Recovered(self._counters, last.run, last.state, recent, keys, last.device_names)
 
     @property
     def has_capacity(self) -> bool:
@@ -338,6 +334,11 @@ class MemoryJournal:
     def unavailable(self) -> bool:
         """Whether the store is unavailable."""
         return self._unavailable
+
+    def check(self, batch: Batch) -> None:
+        """Refuse names that no database holds; see `Journal.check`."""
+        for name in (batch.run.platform, *batch.device_names):
+            check_text("name", name)
 
     def append(self, batch: Batch) -> None:
         """Take a batch; see `Journal.append`."""
@@ -426,8 +427,7 @@ class MemoryJournal:
         """Return the tasks of the newest batch that has some."""
         for batch in reversed(self.batches):
             if batch.run.run_id == run_id and batch.tasks is not None:
-                started = {each.scheduler: each for each in batch.started}
-                return Recent(batch.tasks, batch.results, started)
+                return Recent(batch.tasks, batch.results, {group.scheduler: group for group in batch.started})
         return None
 
 

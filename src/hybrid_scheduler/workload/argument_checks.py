@@ -5,12 +5,24 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ..core import InvalidInputError
 
 Range = tuple[float, float]
+
+
+@contextmanager
+def file_errors(field: str, allowed: str, path: Path) -> Iterator[None]:
+    """Raise an OSError of the block as an InvalidInputError with the file's name and the system's reason."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InvalidInputError(field, allowed, path.name, hint=reason) from None
 
 
 def whole_number(field: str, value: object, least: int, most: int = 2**63 - 1) -> int:
@@ -53,6 +65,10 @@ def number_range(
     return low, high
 
 
+#: Constants as JSON and YAML write them, and their names in Python.
+_PYTHON_NAMES = {"true": "True", "false": "False", "null": "None", "none": "None"}
+
+
 def parse_spec(spec: str, what: str = "scheduler") -> tuple[str, dict[str, Any]]:
     """Split ``name(parameter=value, ...)`` into name and arguments; values that are not literals are strings.
 
@@ -80,8 +96,8 @@ def parse_spec(spec: str, what: str = "scheduler") -> tuple[str, dict[str, Any]]
         if not (equals and key and value):
             raise InvalidInputError(f"{what} {name.strip()}", "parameter=value", item)
         try:
-            arguments[key] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+            arguments[key] = ast.literal_eval(_PYTHON_NAMES.get(value, value))
+        except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two: it is too deep
             arguments[key] = value
     return name.strip(), arguments
 

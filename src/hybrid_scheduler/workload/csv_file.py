@@ -119,7 +119,8 @@ class _BoundedReader(io.RawIOBase):
     """Decompressed bytes of a file, limited in all and per line: a small file can hold gigabytes of one byte."""
 
     def __init__(self, source: gzip.GzipFile, name: str) -> None:
-        self._source, self._name = source, name
+        self._source = source
+        self._name = name
         self._total = self._line = 0
 
     def readable(self) -> bool:
@@ -215,7 +216,8 @@ class _UnreadableLine(Exception):
 
     def __init__(self, allowed: str, got: object) -> None:
         super().__init__(allowed, got)
-        self.allowed, self.got = allowed, got
+        self.allowed = allowed
+        self.got = got
 
 
 class _CsvLines:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Floats, InvalidInputError, Platform, Workload
+from ..core import InvalidInputError, Platform, Workload
 from ..physics import Physics
-from .arrivals import ARRIVALS, ArrivalProcess, BurstyArrivals
-from .distributions import Uniform, exponential
+from .arrivals import BurstyArrivals
+from .distributions import Uniform
 from .random_columns import (
     ARRIVAL,
     CLOCK,
@@ -22,10 +22,10 @@ from .random_columns import (
     KIND,
     MEMORY,
     SIZE,
+    Arrivals,
     ColumnChunk,
-    Regime,
     column_stream,
-    draw_kinds,
+    draw_columns,
     join_chunks,
 )
 from .scenarios import Scenario, capacity_of, kinds_of
@@ -64,7 +64,8 @@ class EndlessSource:
         *,
         utilisation: float | None = None,
     ) -> None:
-        self._platform, self._physics = platform, physics
+        self._platform = platform
+        self._physics = physics
         self._streams = {column: column_stream(seed, column) for column in (*_COLUMNS, CLOCK)}
         #: Tasks taken so far.
         self.taken = 0
@@ -77,27 +78,23 @@ class EndlessSource:
         scenarios = [scenario] if scenario.then is None else [scenario, scenario.then]
         kinds = kinds_of(self._physics, self._platform)
         self._regimes = [
-            one.regime(0, self.utilisation * capacity_of(one, self._platform, self._physics), kinds)
-            for one in scenarios
+            part.regime(0, self.utilisation * capacity_of(part, self._platform, self._physics), kinds)
+            for part in scenarios
         ]
         self._enter(0, start)
         self._draw()
 
     def _enter(self, regime: int, start: float) -> None:
         """Begin a regime: its arrival process starts at `start`, before any delay."""
-        self._regime, self._start, self._point, self._last = regime, start, 0.0, start
+        self._regime = regime
         self._left = 0 if len(self._regimes) == 1 else self.scenario.then_tasks
         self._process_began = _saved(self._streams[CLOCK])
-        self._process: ArrivalProcess = ARRIVALS[self._current.arrivals](self._streams[CLOCK])
+        self._arrivals = Arrivals(self._regimes[regime], self._streams[CLOCK], start)
 
     @property
     def ended(self) -> bool:
         """Whether no task is left: never."""
         return False
-
-    @property
-    def _current(self) -> Regime:
-        return self._regimes[self._regime]
 
     # ---------------------------------------------------------------- reading
 
@@ -149,37 +146,14 @@ class EndlessSource:
 
     def _draw(self) -> None:
         if len(self._regimes) > 1 and self._left == 0:
-            self._enter((self._regime + 1) % len(self._regimes), self._last)
+            self._enter((self._regime + 1) % len(self._regimes), self._arrivals.last)
         count = _BLOCK if len(self._regimes) == 1 else min(_BLOCK, self._left)
         self._left -= count if len(self._regimes) > 1 else 0
-        self._opening = (
-            {str(column): _saved(self._streams[column]) for column in _COLUMNS},
-            self._point,
-            self._last,
-            count,
-        )
-        self._before = self._last
-        regime = self._current
-        self._block = ColumnChunk(
-            regime.size.sample(self._streams[SIZE], count),
-            regime.intensity.sample(self._streams[INTENSITY], count),
-            regime.memory.sample(self._streams[MEMORY], count),
-            self._arrivals(count),
-            draw_kinds(regime, self._streams[KIND], count),
-        )
+        streams = {str(column): _saved(self._streams[column]) for column in _COLUMNS}
+        self._opening = (streams, self._arrivals.point, self._arrivals.last, count)
+        self._before = self._arrivals.last
+        self._block = draw_columns(self._regimes[self._regime], self._arrivals, self._streams, count)
         self._used = 0
-
-    def _arrivals(self, count: int) -> Floats:
-        gaps = exponential(self._streams[ARRIVAL], count)
-        gaps[0] += self._point
-        points = np.cumsum(gaps)
-        self._point = float(points[-1])
-        arrival = self._start + self._process(points) / self._current.rate
-        # Rounding may put two almost simultaneous tasks in the wrong order.
-        arrival[0] = max(arrival[0], self._last)
-        arrival = np.maximum.accumulate(arrival)
-        self._last = float(arrival[-1])
-        return arrival
 
     # ---------------------------------------------------------------- state
 
@@ -191,7 +165,7 @@ class EndlessSource:
             "delay": self._delay,
             "regime": self._regime,
             "left": self._left + (count if len(self._regimes) > 1 else 0),
-            "start": self._start,
+            "start": self._arrivals.start,
             "point": point,
             "last": last,
             "clock_began": self._process_began,
@@ -206,13 +180,16 @@ class EndlessSource:
             _set_state(self._streams[int(column)], saved)
         _set_state(self._streams[CLOCK], state["clock_began"])
         self._enter(int(state["regime"]), float(state["start"]))
-        self._left, self._point, self._last = int(state["left"]), float(state["point"]), float(state["last"])
-        if isinstance(self._process, BurstyArrivals):  # the other processes have no state
-            for point in np.arange(_STRIDE, self._point, _STRIDE):
-                self._process(np.array([point]))
-            if self._point > 0:
-                self._process(np.array([self._point]))
-        self.taken, self._delay = int(state["taken"]), float(state["delay"])
+        self._left = int(state["left"])
+        arrivals = self._arrivals
+        arrivals.point = float(state["point"])
+        arrivals.last = float(state["last"])
+        if isinstance(arrivals.process, BurstyArrivals):  # the other processes have no state
+            for point in (*np.arange(_STRIDE, arrivals.point, _STRIDE), arrivals.point):
+                if point > 0:
+                    arrivals.process(np.array([point]))
+        self.taken = int(state["taken"])
+        self._delay = float(state["delay"])
         self._draw()
         self._used = int(state["used"])
 
@@ -244,10 +221,12 @@ class TracePlayer:
         span = float(workload.arrival_time[-1] - workload.arrival_time[0])
         if repeat and span <= 0:
             raise InvalidInputError("repeat", "left out: all tasks of the trace arrive at once", repeat)
-        self.scenario, self.utilisation = scenario, scenario.utilisation
+        self.scenario = scenario
+        self.utilisation = scenario.utilisation
         #: Tasks taken so far.
         self.taken = 0
-        self._tasks, self._repeat = workload, repeat
+        self._tasks = workload
+        self._repeat = repeat
         self._arrival = workload.arrival_time - workload.arrival_time[0]
         self._period = span + span / max(1, len(workload) - 1)
         self._delay = 0.0
@@ -282,6 +261,8 @@ class TracePlayer:
         part = self._tasks.rows(begin, begin + count)
         part.task_id = first_id + np.arange(count, dtype=np.int64)
         part.arrival_time = arrival[:count]
+        # Compiled loops rely on columns that cannot be written to.
+        part.task_id.flags.writeable = part.arrival_time.flags.writeable = False
         return part
 
     def take(self, count: int) -> None:
@@ -299,7 +280,8 @@ class TracePlayer:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from the state of a player of the same trace."""
-        self.taken, self._delay = int(state["taken"]), float(state["delay"])
+        self.taken = int(state["taken"])
+        self._delay = float(state["delay"])
 
 
 def trace_scenario(name: str, workload: Workload, load: float | None) -> Scenario:
@@ -314,7 +296,9 @@ def trace_scenario(name: str, workload: Workload, load: float | None) -> Scenari
     load
         Offered load; None, for tasks that all arrive at once, becomes 1.
     """
-    size, intensity, memory = workload.size, workload.compute_intensity, workload.memory_required
+    size = workload.size
+    intensity = workload.compute_intensity
+    memory = workload.memory_required
     return Scenario(
         f"trace:{name}",
         f"The {len(workload):,} tasks of the trace {name}",

@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..core import InvalidInputError, Platform, Workload, workstation
 from ..physics import AnalyticPhysics, Physics
 from .argument_checks import Range, number_range, positive_number, whole_number
@@ -113,7 +111,8 @@ class WorkloadGenerator:
             number_range("compute_intensity_range", compute_intensity_range, most=1.0),
             number_range("memory_range", memory_range),
         )
-        devices, durations = platform or workstation(), physics or AnalyticPhysics()
+        devices = platform or workstation()
+        durations = physics or AnalyticPhysics()
         possible = capacity_of(scenario, devices, durations)
         if utilisation is None:
             rate = positive_number("arrival_rate", arrival_rate)
@@ -152,20 +151,7 @@ class WorkloadGenerator:
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the last workload as a pandas data frame with one row per task."""
-        import pandas as pd  # slow to import, and only needed here
-
-        tasks = self._workload()
-        frame = pd.DataFrame(tasks.columns())
-        frame["kind"] = np.array(tasks.kinds, dtype=object)[tasks.kind]
-        if tasks.external_id is not None:
-            frame["external_id"] = list(tasks.external_id)
-        if tasks.has_dependencies:
-            frame["dependencies"] = [list(task.dependencies) for task in tasks]
-        if not tasks.divisible.all():
-            frame["divisible"] = tasks.divisible
-        frame["duration_estimate"] = tasks.duration_estimate
-        frame["task_size"] = tasks.size  # the name in the published examples
-        return frame
+        return self._workload().to_dataframe()
 
     def save_workload(self, path: str | os.PathLike[str]) -> None:
         """Write the last workload to a .csv or .parquet file."""

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from ..core import InvalidInputError, Workload
 from ..core.workload import MAX_VALUE
+from . import trace_columns
 from .trace_columns import RULES, Bools, DecodedSize, Rejections, Rows, allowed_text, known_columns, select
 
 _ROWS_PER_BYTE = 20
@@ -33,6 +34,7 @@ _PRINT_COLUMNS = """
 import json, sys
 import pyarrow.parquet as pq
 metadata = pq.ParquetFile(sys.argv[1]).metadata
+assert metadata.num_columns <= int(sys.argv[2]) and metadata.num_columns * metadata.num_row_groups <= 200_000
 found = {}
 for index in range(metadata.num_row_groups):
     group = metadata.row_group(index)
@@ -44,6 +46,8 @@ for index in range(metadata.num_row_groups):
 print(json.dumps(found))
 """
 _METADATA_S = 60.0
+#: Columns within nested ones included.
+_MAX_LEAVES = 4 * trace_columns.MAX_COLUMNS
 
 
 def write_parquet(workload: Workload, file: BinaryIO) -> None:
@@ -79,7 +83,8 @@ def _read(file: BinaryIO, path: Path, max_bytes: int | None) -> Rows:
     size = DecodedSize(max_bytes, name)
     try:
         with pq.ParquetFile(file) as parquet:
-            metadata, schema = parquet.metadata, parquet.schema_arrow
+            metadata = parquet.metadata
+            schema = parquet.schema_arrow
         _check_plausible(metadata.num_rows, os.fstat(file.fileno()).st_size, name)
         position, ignored = known_columns(list(schema.names), name)
         size.add(rows=metadata.num_rows)
@@ -112,6 +117,7 @@ def text_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         with path.open("rb") as file:
             with pq.ParquetFile(file) as parquet:
                 schema = parquet.schema_arrow
+            trace_columns.require_columns((), schema.names, path.name)
             read = [field for field in schema if not _is_unbounded(field.type)]
             blank = dict.fromkeys((str(name) for name in schema.names), "")
             # Texts stay in their dictionaries, and equal cells are one object.
@@ -156,12 +162,15 @@ def column_sizes(path: Path) -> dict[str, tuple[int, int]]:
 
 @lru_cache(maxsize=4)
 def _column_sizes(path: Path, *_: int) -> dict[str, tuple[int, int]]:
-    command = [sys.executable, "-I", "-c", _PRINT_COLUMNS, str(path)]
+    command = [sys.executable, "-I", "-c", _PRINT_COLUMNS, str(path), str(_MAX_LEAVES)]
     try:
         printed = subprocess.run(command, capture_output=True, timeout=_METADATA_S, check=True).stdout
     except subprocess.SubprocessError:
         raise InvalidInputError(
-            "file", "a readable Parquet table", "damaged metadata of a column", where=path.name
+            "file",
+            f"a readable Parquet table of at most {trace_columns.MAX_COLUMNS:,} columns",
+            "other metadata",
+            where=path.name,
         ) from None
     return {str(name): (int(values), int(stored)) for name, (values, stored) in json.loads(printed).items()}
 

@@ -6,8 +6,9 @@ draws from it. Joined chunks therefore equal the columns of one large draw.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -49,42 +50,69 @@ class ColumnChunk:
     kind: tuple[str, ...] | None = None
 
 
+class Arrivals:
+    """Arrival times of a regime's tasks, drawn in blocks of any length.
+
+    Parameters
+    ----------
+    regime
+        The regime.
+    clock
+        Random numbers of its arrival process.
+    start
+        Time at which it begins, before which no task arrives.
+    """
+
+    def __init__(self, regime: Regime, clock: np.random.Generator, start: float) -> None:
+        self.process = ARRIVALS[regime.arrivals](clock)
+        self.rate = regime.rate
+        self.start = start
+        #: Position in the unit Poisson process, and the newest arrival.
+        self.point = 0.0
+        self.last = start
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """Return the next arrival times."""
+        if not self.rate > 0:
+            return np.full(count, self.start)
+        gaps = exponential(rng, count)
+        gaps[0] += self.point
+        points = np.cumsum(gaps)
+        self.point = float(points[-1])
+        arrival = self.start + self.process(points) / self.rate
+        # Rounding may put two almost simultaneous tasks in the wrong order.
+        arrival[0] = max(arrival[0], self.last)
+        arrival = np.maximum.accumulate(arrival)
+        self.last = float(arrival[-1])
+        return arrival
+
+
 def draw_chunks(regimes: Sequence[Regime], seed: int, chunk: int) -> Iterator[ColumnChunk]:
     """Yield the tasks of all regimes in order, at most `chunk` at a time; no chunk spans two regimes."""
     streams = {column: column_stream(seed, column) for column in (SIZE, INTENSITY, MEMORY, ARRIVAL, CLOCK, KIND)}
     last = 0.0
     for regime in regimes:
-        arrivals = ARRIVALS[regime.arrivals](streams[CLOCK])
-        start, point = last, 0.0
+        arrivals = Arrivals(regime, streams[CLOCK], last)
         for first in range(0, regime.count, chunk):
-            count = min(chunk, regime.count - first)
-            if regime.rate > 0:
-                gaps = exponential(streams[ARRIVAL], count)
-                gaps[0] += point
-                points = np.cumsum(gaps)
-                point = float(points[-1])
-                arrival = start + arrivals(points) / regime.rate
-                # Rounding may put two almost simultaneous tasks in the wrong order.
-                arrival[0] = max(arrival[0], last)
-                arrival = np.maximum.accumulate(arrival)
-                last = float(arrival[-1])
-            else:
-                arrival = np.full(count, start)
-            yield ColumnChunk(
-                regime.size.sample(streams[SIZE], count),
-                regime.intensity.sample(streams[INTENSITY], count),
-                regime.memory.sample(streams[MEMORY], count),
-                arrival,
-                draw_kinds(regime, streams[KIND], count),
-            )
+            yield draw_columns(regime, arrivals, streams, min(chunk, regime.count - first))
+        last = arrivals.last
 
 
-def draw_kinds(regime: Regime, rng: np.random.Generator, count: int) -> tuple[str, ...] | None:
-    """Return the kind of each task; None for generic tasks, which take no random numbers."""
-    if not regime.kinds:
-        return None
-    codes = np.floor(len(regime.kinds) * rng.random(count)).astype(np.int64)
-    return tuple(np.array(regime.kinds, dtype=object)[codes])
+def draw_columns(
+    regime: Regime, arrivals: Arrivals, streams: Mapping[int, np.random.Generator], count: int
+) -> ColumnChunk:
+    """Return the next tasks of a regime; generic ones, without kinds, take no random numbers for them."""
+    kinds = None
+    if regime.kinds:
+        codes = np.floor(len(regime.kinds) * streams[KIND].random(count)).astype(np.int64)
+        kinds = tuple(np.array(regime.kinds, dtype=object)[codes])
+    return ColumnChunk(
+        regime.size.sample(streams[SIZE], count),
+        regime.intensity.sample(streams[INTENSITY], count),
+        regime.memory.sample(streams[MEMORY], count),
+        arrivals.draw(streams[ARRIVAL], count),
+        kinds,
+    )
 
 
 def join_chunks(chunks: Sequence[ColumnChunk], first_id: int = 0) -> Workload:
@@ -104,3 +132,18 @@ def _joined_kinds(chunks: Sequence[ColumnChunk]) -> list[str] | None:
     if all(chunk.kind is None for chunk in chunks):
         return None
     return [name for chunk in chunks for name in chunk.kind or ("generic",) * len(chunk.size)]
+
+
+def joined_tasks(parts: Sequence[Workload]) -> Workload:
+    """Return consecutive tasks as one workload."""
+    kinds = None
+    if any(part.kinds != ("generic",) for part in parts):
+        kinds = [part.kinds[code] for part in parts for code in part.kind.tolist()]
+    external = None
+    if any(part.external_id for part in parts):
+        external = [name for part in parts for name in part.external_id or (None,) * len(part)]
+    columns: dict[str, Any] = {
+        name: np.concatenate([part.columns()[name] for part in parts]) for name in parts[0].columns()
+    }
+    divisible = np.concatenate([part.divisible for part in parts])
+    return Workload(**columns, kind=kinds, external_id=external, divisible=divisible)

@@ -267,7 +267,7 @@ def kinds_of(physics: Physics, platform: Platform) -> tuple[str, ...]:
         return ()
     measured = {(curve.kind, curve.device) for curve in physics.curves}
     classes = list(dict.fromkeys(device.kind for device in platform.classes))
-    found = tuple(kind for kind in physics.kinds if all((kind, one) in measured for one in classes))
+    found = tuple(kind for kind in physics.kinds if all((kind, name) in measured for name in classes))
     if not found:
         known = ", ".join(dict.fromkeys(curve.device for curve in physics.curves))
         raise InvalidInputError(
@@ -452,9 +452,9 @@ def _regimes(
     devices = platform or workstation()
     durations = physics or physics_named(scenario.physics)
 
-    def part(one: Scenario, count: int) -> Regime:
-        rate = 0.0 if batch else load * capacity_of(one, devices, durations)
-        return one.regime(count, rate, kinds_of(durations, devices))
+    def part(drawn: Scenario, count: int) -> Regime:
+        rate = 0.0 if batch else load * capacity_of(drawn, devices, durations)
+        return drawn.regime(count, rate, kinds_of(durations, devices))
 
     if scenario.then is None:
         return [part(scenario, num_tasks)]
@@ -493,15 +493,7 @@ def scenario_to_json(scenario: Scenario) -> dict[str, Any]:
 
 def scenario_from_json(data: dict[str, Any]) -> Scenario:
     """Return the scenario that `scenario_to_json` described."""
-    values = dict(data)
-    size = dict(values.pop("size"))
+    size = dict(data["size"])
     distribution: SizeDistribution = _SIZE_DISTRIBUTIONS[size.pop("law")](**size)
-    then = values.pop("then")
-    intensity, memory = tuple(values.pop("intensity")), tuple(values.pop("memory"))
-    return Scenario(
-        size=distribution,
-        intensity=intensity,
-        memory=memory,
-        then=None if then is None else scenario_from_json(then),
-        **values,
-    )
+    then = None if data["then"] is None else scenario_from_json(data["then"])
+    return Scenario(**{**data, "size": distribution, "then": then})

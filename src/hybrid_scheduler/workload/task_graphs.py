@@ -86,29 +86,18 @@ def _random_graph(dependencies: Sequence[Sequence[int]], seed: int, data_range: 
 
 # -------------------------------------------------------------------- tiled factorisations
 
-#: Floating-point operations of each kernel, in multiples of the tile's edge cubed.
-_FLOPS = {
-    "potrf": 1 / 3,
-    "trsm": 1.0,
-    "syrk": 1.0,
-    "gemm": 2.0,
-    "getrf": 2 / 3,
-    "geqrt": 4 / 3,
-    "unmqr": 2.0,
-    "tsqrt": 2.0,
-    "tsmqr": 4.0,
-}
-#: Assumed, not measured: updates use an accelerator well, the factorisation of one tile hardly does.
-_INTENSITY = {
-    "potrf": 0.2,
-    "trsm": 0.6,
-    "syrk": 0.8,
-    "gemm": 0.9,
-    "getrf": 0.2,
-    "geqrt": 0.2,
-    "unmqr": 0.6,
-    "tsqrt": 0.3,
-    "tsmqr": 0.8,
+#: Floating-point operations of each kernel, in multiples of the tile's edge cubed, and its intensity. Intensities
+#: are assumed, not measured: updates use an accelerator well, the factorisation of one tile hardly does.
+_KERNELS = {
+    "potrf": (1 / 3, 0.2),
+    "trsm": (1.0, 0.6),
+    "syrk": (1.0, 0.8),
+    "gemm": (2.0, 0.9),
+    "getrf": (2 / 3, 0.2),
+    "geqrt": (4 / 3, 0.2),
+    "unmqr": (2.0, 0.6),
+    "tsqrt": (2.0, 0.3),
+    "tsmqr": (4.0, 0.8),
 }
 #: Operations in one unit of size^1.5, so that the reference CPU does 50 GFLOP/s at intensity 0.5.
 _FLOPS_PER_UNIT = 2e5
@@ -147,11 +136,11 @@ class _Tiles:
         return self._edge**2 * _BYTES_PER_ELEMENT / _BYTES_PER_MB
 
     def workload(self) -> Workload:
-        flops = np.array([_FLOPS[kind] for kind in self._kinds]) * float(self._edge) ** 3
+        flops = np.array([_KERNELS[kind][0] for kind in self._kinds]) * float(self._edge) ** 3
         return Workload(
             task_id=np.arange(len(self._kinds)),
             size=exp(log(flops / _FLOPS_PER_UNIT) * (2 / 3)),
-            compute_intensity=[_INTENSITY[kind] for kind in self._kinds],
+            compute_intensity=[_KERNELS[kind][1] for kind in self._kinds],
             memory_required=np.array(self._touched) * self._megabytes,
             arrival_time=np.zeros(len(self._kinds)),
             kind=self._kinds,
@@ -302,4 +291,4 @@ def needs_seed(scenario: str) -> bool:
 def graph_parameters(name: str) -> str:
     """Return the parameters of a graph with their defaults, such as ``tiles=8, tile_size=960``."""
     found = signature(graph_named(name)).parameters.values()
-    return ", ".join(f"{one.name}={one.default}" for one in found)
+    return ", ".join(f"{parameter.name}={parameter.default}" for parameter in found)

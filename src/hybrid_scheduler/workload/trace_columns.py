@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,11 @@ REQUIRED = ("task_id", "size", "compute_intensity", "memory_required", "arrival_
 OPTIONAL = ("kind", "external_id", "dependencies", "dependency_data", "divisible")
 
 _SKIP_HINT = "hybrid-scheduler import FILE --skip-bad leaves bad rows out; in Python, skip_bad=True"
+
+#: Most columns of a table: each row is read into as many cells.
+MAX_COLUMNS = 1000
+#: Longest name, in characters, that is compared with that of a missing column.
+_LONGEST_ALIKE = 64
 
 Bools = NDArray[np.bool_]
 
@@ -55,7 +60,9 @@ RULES: dict[str, ColumnRule] = {
 
 #: Peak memory while a workload is read and checked, measured: five columns and their copies; a Python text with its
 #: reference; a number in a Python list.
-_BYTES_PER_ROW, _BYTES_PER_TEXT, _BYTES_PER_ITEM = 300, 64, 100
+_BYTES_PER_ROW = 300
+_BYTES_PER_TEXT = 64
+_BYTES_PER_ITEM = 100
 
 #: Allowed values of each column, in words.
 ALLOWED: dict[str, str] = {
@@ -117,6 +124,8 @@ class ReadReport:
         Sums over the kept rows, by name, such as ``"processor seconds"``; empty if the format has none.
     notes
         Sentences about conversions that change the meaning of the tasks.
+    file_totals
+        The same sums over all rows of the file, as far as rejected rows can be read.
 
     Examples
     --------
@@ -133,6 +142,7 @@ class ReadReport:
     dependents_rejected: int = 0
     totals: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    file_totals: dict[str, float] = field(default_factory=dict)
 
     @property
     def rows_rejected(self) -> int:
@@ -156,7 +166,9 @@ class DecodedSize:
     """
 
     def __init__(self, limit: int | None, where: str) -> None:
-        self._limit, self._where, self._used = limit, where, 0
+        self._limit = limit
+        self._where = where
+        self._used = 0
 
     def add(self, *, rows: int = 0, texts: int = 0, characters: int = 0, items: int = 0) -> None:
         """Count rows, texts with their characters, and items of lists.
@@ -200,20 +212,22 @@ class Rejections:
 
 def known_columns(header: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:
     """Return the position of each known column in the header, and the names that are ignored."""
-    for name in header:
-        if header.count(name) > 1:
+    for name, count in Counter(header).items():
+        if count > 1:
             raise InvalidInputError("header", "a row of different names", f"'{name}' twice", where=where)
-    ignored = tuple(name for name in header if name not in REQUIRED + OPTIONAL)
     require_columns(REQUIRED, header, where)
+    ignored = tuple(name for name in header if name not in REQUIRED + OPTIONAL)
     return {name: header.index(name) for name in REQUIRED + OPTIONAL if name in header}, ignored
 
 
 def require_columns(required: Sequence[str], header: Sequence[str], where: str) -> None:
     """Refuse a header that lacks columns; the message names all of them, and similar names that it has."""
+    if len(header) > MAX_COLUMNS:
+        raise InvalidInputError("header", f"at most {MAX_COLUMNS:,} columns", f"{len(header):,}", where=where)
     missing = [name for name in required if name not in header]
     if not missing:
         return
-    others = [name for name in header if name not in required]
+    others = [name for name in header if name not in required and len(name) <= _LONGEST_ALIKE]
     near = {name: difflib.get_close_matches(name, others, n=1, cutoff=0.5) for name in missing}
     renames = [f"rename '{found[0]}' to '{name}'?" for name, found in near.items() if found]
     word = "column" if len(missing) == 1 else "columns"
@@ -233,7 +247,8 @@ class Rows:
 
     `columns` holds arrays for the required columns and lists for the optional ones that the file has. `absent`
     names the parents, by their ids in `dependencies`, that are not among the rows. `amounts` holds one number per
-    row for each total of the report.
+    row for each total of the report, and `rejected_amounts` the sums over the rejected rows. `notes` are sentences
+    of the reader for the report.
     """
 
     line: Ints
@@ -243,6 +258,8 @@ class Rows:
     ignored: tuple[str, ...]
     absent: dict[int, str] = field(default_factory=dict)
     amounts: dict[str, Floats] = field(default_factory=dict)
+    rejected_amounts: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def workload_from(rows: Rows, name: str, word: str, *, skip_bad: bool) -> tuple[Workload, ReadReport]:
@@ -279,8 +296,19 @@ def workload_from(rows: Rows, name: str, word: str, *, skip_bad: bool) -> tuple[
     columns = {column: select(values, keep) for column, values in rows.columns.items()}
     mapping = {column: column for column in rows.columns}
     totals = {total: float(values[keep].sum()) for total, values in rows.amounts.items()}
+    file_totals = {
+        total: float(values.sum()) + rows.rejected_amounts.get(total, 0.0) for total, values in rows.amounts.items()
+    }
     report = ReadReport(
-        rows.rows_read, kept, tuple(bad.listed), mapping, rows.ignored, int(np.count_nonzero(orphaned)), totals
+        rows_read=rows.rows_read,
+        rows_kept=kept,
+        rejected=tuple(bad.listed),
+        mapping=mapping,
+        ignored_columns=rows.ignored,
+        dependents_rejected=int(np.count_nonzero(orphaned)),
+        totals=totals,
+        notes=rows.notes,
+        file_totals=file_totals,
     )
     return Workload(**columns), report
 
@@ -294,7 +322,8 @@ def select(values: Any, keep: Bools) -> Any:
 
 def _consistent(rows: Rows, word: str) -> tuple[Bools, Bools, Rejections]:
     """Return which rows form a workload together, which lack a parent, and the rejections of all others."""
-    ids, arrival = rows.columns["task_id"], rows.columns["arrival_time"]
+    ids = rows.columns["task_id"]
+    arrival = rows.columns["arrival_time"]
     _, first, which = np.unique(ids, return_index=True, return_inverse=True)
     first_of_id = first[which] == np.arange(len(ids))
     latest = np.maximum.accumulate(np.where(first_of_id, arrival, 0.0)) if len(ids) else arrival
@@ -324,7 +353,8 @@ class _Ancestry:
         self.complete = present.copy()
         if dependencies is None or not any(dependencies):
             return
-        self._ids, self._dependencies = ids, dependencies
+        self._ids = ids
+        self._dependencies = dependencies
         self._row_of = {int(ids[row]): int(row) for row in np.flatnonzero(present)}
         self._orphans: set[int] = set()
         missing = np.array([len(parents) for parents in dependencies])

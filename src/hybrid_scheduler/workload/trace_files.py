@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..core import InvalidInputError, UnknownNameError, Workload
 from ..core.atomic_files import atomic_path
+from .argument_checks import file_errors
 from .csv_file import read_csv, write_csv
 from .trace_columns import ReadReport, workload_from
 
@@ -50,22 +51,21 @@ def save_workload(workload: Workload, path: AnyPath) -> None:
     """
     target = Path(path)
     suffix = _suffix(target)
-    try:
-        with atomic_path(target, make_folders=False) as temporary:
+    with (
+        file_errors("path", "a file that can be written", target),
+        atomic_path(target, make_folders=False) as new,
+    ):
+        try:
             if suffix == ".csv":
-                with temporary.open("x", encoding="utf-8", newline="") as file:
+                with new.open("x", encoding="utf-8", newline="") as file:
                     write_csv(workload, file)
             else:
                 from .parquet_file import write_parquet
 
-                with temporary.open("xb") as binary:
+                with new.open("xb") as binary:
                     write_parquet(workload, binary)
-    except UnicodeEncodeError as error:
-        raise InvalidInputError("kind or external_id", "text that UTF-8 can hold", error.object) from None
-    except OSError as error:
-        raise InvalidInputError(
-            "path", "a file that can be written", target.name, hint=error.strerror or type(error).__name__
-        ) from None
+        except UnicodeEncodeError as error:
+            raise InvalidInputError("kind or external_id", "text that UTF-8 can hold", error.object) from None
 
 
 def load_workload(path: AnyPath) -> Workload:
@@ -124,21 +124,19 @@ def load_with_report(
     """
     source = Path(path)
     suffix = _suffix(source, _READABLE)
-    try:
+    with file_errors("path", "a file that can be read", source):
         if source.is_dir():
             raise InvalidInputError("path", "a file, not a folder", source.name)
         if not source.exists():
             raise InvalidInputError("path", "a file that exists", source.name)
         if suffix != ".parquet":
-            rows, word = read_csv(source, max_bytes), "line"
+            rows = read_csv(source, max_bytes)
+            word = "line"
         else:
             from .parquet_file import read_parquet
 
-            rows, word = read_parquet(source, max_bytes), "row"
-    except OSError as error:
-        raise InvalidInputError(
-            "path", "a file that can be read", source.name, hint=error.strerror or type(error).__name__
-        ) from None
+            rows = read_parquet(source, max_bytes)
+            word = "row"
     return workload_from(rows, source.name, word, skip_bad=skip_bad)
 
 

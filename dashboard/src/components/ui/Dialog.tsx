@@ -20,7 +20,7 @@ const KINDS = {
   card: "m-auto w-[min(640px,calc(100vw-32px))] max-h-[calc(100dvh-32px)] rounded-panel",
   full: "m-auto h-[calc(100dvh-32px)] w-[calc(100vw-32px)] rounded-panel",
   wide: "m-auto h-[calc(100dvh-32px)] max-h-[1160px] w-[min(1360px,calc(100vw-32px))] rounded-panel max-md:m-0 max-md:h-dvh max-md:max-h-none max-md:w-screen max-md:rounded-none",
-  sheet: "ml-auto mr-0 my-0 h-dvh w-[min(496px,100vw)] max-h-none rounded-none border-y-0 border-r-0",
+  sheet: "ml-auto mr-0 my-0 h-dvh w-[min(640px,100vw)] max-h-none rounded-none border-y-0 border-r-0",
 } as const;
 
 /** Native modal dialog: it keeps the focus inside, closes on Escape and restores the focus. */

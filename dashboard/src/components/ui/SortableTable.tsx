@@ -1,6 +1,6 @@
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
-import { NOTHING, significant } from "../../lib/format";
+import { NOTHING, quantity, significant } from "../../lib/format";
 import type { Cell, Column, TableData } from "../../lib/tableData";
 import { classNames } from "./classNames";
 
@@ -28,7 +28,8 @@ const compare = (a: Cell, b: Cell): number => {
 export function formatCell(column: Column, value: Cell): string {
   if (value === null) return NOTHING;
   if (column.show) return column.show(value);
-  return typeof value === "number" ? significant(value) : value;
+  if (typeof value !== "number") return value;
+  return column.unit ? quantity(value, column.unit) : significant(value);
 }
 
 /** Alignment of a column: numbers right, text left, with padding after a number. */
@@ -37,7 +38,7 @@ function aligned(columns: readonly Column[], at: number): string {
   return columns[at - 1]?.numeric ? "text-left pl-4!" : "text-left";
 }
 
-/** Table that sorts by a click on a column head. */
+/** Table that sorts by a click on a column head; a third click restores the first order. */
 export function Table({ data, initial, limit = 200, caption, render, onRow }: TableProps) {
   const [sort, setSort] = useState<Sort | null>(initial ?? null);
   const rows = useMemo(() => {
@@ -66,7 +67,11 @@ export function Table({ data, initial, limit = 200, caption, render, onRow }: Ta
               >
                 <button
                   type="button"
-                  onClick={() => setSort({ key: column.key, down: active ? !sort.down : Boolean(column.numeric) })}
+                  onClick={() => {
+                    const first = Boolean(column.numeric);
+                    if (!active) setSort({ key: column.key, down: first });
+                    else setSort(sort.down === first ? { key: column.key, down: !first } : (initial ?? null));
+                  }}
                   className={classNames(
                     "inline-flex h-8 items-center gap-1 whitespace-nowrap px-1 hover:text-ink focus-visible:outline-offset-[-2px]",
                     active ? "text-ink" : "text-muted",

@@ -16,7 +16,7 @@ import { queryState } from "../widget/queryState";
 import { WhatIfPending } from "./WhatIfPending";
 import { change, MEASURES, type Measure, WhatIfResults } from "./WhatIfResults";
 import { WhatIfSliders } from "./WhatIfSliders";
-import { changed, formatSettings, inWords, parseSettings, present, requestOf } from "./whatIfSettings";
+import { changed, formatSettings, inWords, isTrace, parseSettings, present, requestOf } from "./whatIfSettings";
 
 /** Value that has not changed for `ms`; a slider sends many values while it is dragged. */
 function useSettled<T>(value: T, ms = 350): T {
@@ -32,6 +32,7 @@ function useSettled<T>(value: T, ms = 350): T {
 export function WhatIf() {
   const gpus = useLive((s) => s.status?.platform.devices.filter((device) => device.kind !== "cpu").length ?? 4);
   const load = useLive((s) => s.status?.load ?? 0.1);
+  const scenario = useLive((s) => s.status?.scenario ?? "");
   const styles = useVisibleStyles();
   const now = useMemo(() => present(gpus, load), [gpus, load]);
   const text = useUi((s) => s.whatif);
@@ -42,7 +43,7 @@ export function WhatIf() {
   const asked = useMemo(() => ({ ...now, ...settled }), [now, settled]);
   // Sorted, because another order of the schedulers must not cause a new request.
   const names = styles.map((style) => style.name).sort();
-  const body = requestOf(asked, now, names);
+  const body = requestOf(asked, now, names, scenario);
   const query = useQuery({
     queryKey: ["whatif", body],
     queryFn: ({ signal }) => api.whatif(body, { signal }),
@@ -76,11 +77,11 @@ export function WhatIf() {
         name: "what-if",
         columns: [
           { key: "scheduler", label: "scheduler" },
-          ...MEASURES.flatMap(({ value }) => [
-            { key: `${value}_now`, label: `${value} now`, numeric: true },
-            { key: `${value}_what_if`, label: `${value} what if`, numeric: true },
-            { key: `${value}_low`, label: "difference, low", numeric: true },
-            { key: `${value}_high`, label: "difference, high", numeric: true },
+          ...MEASURES.flatMap(({ value, unit }) => [
+            { key: `${value}_now`, label: `${value} now`, numeric: true, unit },
+            { key: `${value}_what_if`, label: `${value} what if`, numeric: true, unit },
+            { key: `${value}_low`, label: "difference, low", numeric: true, unit },
+            { key: `${value}_high`, label: "difference, high", numeric: true, unit },
           ]),
           { key: "n", label: "seeds", numeric: true },
         ],
@@ -98,7 +99,7 @@ export function WhatIf() {
       bodyClass="flex flex-col"
       note={
         query.data
-          ? `Same seeds and tasks on both sides; paired 95 % interval over ${query.data.seeds} seeds of ${query.data.tasks} tasks (${query.data.scenario}). Ticks under the sliders mark the running platform.`
+          ? `${isTrace(scenario) ? "The run plays a trace; these are tasks of a scenario at the same load. " : ""}Same seeds and tasks on both sides; paired 95 % interval over ${query.data.seeds} seeds of ${query.data.tasks} tasks (${query.data.scenario}). Ticks under the sliders mark the running platform.`
           : undefined
       }
     >
@@ -125,7 +126,7 @@ export function WhatIf() {
           </div>
           {rows.length ? (
             <div className={classNames(busy && "dim-marks")}>
-              <WhatIfResults rows={rows} styles={byName} measure={measure} />
+              <WhatIfResults rows={rows} styles={byName} measure={measure} busy={busy} />
             </div>
           ) : (
             <WhatIfPending styles={styles} />

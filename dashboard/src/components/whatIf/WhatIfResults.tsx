@@ -33,10 +33,13 @@ export function WhatIfResults({
   rows,
   styles,
   measure,
+  busy,
 }: {
   rows: readonly Row[];
   styles: ReadonlyMap<string, SchedulerStyle>;
   measure: Measure;
+  /** Whether the rows are those of the request before. */
+  busy: boolean;
 }) {
   const unit = MEASURES.find((m) => m.value === measure)?.unit ?? "time";
   const shares = rows.flatMap((row) => {
@@ -54,10 +57,10 @@ export function WhatIfResults({
             scheduler
           </th>
           <th scope="col" className="text-right font-normal">
-            now
+            unchanged
           </th>
           <th scope="col" className="text-right font-normal">
-            what if
+            changed
           </th>
           <th scope="col" className="w-[34%] text-center font-normal max-sm:hidden">
             change, {significant(-100 * reach, 2)} to +{significant(100 * reach, 2)} %
@@ -77,7 +80,9 @@ export function WhatIfResults({
             <tr key={row.name} className="h-8 border-hair border-t">
               <td>{style ? <SchedulerName style={style} /> : row.name}</td>
               <td className="whitespace-nowrap px-1 text-right text-muted">{quantity(baseline, unit)}</td>
-              <td className="whitespace-nowrap px-1 text-right font-semibold">{quantity(changed, unit)}</td>
+              <td className="whitespace-nowrap px-1 text-right font-semibold">
+                {busy ? "…" : quantity(changed, unit)}
+              </td>
               <td className="px-2 max-sm:hidden">
                 <svg
                   viewBox="0 0 100 12"
@@ -112,7 +117,7 @@ export function WhatIfResults({
                 )}
               >
                 {/* On a phone the half width is on a line of its own. */}
-                {found.text.split(/(?= ±)/).map((part) => (
+                {(busy ? "computing" : found.text).split(/(?= ±)/).map((part) => (
                   <span key={part} className="inline-block whitespace-pre">
                     {part}
                   </span>

@@ -95,8 +95,19 @@ export function changed(settings: Settings, now: Settings): Slider[] {
   return SLIDERS.filter((slider) => Math.abs(settings[slider.key] - now[slider.key]) > 1e-9);
 }
 
-export function requestOf(settings: Settings, now: Settings, schedulers: readonly string[]): WhatIfRequest {
+/** Scenario that stands for the tasks of a trace, which the server cannot draw again. */
+const INSTEAD_OF_TRACE = "mixed";
+
+export const isTrace = (scenario: string): boolean => scenario.startsWith("trace:");
+
+export function requestOf(
+  settings: Settings,
+  now: Settings,
+  schedulers: readonly string[],
+  scenario: string,
+): WhatIfRequest {
   const body: WhatIfRequest = { schedulers: [...schedulers] };
+  if (isTrace(scenario)) body.scenario = INSTEAD_OF_TRACE;
   for (const { key } of changed(settings, now)) body[key] = settings[key];
   return body;
 }

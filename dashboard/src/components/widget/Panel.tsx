@@ -174,7 +174,7 @@ export function Panel({
               table: table && ready ? () => setAsTable((on) => !on) : undefined,
               tableOn: asTable,
               csv: ready ? saveCsv : undefined,
-              png: () => root.current && void savePng(root.current, fileNameOf(slug, "png")),
+              png: () => root.current && void savePng(root.current, fileNameOf(table?.().name ?? slug, "png")),
               link: copyLink,
               move: startMove,
             }}

@@ -16,7 +16,6 @@ import { useLive } from "../../store/liveStore";
 import { useDevices, useFocus, useVisibleStyles } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
 
-const SPAN = 60;
 const COLUMNS = 60;
 /** Backlog in seconds from which a queue counts as long. */
 const LONG_QUEUE = 30;
@@ -41,7 +40,12 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
   const styles = useVisibleStyles();
   const devices = useDevices();
   const focus = useFocus();
-  const wanted = range.kind === "fixed" ? { start: range.from, end: range.to } : { last: SPAN, ahead: 0 };
+  const wanted =
+    range.kind === "fixed"
+      ? { start: range.from, end: range.to }
+      : range.kind === "all"
+        ? {}
+        : { last: range.seconds };
   const { data: load } = useDeviceLoad(null, wanted, COLUMNS);
   return useMemo(() => {
     const from = load?.start ?? 0;

@@ -1,11 +1,13 @@
 import { Check, Download, LocateFixed, Maximize } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
+import { GanttChart } from "../../charts/GanttChart";
 import { type LaneOfKind, visit } from "../../charts/ganttModel";
-import type { DeviceLoad } from "../../client/models";
+import type { DeviceLoad, VerdictRow } from "../../client/models";
 import { urlOf } from "../../client/request";
-import { GanttView, GanttZoomButtons } from "../../components/GanttView";
+import { GanttView, GanttZoomButtons, useBlockDetails } from "../../components/GanttView";
 import { SchedulerSelect } from "../../components/SchedulerSelect";
 import { IconButton } from "../../components/ui/Button";
+import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { intensityRamp } from "../../lib/colorScales";
@@ -16,7 +18,7 @@ import type { Cell, TableData } from "../../lib/tableData";
 import { useLive } from "../../store/liveStore";
 import { useSchedulerStyles } from "../../store/schedulerStyles";
 import { useDevices, useFocus, useRow } from "../../store/selectors";
-import { setUi, useTheme } from "../../store/uiStore";
+import { setUi, useTheme, useUi } from "../../store/uiStore";
 import { type Drift, useDrifts, useGanttData, useGanttOverview, useMarks } from "./useGanttData";
 import { type LiveGanttWindow, useGanttWindow } from "./useGanttWindow";
 
@@ -122,6 +124,18 @@ function tableOf(lanes: readonly LaneOfKind[], window: LiveGanttWindow, schedule
   };
 }
 
+/** Name of a scheduler above its lanes, and its longest queue now. */
+function Named({ style }: { style: SchedulerStyle | null | undefined }) {
+  const backlogs = useLive((s) => s.backlogs[style?.name ?? ""]);
+  if (!style) return null;
+  return (
+    <p className="-mb-6 flex gap-2">
+      <SchedulerName style={style} className="font-semibold" />
+      {backlogs ? <span className="text-muted">queue {time(Math.max(0, ...Object.values(backlogs)))}</span> : null}
+    </p>
+  );
+}
+
 const idleWords = (load: DeviceLoad | undefined): string =>
   load ? `${load.start.toFixed(1)} to ${load.known_to.toFixed(1)} s` : "the window";
 
@@ -145,7 +159,19 @@ function Exactness({ load }: { load: DeviceLoad }) {
   );
 }
 
-/** Live Gantt chart of one scheduler. */
+/** Scheduler below the one in focus: the chosen one, else the slowest that is told no durations. */
+function useBeside(focus: string | null): string | null {
+  const chosen = useUi((s) => s.beside);
+  const styles = useSchedulerStyles();
+  const rows = useLive((s) => s.verdict?.rows ?? NO_ROWS);
+  if (chosen !== null && chosen !== focus && styles.some((style) => style.name === chosen)) return chosen;
+  const others = rows.filter((row) => row.name !== focus && !styles.find((style) => style.name === row.name)?.told);
+  return others.at(-1)?.name ?? null;
+}
+
+const NO_ROWS: readonly VerdictRow[] = [];
+
+/** Live Gantt charts of a scheduler and of a slower one, on one time axis. */
 export function LiveGantt() {
   const focus = useFocus();
   const name = focus?.name ?? null;
@@ -156,6 +182,8 @@ export function LiveGantt() {
   const [newest, setNewest] = useState<number | null>(null);
   const window = useGanttWindow(newest);
   const data = useGanttData(name, window.wanted);
+  const beside = useBeside(name);
+  const other = useGanttData(beside, window.wanted);
   const seen = data.load?.newest ?? null;
   // The window follows the newest data, which come with the answer for the window.
   useEffect(() => setNewest(seen), [seen]);
@@ -167,6 +195,9 @@ export function LiveGantt() {
   const found = useDrifts(name);
   const drifts = useMemo(() => found.filter(({ at }) => at >= from && at <= to), [found, from, to]);
   const driftTimes = useMemo(() => drifts.map(({ at }) => at), [drifts]);
+  const styles = useSchedulerStyles();
+  const selected = useUi((s) => s.task);
+  const describe = useBlockDetails(beside ?? "");
   const liveTag = useLiveTag();
   const state = useLiveBody({ shape: "lines" });
   const trace = urlOf("/api/export/trace.json", { query: { run_id: runId, scheduler: name } });
@@ -185,7 +216,9 @@ export function LiveGantt() {
       actions={
         <>
           {data.load ? <Exactness load={data.load} /> : null}
-          <SchedulerSelect value={name} onChange={(focusName) => setUi({ focus: focusName })} />
+          <SchedulerSelect value={name} onChange={(focus) => setUi({ focus })} />
+          <span className="text-faint max-md:hidden">above</span>
+          <SchedulerSelect label="Second scheduler" value={beside} onChange={(beside) => setUi({ beside })} />
           <GanttZoomButtons window={window} />
           {window.following ? (
             <IconButton label="Show the whole range" onClick={window.fit}>
@@ -209,7 +242,27 @@ export function LiveGantt() {
       }
       bodyClass="flex flex-col"
     >
+      <Named style={focus} />
       <GanttView
+        below={
+          beside === null ? null : (
+            <>
+              <Named style={styles.find((style) => style.name === beside)} />
+              <GanttChart
+                lanes={other.lanes}
+                scheduler={beside}
+                window={window}
+                now={now}
+                bound={null}
+                makespan={null}
+                slow={slow}
+                selected={selected}
+                describe={describe}
+                onSelect={(task) => setUi({ task, focus: beside })}
+              />
+            </>
+          )
+        }
         lanes={data.lanes}
         scheduler={name ?? ""}
         window={window}

@@ -56,7 +56,7 @@ export function OracleRadar() {
   return (
     <Panel
       title="Radar"
-      subtitle="ratio to oracle"
+      subtitle="whole run, ratio to oracle"
       state={
         state.kind === "ready" && !oracle
           ? { kind: "empty", title: "No oracle in this run", hint: "Ratios need the oracle as reference." }

@@ -3,14 +3,15 @@ import { SchedulerBars } from "../../charts/SchedulerBars";
 import { SegmentedControl } from "../../components/ui/SegmentedControl";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { count } from "../../lib/format";
 import { METRICS, metricOf } from "../../lib/metrics";
 import { LOG_FROM } from "../../lib/raceScale";
+import { shortLabel } from "../../lib/schedulerStyle";
 import type { TableData } from "../../lib/tableData";
 import { useLive } from "../../store/liveStore";
 import { useSchedulerStyles } from "../../store/schedulerStyles";
 import { useStandings } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
-import { useIntervals } from "./useConfidenceIntervals";
 
 const NO_ROWS = new Map<string, never>();
 
@@ -19,44 +20,69 @@ export function PerformanceRace() {
   const metric = metricOf(useUi((s) => s.metric));
   const chosen = useUi((s) => s.scale);
   const standings = useStandings(metric.key);
-  const { halves, note } = useIntervals(metric, standings);
   const state = useLiveBody({ shape: "bars" });
   const tag = useLiveTag();
   const verdict = useLive((s) => s.verdict);
   const bound = useLive((s) => s.latencyBound);
-  const styles = useSchedulerStyles();
+  const reference = useSchedulerStyles().find((style) => style.reference);
   const judged = metric.key === "latency" ? verdict : null;
   const lowest = metric.key === "latency" ? bound : null;
   const values = standings.map((s) => s.value).filter((value) => value > 0);
   const wide = Math.max(...values) / Math.min(...values) > LOG_FROM;
   const scale = chosen ?? (lowest !== null || wide ? "log" : "linear");
   const rows = useMemo(() => (judged ? new Map(judged.rows.map((row) => [row.name, row])) : NO_ROWS), [judged]);
-  const byName = useMemo(() => new Map(styles.map((style) => [style.name, style])), [styles]);
+  const against = judged && reference ? reference : null;
   const table = (): TableData => ({
     name: `race-${metric.key}`,
     columns: [
-      { key: "scheduler", label: "scheduler", show: (name) => byName.get(name as string)?.label ?? String(name) },
-      { key: metric.key, label: metric.long, numeric: true },
-      { key: "ci95_half_width", label: "± 95 %", numeric: true },
-      { key: "ratio_to_floor", label: "÷ bound", numeric: true },
-      { key: "ratio_to_oracle", label: "÷ oracle", numeric: true },
+      { key: "scheduler", label: "scheduler" },
+      { key: metric.key, label: metric.long, numeric: true, unit: metric.quantity },
+      { key: "ci95_half_width", label: "± 95 %", numeric: true, unit: metric.quantity },
+      { key: "ratio_to_bound", label: "÷ bound", numeric: true },
+      { key: "difference", label: "against the oracle", numeric: true, unit: metric.quantity },
+      { key: "difference_ci95", label: "± 95 %, paired", numeric: true, unit: metric.quantity },
       { key: "tasks", label: "tasks", numeric: true },
     ],
-    rows: standings.map((s) => [
-      s.style.name,
-      s.value,
-      halves.get(s.style.name) ?? null,
-      lowest ? s.value / lowest : null,
-      s.ratio,
-      s.row.tasks,
+    rows: standings.map(({ style, value, half, row }) => [
+      style.name,
+      value,
+      half,
+      lowest ? value / lowest : null,
+      against ? row.mean_regret : null,
+      against ? row.regret_ci95 : null,
+      row.tasks,
     ]),
   });
-  const words =
-    scale === "log"
-      ? lowest === null
-        ? "Log scale: bars do not start at zero. "
-        : "Log scale: a bar's length is the ratio to the lower bound, and its end is the latency. "
-      : "";
+  const notes = [
+    "Whole run.",
+    scale === "log" && lowest !== null
+      ? "A bar's length is the ratio to the lower bound, its end is the latency."
+      : "",
+    metric.half ? "±: 95 % interval of the mean by batch means." : "",
+    against ? `Against ${shortLabel(against)}: mean difference, paired task by task.` : "",
+    metric.windowed ? `Newest ${count(standings[0]?.row.window)} tasks; a quantile has no interval here.` : "",
+  ];
+  const controls = (
+    <>
+      <SegmentedControl
+        label="Metric"
+        choices={METRICS.map((item) => ({ value: item.key, label: item.label, title: item.long }))}
+        value={metric.key}
+        onChange={(key) => setUi({ metric: key })}
+        className="max-md:w-full max-md:*:flex-1"
+      />
+      <SegmentedControl
+        label="Scale"
+        choices={[
+          { value: "log", label: "log" },
+          { value: "linear", label: "linear" },
+        ]}
+        value={scale}
+        onChange={(value) => setUi({ scale: value })}
+        className="max-md:hidden"
+      />
+    </>
+  );
   return (
     <Panel
       title="Performance race"
@@ -64,37 +90,20 @@ export function PerformanceRace() {
       state={state}
       tag={tag}
       table={table}
-      note={words + note}
+      note={notes.join(" ")}
+      actions={<div className="flex gap-2 max-xl:hidden">{controls}</div>}
       bodyClass="flex flex-col gap-2"
     >
-      <div className="flex flex-wrap items-center gap-2">
-        <SegmentedControl
-          label="Metric"
-          choices={METRICS.map((item) => ({ value: item.key, label: item.label, title: item.long }))}
-          value={metric.key}
-          onChange={(key) => setUi({ metric: key })}
-          className="max-md:w-full max-md:*:flex-1"
-        />
-        <SegmentedControl
-          label="Scale"
-          choices={[
-            { value: "log", label: "log" },
-            { value: "linear", label: "linear" },
-          ]}
-          value={scale}
-          onChange={(value) => setUi({ scale: value })}
-        />
-      </div>
+      <div className="flex flex-wrap items-center gap-2 xl:hidden">{controls}</div>
       {standings.length ? (
         <SchedulerBars
           standings={standings}
-          halves={halves}
           metric={metric}
           bound={lowest}
           scale={scale}
           rows={rows}
-          leader={judged?.leader ?? null}
-          styles={byName}
+          group={judged?.group ?? []}
+          against={against && shortLabel(against)}
         />
       ) : null}
     </Panel>

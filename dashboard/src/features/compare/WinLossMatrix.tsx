@@ -142,7 +142,7 @@ export function WinLossMatrix() {
       table={table}
       note={`Newest ${count(data?.tasks)} tasks; ${compact ? "ties left out" : "second line n without ties"}. Dot: sign test, Holm, p < 0.05.`}
     >
-      <div ref={box} className="h-full">
+      <div ref={box} className="thin-scroll h-full overflow-auto">
         <Matrix
           headWidth={compact ? 106 : 108}
           caption="Share of tasks on which the row was faster than the column"

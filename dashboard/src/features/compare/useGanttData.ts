@@ -86,7 +86,8 @@ export interface Drift {
 export function useDrifts(scheduler: string | null): readonly Drift[] {
   const runId = useLive((s) => s.runId);
   const ready = useLive((s) => s.ready);
-  const { notifications } = useStream();
+  // The buffers change in place; the view of them is new at every update.
+  const stream = useStream();
   const stored = useQuery({
     queryKey: ["drifts", runId],
     queryFn: async ({ signal }) => {
@@ -99,11 +100,11 @@ export function useDrifts(scheduler: string | null): readonly Drift[] {
   });
   return useMemo(() => {
     const found = new Map<string, Drift>();
-    for (const note of [...(stored.data ?? []), ...notifications.toArray()])
+    for (const note of [...(stored.data ?? []), ...stream.notifications.toArray()])
       if (note.kind === "drift" && note.run_id === runId && note.scheduler)
         found.set(`${note.t} ${note.scheduler}`, { at: note.t, scheduler: note.scheduler });
     const all = [...found.values()].sort((a, b) => a.at - b.at);
     const own = all.filter((one) => one.scheduler === scheduler);
     return own.length ? own : all;
-  }, [stored.data, notifications, scheduler, runId]);
+  }, [stored.data, stream, scheduler, runId]);
 }

@@ -1,22 +1,28 @@
 /** Time window of the live Gantt chart. It follows the newest data until the user pans, zooms or brushes. */
 import { useCallback, useEffect, useState } from "react";
 import type { GanttWindow } from "../../charts/ganttModel";
+import type { LoadWindow } from "../../store/deviceLoad";
 import { useLive } from "../../store/liveStore";
 import { boundsOf } from "../../store/selectors";
 import { setUi, useUi } from "../../store/uiStore";
+import { DEFAULTS, type Range } from "../../store/urlState";
 
 type View = { follow: true; span: number } | { follow: false; from: number; to: number };
 
-/** A minute of the past: one wave of calm and rush of the default run. */
-const START: View = { follow: true, span: 70 };
 const SHORTEST = 0.02;
 /** Share of a following window that lies ahead of the newest data, for queued work. */
 const AHEAD = 0.14;
 
+/** View of a range: what was chosen, or as much of the past, and what is queued. */
+function viewOf(range: Range): View {
+  if (range.kind === "fixed") return { follow: false, from: range.from, to: range.to };
+  return { follow: true, span: (range.kind === "all" ? Number.POSITIVE_INFINITY : range.seconds) / (1 - AHEAD) };
+}
+
 export interface LiveGanttWindow extends GanttWindow {
   following: boolean;
   /** Window as it is asked for. */
-  wanted: { last: number; ahead: number } | { start: number; end: number };
+  wanted: LoadWindow;
   /** Shows the whole range. */
   fit: () => void;
   follow: () => void;
@@ -27,13 +33,10 @@ export function useGanttWindow(newest: number | null): LiveGanttWindow {
   const virtual = useLive((s) => s.virtualTime);
   const frozen = useLive((s) => s.frozen);
   const range = useUi((s) => s.range);
-  const [view, setView] = useState<View>(START);
+  const [view, setView] = useState<View>(() => viewOf(range));
 
   // The chart follows a range set by a link, the top bar or a brush.
-  useEffect(() => {
-    if (range.kind === "fixed") setView({ follow: false, from: range.from, to: range.to });
-    else setView(START);
-  }, [range]);
+  useEffect(() => setView(viewOf(range)), [range]);
 
   const now = frozen || newest === null ? virtual : newest;
   const width = view.follow ? view.span : view.to - view.from;
@@ -56,7 +59,9 @@ export function useGanttWindow(newest: number | null): LiveGanttWindow {
     to,
     wanted: fixed
       ? { start: Math.max(0, from), end: Math.max(to, 0.001) }
-      : { last: width * (1 - AHEAD), ahead: width * AHEAD },
+      : width === Number.POSITIVE_INFINITY
+        ? {}
+        : { last: width * (1 - AHEAD), ahead: width * AHEAD },
     following: view.follow,
     pan: (by) => set(from + by, to + by),
     zoom: (factor, at) => {
@@ -71,7 +76,7 @@ export function useGanttWindow(newest: number | null): LiveGanttWindow {
       const bounds = boundsOf(range, now);
       set(bounds.from, bounds.to);
     },
-    follow: () => setView(START),
+    follow: () => setView(viewOf(range.kind === "fixed" ? DEFAULTS.range : range)),
     brush: (a, b) => setUi({ range: { kind: "fixed", from: a, to: b } }),
   };
 }

@@ -14,7 +14,7 @@ import { PanelBody } from "../../components/widget/PanelBody";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
 import { download } from "../../lib/downloadFile";
-import { cost, count, energy, memory, percent, signed, significant, tick, time } from "../../lib/format";
+import { cost, count, energy, memory, moment, percent, signed, significant, tick, time } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { type TableData, toCsv } from "../../lib/tableData";
 import { fileNameOf } from "../../store/fileNames";
@@ -55,11 +55,11 @@ function tableOf(task: TaskRecord, styles: readonly SchedulerStyle[]): TableData
       { key: "scheduler", label: "scheduler" },
       { key: "device", label: "device" },
       { key: "fraction", label: "share", numeric: true, show: (v) => tick(v as number) },
-      { key: "time", label: "time", numeric: true, show: seconds },
+      { key: "wait", label: "waited", numeric: true, show: seconds },
+      { key: "time", label: "ran", numeric: true, show: seconds },
       { key: "energy", label: "energy", numeric: true, show: (v) => energy(v as number) },
       { key: "cost", label: "cost", numeric: true, show: (v) => cost(v as number) },
       { key: "regret", label: "regret", numeric: true, show: (v) => signed(v as number, "time") },
-      { key: "confidence", label: "spread", numeric: true, show: (v) => percent(v as number | null) },
     ],
     rows: styles.flatMap((style) => {
       const r = task.results[style.name];
@@ -69,11 +69,11 @@ function tableOf(task: TaskRecord, styles: readonly SchedulerStyle[]): TableData
               style.name,
               deviceWords(r.device, r.fraction),
               r.fraction,
+              r.wait === null ? null : Math.max(0, r.wait),
               r.time,
               r.energy,
               r.cost,
               style.reference ? null : r.regret,
-              r.confidence ?? null,
             ],
           ]
         : [];
@@ -173,10 +173,13 @@ function Body({ task }: { task: TaskRecord }) {
   const error = result.predicted_time === null ? null : (result.predicted_time - result.time) / result.time;
   return (
     <div className="flex flex-col gap-6">
-      <div className="grid grid-cols-2 gap-3 rounded-control border border-hair bg-bg/40 p-4 sm:grid-cols-4">
+      <div className="grid grid-cols-2 gap-3 rounded-control border border-hair bg-bg/40 p-4 sm:grid-cols-7">
         <Fact label="size N" value={count(task.size)} />
         <Fact label="intensity I" value={tick(task.compute_intensity)} />
         <Fact label="memory M" value={memory(task.memory_required)} />
+        <Fact label="waited" value={time(Math.max(0, result.wait))} />
+        <Fact label="ran" value={time(result.time)} />
+        <Fact label="latency" value={time(result.latency)} />
         <Fact label="regret" value={style.reference ? "–" : signed(result.regret, "time")} />
       </div>
       <section aria-label="Decision">
@@ -254,7 +257,7 @@ export default function DecisionDrawer({ taskId }: { taskId: number }) {
     <Dialog
       kind="sheet"
       title="Why this decision"
-      subtitle={`Task ${taskId}${query.data ? ` · arrived at ${time(query.data.arrival_time)}` : ""}`}
+      subtitle={`Task ${taskId}${query.data ? ` · arrived at ${moment(query.data.arrival_time)}` : ""}`}
       onClose={() => setUi({ task: null })}
       actions={
         <>

@@ -29,7 +29,7 @@ export function GpuShareCurve({
 }) {
   const [ref, { width }] = useElementSize<HTMLDivElement>();
   const ends = [timeAt(times, 0), timeAt(times, 1), ...marks.map((m) => m.result.time)];
-  const top = niceCeiling(Math.max(...ends.filter((v): v is number => v !== null), 1e-6));
+  const top = niceCeiling(1.3 * Math.max(...ends.filter((v): v is number => v !== null), 1e-6));
   const unit = unitParts(top, "time").unit;
   const x = (share: number) => LEFT + share * Math.max(0, width - LEFT - RIGHT);
   const y = (seconds: number) => TOP + (1 - seconds / top) * (HEIGHT - TOP - BOTTOM);
@@ -41,6 +41,13 @@ export function GpuShareCurve({
   const bends = [0, 1e-9, ...(corner === null ? [] : [corner]), 1 - 1e-9, 1]
     .map((share) => ({ share, seconds: timeAt(times, share) }))
     .filter((p): p is { share: number; seconds: number } => p.seconds !== null);
+  // Equal choices lie beside each other instead of on each other.
+  const places: { x: number; y: number }[] = [];
+  for (const { result } of marks) {
+    const place = { x: x(result.fraction), y: y(result.time) };
+    while (places.some((other) => Math.hypot(other.x - place.x, other.y - place.y) < 13)) place.y -= 14;
+    places.push(place);
+  }
   const label = marks
     .map((m) => `${m.style.label} ${tick(m.result.fraction)} on the GPU, ${time(m.result.time)}`)
     .join("; ");
@@ -91,13 +98,14 @@ export function GpuShareCurve({
             stroke="var(--text)"
             strokeWidth="2"
           />
-          {marks.map(({ style, result }) => {
+          {marks.map(({ style }, index) => {
+            const place = places[index] ?? { x: 0, y: 0 };
             const path = glyphPath(style.glyph);
             const size = style.name === focus ? 18 : 13;
             return (
               <g
                 key={style.name}
-                transform={`translate(${x(result.fraction) - size / 2},${y(result.time) - size / 2}) scale(${size / 16})`}
+                transform={`translate(${place.x - size / 2},${place.y - size / 2}) scale(${size / 16})`}
               >
                 {path ? (
                   <path

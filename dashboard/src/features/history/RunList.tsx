@@ -12,10 +12,8 @@ import { queryState } from "../../components/widget/queryState";
 import { useElementSize } from "../../hooks/useElementSize";
 import { useMediaQuery } from "../../hooks/useMediaQuery";
 import { count, date, shortRunId, significant } from "../../lib/format";
-import { leaderOf } from "../../lib/runLeader";
 import { usePollInterval } from "../../store/queryClient";
 import { matches, runPages } from "../../store/runPages";
-import { useStylesOf } from "../../store/schedulerStyles";
 import { useStudio } from "../../store/studioStore";
 import { setUi, useUi } from "../../store/uiStore";
 import { useRunDetails } from "./historyQueries";
@@ -29,7 +27,7 @@ const STATES = [
   { value: "paused", label: "Paused" },
   { value: "stopped", label: "Ended" },
 ];
-const HEADS = ["started", "scenario", "seed", "numbers", "tasks", "leader", "÷ oracle", ""];
+const HEADS = ["started", "scenario", "seed", "numbers", "tasks", "leader", "÷ bound", ""];
 
 /** List of all runs, with selection of two for a comparison. */
 export function RunList() {
@@ -50,8 +48,7 @@ export function RunList() {
   const current = Math.min(page, pages - 1);
   const visible = found.slice(current * perPage, (current + 1) * perPage);
   const { details, pending } = useRunDetails(visible);
-  const leaders = new Map(details.map((run) => [run.run_id, leaderOf(run)]));
-  const styles = useStylesOf([...new Set([...leaders.values()].flatMap((one) => (one ? [one.name] : [])))]);
+  const verdicts = new Map(details.map((run) => [run.run_id, run.verdict ?? null]));
   const more = query.hasNextPage;
   const next = () => {
     if (current < pages - 1) setPage(current + 1);
@@ -59,13 +56,12 @@ export function RunList() {
   };
   const state: BodyState =
     query.data && all.length === 0 ? { kind: "empty" } : queryState(query, "Could not load the runs", "table");
+  const nameOf = (id: string) => all.find((run) => run.run_id === id)?.name || shortRunId(id);
   const props = (run: Run) => {
-    const leader = leaders.get(run.run_id) ?? null;
     return {
       run,
-      leader,
-      style: leader ? (styles.get(leader.name) ?? null) : null,
-      pending: pending && !leaders.has(run.run_id),
+      verdict: verdicts.get(run.run_id) ?? null,
+      pending: pending && !verdicts.has(run.run_id),
       letter: run.run_id === a ? ("A" as const) : run.run_id === b ? ("B" as const) : null,
       onPick: () => setUi(pick({ a, b }, run.run_id)),
       onDeleted: () => {
@@ -76,7 +72,7 @@ export function RunList() {
   return (
     <Panel
       title="Runs"
-      subtitle={a && b ? `A ${shortRunId(a)}, B ${shortRunId(b)}` : "pick two to compare"}
+      subtitle={a && b ? `A ${nameOf(a)}, B ${nameOf(b)}` : "pick two to compare"}
       state={state}
       table={() => ({
         name: "runs",

@@ -1,17 +1,14 @@
-import type { Run } from "../../client/models";
+import type { Run, Verdict } from "../../client/models";
 import { Link } from "../../components/Link";
 import { RunMenu } from "../../components/RunMenu";
 import { classNames } from "../../components/ui/classNames";
 import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
-import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { count, date, NOTHING, ratio, shortRunId, significant } from "../../lib/format";
-import type { RunLeader } from "../../lib/runLeader";
-import type { SchedulerStyle } from "../../lib/schedulerStyle";
 
 interface RunRowProps {
   run: Run;
-  leader: RunLeader | null;
-  style: SchedulerStyle | null;
+  /** Who leads, as the server says. */
+  verdict: Verdict | null;
   /** Whether the comparison is still loading. */
   pending: boolean;
   letter: "A" | "B" | null;
@@ -58,14 +55,13 @@ function Tags({ run }: { run: Run }) {
   ));
 }
 
-function LeaderName({ leader, style, pending }: Pick<RunRowProps, "leader" | "style" | "pending">) {
+function Leaders({ verdict, pending }: Pick<RunRowProps, "verdict" | "pending">) {
   if (pending) return <span className="skeleton block h-2.5 w-20" />;
-  if (!leader) return <span className="text-faint">{NOTHING}</span>;
-  if (leader.close) return <span className="text-muted">too close to call</span>;
-  return style ? <SchedulerName style={style} /> : leader.name;
+  if (!verdict?.leader) return <span className="text-faint">{NOTHING}</span>;
+  return <span title={verdict.sentence}>{verdict.title.replace(/ (leads?|is ahead|are equal)$/, "")}</span>;
 }
 
-export function RunRow({ run, leader, style, pending, letter, onPick, onDeleted }: RunRowProps) {
+export function RunRow({ run, verdict, pending, letter, onPick, onDeleted }: RunRowProps) {
   return (
     <tr className="h-8 border-hair border-t hover:bg-raised">
       <td>
@@ -88,9 +84,9 @@ export function RunRow({ run, leader, style, pending, letter, onPick, onDeleted 
       </td>
       <td className="px-2 text-right">{count(run.tasks)}</td>
       <td className="max-w-36 truncate px-2">
-        <LeaderName leader={leader} style={style} pending={pending} />
+        <Leaders verdict={verdict} pending={pending} />
       </td>
-      <td className="px-2 text-right">{ratio(leader?.ratio)}</td>
+      <td className="px-2 text-right">{ratio(verdict?.over_floor)}</td>
       <td className="text-right">
         <RunStatus status={run.status} />
       </td>
@@ -102,7 +98,7 @@ export function RunRow({ run, leader, style, pending, letter, onPick, onDeleted 
 }
 
 /** Row of the list of runs on a phone. */
-export function RunCard({ run, leader, style, pending, letter, onPick, onDeleted }: RunRowProps) {
+export function RunCard({ run, verdict, pending, letter, onPick, onDeleted }: RunRowProps) {
   return (
     <li className="flex items-start gap-3 border-hair border-t py-2.5 first:border-t-0">
       <span className="pt-0.5">
@@ -125,8 +121,8 @@ export function RunCard({ run, leader, style, pending, letter, onPick, onDeleted
           </span>
         </p>
         <p className="flex justify-between gap-2">
-          <LeaderName leader={leader} style={style} pending={pending} />
-          <span>{ratio(leader?.ratio)}</span>
+          <Leaders verdict={verdict} pending={pending} />
+          <span>{ratio(verdict?.over_floor)}</span>
         </p>
       </div>
       <RunMenu run={run} onDeleted={onDeleted} />

@@ -2,8 +2,7 @@ import { useMemo } from "react";
 import type { ResultRecord } from "../../client/resultRecords";
 import { classNames } from "../../components/ui/classNames";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
-import { cost, count, energy, estimate, ratioEstimate, time } from "../../lib/format";
-import { intervalsOverlap } from "../../lib/intervalOverlap";
+import { cost, count, energy, ratioEstimate, time } from "../../lib/format";
 import { REFERENCE, type SchedulerStyle } from "../../lib/schedulerStyle";
 import type { TableData } from "../../lib/tableData";
 import { useVisibleStyles } from "../../store/selectors";
@@ -17,7 +16,7 @@ interface Ranked {
   half: number | null;
 }
 
-/** Visible schedulers by latency, the oracle first. */
+/** Visible schedulers by latency; those that know durations come last. */
 function rank(means: ReadonlyMap<string, Means>, styles: readonly SchedulerStyle[]): Ranked[] {
   const base = means.get(REFERENCE)?.latency ?? null;
   const rows = styles.flatMap((style): Ranked[] => {
@@ -33,8 +32,7 @@ function rank(means: ReadonlyMap<string, Means>, styles: readonly SchedulerStyle
     ];
   });
   return rows.sort(
-    (a, b) =>
-      Number(b.style.reference) - Number(a.style.reference) || (a.means.latency ?? 0) - (b.means.latency ?? 0),
+    (a, b) => Number(a.style.told) - Number(b.style.told) || (a.means.latency ?? 0) - (b.means.latency ?? 0),
   );
 }
 
@@ -50,7 +48,12 @@ export function standingsTable(ranked: readonly Ranked[], at: number): TableData
       { key: "scheduler", label: "scheduler" },
       { key: "tasks", label: "tasks", numeric: true, show: (v) => count(v as number) },
       { key: "mean_latency_s", label: "mean latency", numeric: true, show: (v) => time(v as number) },
-      { key: "ci95_half_width_s", label: "± 95 %", numeric: true, show: (v) => time(v as number) },
+      {
+        key: "ci95_half_width_s",
+        label: "difference to the oracle, ± 95 %",
+        numeric: true,
+        show: (v) => time(v as number),
+      },
       { key: "ratio_to_oracle", label: "÷ oracle", numeric: true },
       { key: "mean_time_s", label: "mean time", numeric: true, show: (v) => time(v as number) },
       { key: "mean_energy_j", label: "mean energy", numeric: true, show: (v) => energy(v as number) },
@@ -69,41 +72,25 @@ export function standingsTable(ranked: readonly Ranked[], at: number): TableData
   };
 }
 
-/** Leader, and the runner-up where it is too close to call. */
-function verdict(ranked: readonly Ranked[]): { leader: Ranked; rival: Ranked | null } | null {
-  const [leader, second = null] = ranked.filter((row) => !row.style.reference);
-  if (!leader) return null;
-  const close =
-    second !== null &&
-    intervalsOverlap(
-      leader.means.latency ?? 0,
-      leader.means.half ?? 0,
-      second.means.latency ?? 0,
-      second.means.half ?? 0,
-    );
-  return { leader, rival: close ? second : null };
-}
+/** Greatest ratio of means that count as equal, as in the server's verdict. */
+const EQUAL = 1.01;
 
 function Sentence({ ranked, at }: { ranked: readonly Ranked[]; at: number }) {
-  const found = verdict(ranked);
-  if (!found) return <p className="text-muted">Too few tasks for a comparison.</p>;
-  const { leader, rival } = found;
+  const [leader] = ranked;
+  if (!leader) return <p className="text-muted">Too few tasks for a comparison.</p>;
+  const least = leader.means.latency ?? 0;
+  const group = ranked.filter(
+    ({ style, means }) => style.told === leader.style.told && (means.latency ?? 0) <= least * EQUAL,
+  );
   return (
     <div>
       <p className="text-12 text-muted">After {count(at)} tasks</p>
-      {rival ? (
-        <p className="flex flex-wrap items-baseline gap-x-2 text-16">
-          <SchedulerName style={leader.style} className="font-semibold" />
-          <span className="text-muted">and</span>
-          <SchedulerName style={rival.style} className="font-semibold" />
-          <span className="text-muted">too close to call</span>
-        </p>
-      ) : (
-        <p className="flex flex-wrap items-baseline gap-x-2 text-16">
-          <SchedulerName style={leader.style} className="font-semibold" />
-          <span className="text-muted">leads</span>
-        </p>
-      )}
+      <p className="flex flex-wrap items-baseline gap-x-2 text-16">
+        {group.map(({ style }) => (
+          <SchedulerName key={style.name} style={style} className="font-semibold" />
+        ))}
+        <span className="text-muted">{group.length > 1 ? "lead, equal within 1 %" : "leads"}</span>
+      </p>
       <p className="text-12 text-muted">{ratioEstimate(leader.ratio, leader.half)} oracle, mean latency</p>
     </div>
   );
@@ -144,7 +131,7 @@ export function StandingsAt({ ranked, at, waiting, failed }: StandingsAtProps) {
                 mean latency
               </th>
               <th scope="col" className={classNames(CELL, "font-normal")}>
-                ÷ oracle
+                ÷ oracle ± 95 %, paired
               </th>
               <th scope="col" className={classNames(CELL, "font-normal max-md:hidden")}>
                 time
@@ -163,9 +150,7 @@ export function StandingsAt({ ranked, at, waiting, failed }: StandingsAtProps) {
                 <td>
                   <SchedulerName style={style} />
                 </td>
-                <td className={classNames(CELL, "font-semibold")}>
-                  {estimate(means.latency, style.reference ? null : means.half, "time")}
-                </td>
+                <td className={classNames(CELL, "font-semibold")}>{time(means.latency)}</td>
                 <td className={CELL}>{ratioEstimate(ratio, half)}</td>
                 <td className={classNames(CELL, "text-muted max-md:hidden")}>{time(means.time)}</td>
                 <td className={classNames(CELL, "text-muted max-sm:hidden")}>{energy(means.energy)}</td>

@@ -11,8 +11,7 @@ import { Select } from "../../components/ui/Select";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState, Tag } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
-import { count, significant, time } from "../../lib/format";
-import { leaderOf } from "../../lib/runLeader";
+import { count, moment, significant, time } from "../../lib/format";
 import { slowdownOf, slowSpansOf } from "../../lib/slowdown";
 import type { Cell } from "../../lib/tableData";
 import { useStylesOf } from "../../store/schedulerStyles";
@@ -24,7 +23,7 @@ const LIMIT = 50_000;
 /** Gantt chart of one scheduler in a stored run. */
 export function RunGantt({ run }: { run: RunDetail }) {
   const focus = useUi((s) => s.focus);
-  const name = run.schedulers.find((one) => one === focus) ?? leaderOf(run)?.name ?? run.schedulers[0] ?? null;
+  const name = run.schedulers.find((one) => one === focus) ?? run.verdict?.leader ?? run.schedulers[0] ?? null;
   const styles = useStylesOf(run.schedulers);
   const query = useQuery({
     queryKey: ["run-gantt", run.run_id, name],
@@ -60,8 +59,8 @@ export function RunGantt({ run }: { run: RunDetail }) {
         columns: [
           { key: "task_id", label: "task", numeric: true, show: (v: Cell) => count(v as number) },
           { key: "device", label: "device" },
-          { key: "start_s", label: "start", numeric: true, show: (v: Cell) => time(v as number) },
-          { key: "end_s", label: "end", numeric: true, show: (v: Cell) => time(v as number) },
+          { key: "start_s", label: "start", numeric: true, show: (v: Cell) => moment(v as number) },
+          { key: "end_s", label: "end", numeric: true, show: (v: Cell) => moment(v as number) },
           { key: "intensity", label: "intensity", numeric: true },
         ],
         rows: (data?.task_id ?? []).map((task, i): Cell[] => [

@@ -11,6 +11,9 @@ import { RunStatus, SourceTag } from "../../components/ui/RunBadges";
 import { age, count, date, significant } from "../../lib/format";
 import { navigate } from "../../store/uiStore";
 
+/** Most tasks that the server simulates again for a report, the newest. */
+const MOST_TASKS = 5000;
+
 const FILES = [
   { path: "/api/export/results.csv", label: "Results, CSV" },
   { path: "/api/export/tasks.csv", label: "Tasks, CSV" },
@@ -119,19 +122,21 @@ export function RunSummary({ run }: { run: RunDetail }) {
               name={`${fileName(run)}-report.html`}
               path="/api/runs/{run_id}/report"
               runId={run.run_id}
+              query={{ limit: MOST_TASKS }}
             />
             <FileDownload
               label="Report, PDF"
               name={`${fileName(run)}-report.pdf`}
               path="/api/runs/{run_id}/report"
               runId={run.run_id}
-              query={{ format: "pdf" }}
+              query={{ format: "pdf", limit: MOST_TASKS }}
             />
             <FileDownload
               label="Evidence"
               name={`${fileName(run)}-evidence.html`}
               path="/api/runs/{run_id}/evidence"
               runId={run.run_id}
+              query={{ limit: MOST_TASKS }}
             />
           </>
         ) : null}
@@ -147,6 +152,12 @@ export function RunSummary({ run }: { run: RunDetail }) {
           </a>
         ))}
       </div>
+      {run.source === "simulated" && run.tasks > MOST_TASKS ? (
+        <p className="text-12 text-muted">
+          Reports and evidence are of the newest {count(MOST_TASKS)} tasks, simulated again on empty machines: their
+          numbers differ from those of the whole run.
+        </p>
+      ) : null}
       <Replay run={run} />
     </section>
   );

@@ -1,4 +1,3 @@
-import type { CSSProperties } from "react";
 import type { RunDetail, VerdictCause } from "../../client/models";
 import { Leader, Why } from "../../components/VerdictText";
 import { useStylesOf } from "../../store/schedulerStyles";
@@ -16,18 +15,18 @@ function showInGantt({ reason: { scheduler, window: span } }: VerdictCause): voi
 /** Verdict on a stored run: who leads, by how much, how certain that is, and why the others lose. */
 export function RunVerdict({ run }: { run: RunDetail }) {
   const { verdict } = run;
-  const styles = useStylesOf(run.schedulers);
-  const leader = styles.get(verdict?.leader ?? "");
-  if (!verdict || !leader) return null;
+  const styles = [...useStylesOf(run.schedulers).values()];
+  if (!verdict?.leader) return null;
   return (
-    <section
-      aria-label="Verdict"
-      data-testid="run-verdict"
-      className="panel panel-glow grid gap-4 p-4 text-12"
-      style={{ "--lead": leader.color } as CSSProperties}
-    >
-      <Leader verdict={verdict} style={leader} level={2} />
-      <Why verdict={verdict} styles={[...styles.values()]} onShow={showInGantt} />
+    <section aria-label="Verdict" data-testid="run-verdict" className="panel panel-glow p-4 text-12">
+      <Leader verdict={verdict} styles={styles} level={2} />
+      <Why
+        verdict={verdict}
+        styles={styles}
+        onShow={showInGantt}
+        showLabel="show in Gantt"
+        onTask={(task, focus) => setUi({ task, focus })}
+      />
     </section>
   );
 }

@@ -1,8 +1,11 @@
+import { Copy } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import type { Program } from "../../client/models";
-import { EmptyPage } from "../../components/EmptyPage";
 import { Link } from "../../components/Link";
+import { announce } from "../../components/ui/announce";
+import { IconButton } from "../../components/ui/Button";
 import { SourceTag } from "../../components/ui/RunBadges";
+import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { Select } from "../../components/ui/Select";
 import { Table } from "../../components/ui/SortableTable";
 import { Panel } from "../../components/widget/Panel";
@@ -174,6 +177,47 @@ function Selected({ call }: { call: Call | null }) {
   );
 }
 
+/** A whole program that reports to this page. */
+const snippet = (address: string): string => `import numpy as np
+import hybrid_scheduler as hs
+
+
+@hs.auto
+def step(x, w):
+    return hs.array_namespace(x).tanh(x @ w)
+
+
+with hs.HybridExecutor(dashboard="${address}") as executor:
+    for size in (64, 256, 1024) * 40:
+        x = np.random.default_rng(size).normal(size=(size, size)) / size
+        executor.submit(step, x, x).result()
+`;
+
+/** What this page shows, and a program to see it with. */
+function FirstProgram() {
+  const text = snippet(window.location.origin);
+  return (
+    <section className="panel mx-auto max-w-2xl space-y-3 p-6">
+      <h1 className="font-semibold text-16">No program is connected yet</h1>
+      <p className="text-muted">
+        This page shows a program of yours while it runs on real devices: which call runs where and why, learned run
+        times, and what scheduling costs. Save this as demo.py and run python demo.py on this machine:
+      </p>
+      <div className="flex items-start gap-2 rounded-control border border-control/60 bg-bg p-3">
+        <ScrollRegion label="Program" className="flex-1">
+          <pre className="font-mono text-12">{text}</pre>
+        </ScrollRegion>
+        <IconButton
+          label="Copy the program"
+          onClick={() => void navigator.clipboard?.writeText(text).then(() => announce("Copied"))}
+        >
+          <Copy size={14} aria-hidden="true" />
+        </IconButton>
+      </div>
+    </section>
+  );
+}
+
 /** View of programs that run on real devices now. */
 export default function RuntimeView() {
   const [runId, setRunId] = useState<string | null>(null);
@@ -191,12 +235,7 @@ export default function RuntimeView() {
       </section>
     );
   const { program, calls, programs } = view;
-  if (!program)
-    return (
-      <EmptyPage title="No program is connected" mono={`HybridExecutor(dashboard="${window.location.origin}")`}>
-        An executor that is given this address shows here what it runs on real devices.
-      </EmptyPage>
-    );
+  if (!program) return <FirstProgram />;
   return (
     <div className="space-y-4" key={program.run_id}>
       {programs.length > 1 ? (

@@ -69,17 +69,20 @@ function slowdownForm(slowdown: Slowdown | null): SlowdownForm | null {
   return { device, factor: `${factor}`, start: `${start}`, until: `${until}`, every: every ? `${every}` : "" };
 }
 
+/** Scenario that a new form begins with: it tells schedulers apart within a minute. */
+const FIRST_SCENARIO = "waves";
+
 /** Form with the settings of the run that is live, or of an earlier one that it then repeats. */
 export function formOf(
   run: Run | null,
   live: { schedulers: readonly string[]; seed: number; speed: number | null },
 ): Form {
-  const scenario = run?.scenario ?? "default";
+  const scenario = run?.scenario ?? FIRST_SCENARIO;
   const trace = scenario.startsWith("trace:") ? scenario.slice(6) : "";
   const specs = run?.schedulers ?? live.schedulers;
   return {
     source: trace ? "trace" : "scenario",
-    scenario: trace ? "default" : scenario,
+    scenario: trace ? FIRST_SCENARIO : scenario,
     load: run?.load ?? null,
     trace,
     repeat: false,

@@ -67,6 +67,7 @@ export function curvesOf(
         width: 1.75,
         order,
         reference: false,
+        told: false,
       };
       return { style, points: points(source, scheduler, rows, state) };
     }),

@@ -1,5 +1,6 @@
 /** Choices of the workspace: read from the address and written to it. */
 import { useMemo } from "react";
+import { useLive } from "../../store/liveStore";
 import { setUi, useUi } from "../../store/uiStore";
 
 /** Bounds of a filter: numbers, or the names of the first and last category. */
@@ -57,13 +58,20 @@ export function formatWorkspace(state: WorkspaceState): Record<string, string> {
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value));
 }
 
+/** The choices of the address; without any the live run is shown. */
+const chosenOr = (given: Readonly<Record<string, string>>, live: string | null): WorkspaceState => {
+  const state = parseWorkspace(given);
+  return live && given.runs === undefined && given.sweeps === undefined ? { ...state, runs: [live] } : state;
+};
+
 export function useWorkspaceState(): WorkspaceState {
   const given = useUi((s) => s.workspace);
-  return useMemo(() => parseWorkspace(given), [given]);
+  const live = useLive((s) => s.runId);
+  return useMemo(() => chosenOr(given, live), [given, live]);
 }
 
 export function setWorkspace(change: Partial<WorkspaceState>): void {
-  const current = parseWorkspace(useUi.getState().workspace);
+  const current = chosenOr(useUi.getState().workspace, useLive.getState().runId);
   setUi({ workspace: formatWorkspace({ ...current, ...change }) });
 }
 

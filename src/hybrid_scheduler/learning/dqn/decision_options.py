@@ -5,36 +5,34 @@ sees in a run exactly what it saw in training. Everything is measured in typical
 of one node, sorted: the same network therefore serves fast and slow machines, one GPU or four, one node or a
 thousand.
 
-The `split` options give the accelerator none, half, exactly, half-way beyond, or the largest part that fits, of the
+The options give the accelerator none, half, exactly, half-way beyond, or the largest part that fits, of the
 balancing share. With the balancing share CPU and accelerator finish together; the accelerator is the one on which
-the balanced task would finish first. The `placement` options put the whole task on that node's CPU or on one of its
-first four accelerators. An option that does not fit into memory costs infinity, and so does a split of a task that
-is indivisible.
+the balanced task would finish first. An option that does not fit into memory costs infinity, and so does a split of
+a task that is indivisible.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import from_dtype, types
+from numba import types
 from numpy.typing import NDArray
 
-from ...cluster.arrival_loop import CLIP, place
-from ...compiled import DEVICE, beats, compiled, earliest_free, entry, fitting_share, inner
-from ...core import Floats, Objective, Platform, UnknownNameError
+from ...cluster.arrival_loop import CLIP, ClusterArrays, place
+from ...compiled import DEVICE_TABLE, beats, compiled, device_table, earliest_free, entry, fitting_share, inner
+from ...core import Decision, Floats, Ints, Objective, Platform, Task
+from ...physics import Tariff, dollars_per_second
+from .q_network import Floats32
 
 ACTIONS = 5
-#: Length of the observation by kind of state.
-FEATURES = {"queue": 21, "task": 3}
-ACTION_SETS = ("split", "placement")
+#: Length of the observation.
+FEATURES = 21
 #: Options known to cost more than this many times the best one are not considered: large tasks must not be
 #: sacrificed for the mean.
 MAX_COST_RATIO = 1.4
 
-# params: what is fixed for a run.
-_TASK_STATE, _PLACEMENT, _LATENCY, _ENERGY, _COST, _FIRST_ACCELERATOR, _NODES, _WORST = range(8)
 # task_means: running means over the tasks seen. The last nine are the payoff matrix: row = goal whose isolated
 # optimum is taken (time, energy, cost), column = what it makes of (time, energy, cost).
 _SEEN, _TYPICAL, _RATIO, _GAP, _LAST, _PAYOFF = range(6)
@@ -42,9 +40,115 @@ _NUM_MEANS = _PAYOFF + 9
 _SLOWEST_BLEND = 0.005
 
 
+class OptionSetting(NamedTuple):
+    """What is fixed for a run: the devices, and the weights of latency, energy and cost."""
+
+    devices: NDArray[Any]
+    rates: Floats  # watts and dollars per second of each device
+    latency: float
+    energy: float
+    cost: float
+    first_accelerator: int  # -1 if there is none
+    nodes: float
+    max_cost_ratio: float
+
+
+class ArrivingTask(NamedTuple):
+    """Task whose options are described; `times` are its (whole, fixed) seconds by class of device."""
+
+    now: float
+    memory: float
+    divisible: bool
+    times: Floats
+
+
+def arriving_task(task: Task, now: float, times: Floats) -> ArrivingTask:
+    """Return a task for compiled code."""
+    return ArrivingTask(float(now), float(task.memory_required), bool(task.divisible), times)
+
+
+class Options(NamedTuple):
+    """Options of a task as the network sees them; arrays of several clusters have these as first dimension.
+
+    `cost` is the predicted cost of an option in typical task times: infinity if it does not fit. `masked_cost` is
+    the part of it that the agent's value starts from: infinity also for options far worse than the best.
+    """
+
+    features: Floats32
+    cost: Floats
+    masked_cost: Floats
+    device: Ints
+    fraction: Floats
+
+    def decision(self, action: int) -> Decision:
+        """Return the placement of one option."""
+        return Decision(int(self.device[action]), float(self.fraction[action]))
+
+
+class Episodes(NamedTuple):
+    """Streams of tasks of several clusters, and where each of them stands."""
+
+    arrival: Floats
+    memory: Floats
+    times: Floats
+    position: Ints
+    free_at: Floats
+    task_means: Floats
+
+
+class StatesAfter(NamedTuple):
+    """What the next task would have seen after each option."""
+
+    features: Floats32
+    masked_cost: Floats
+
+
+def new_options(*clusters: int) -> Options:
+    """Return space for the options of one task, or of one in each of several clusters."""
+    cost, masked_cost, fraction = np.zeros((3, *clusters, ACTIONS))
+    features = np.zeros((*clusters, FEATURES), np.float32)
+    return Options(features, cost, masked_cost, np.zeros((*clusters, ACTIONS), np.int64), fraction)
+
+
+def option_setting(
+    platform: Platform,
+    columns: Ints,
+    objective: Objective | None = None,
+    dollars: Floats | None = None,
+    max_cost_ratio: float = MAX_COST_RATIO,
+) -> OptionSetting:
+    """Return what stays fixed in a run.
+
+    Parameters
+    ----------
+    platform
+        The machine whose devices are described.
+    columns
+        Column of each device in tables of durations.
+    objective
+        Weights of latency, energy and cost. They are divided by that of latency, so that costs are seconds of
+        latency under every objective; without latency they sum to 1. Default: latency alone.
+    dollars
+        Dollars per busy second of each device, by default at the usual tariff.
+    max_cost_ratio
+        Options that cost more than this many times the best one are not considered.
+    """
+    goal = objective or Objective()
+    total = goal.latency or goal.energy + goal.cost
+    if dollars is None or not len(dollars):
+        dollars = dollars_per_second(platform, Tariff())
+    return OptionSetting(
+        device_table(platform, columns), np.stack([platform.column("watts"), dollars]),
+        goal.latency / total, goal.energy / total, goal.cost / total,
+        int(platform.accelerators[0]) if len(platform.accelerators) else -1,
+        float(platform.is_cpu.sum()), float(max_cost_ratio),
+    )  # fmt: skip
+
+
 @inner
-def _cost_of(d, share, now, times, free_at, devices, latency_weight, price):  # type: ignore[no-untyped-def]
+def _cost_of(setting, d, share, task, free_at, price):  # type: ignore[no-untyped-def]
     """Return the weighted latency and busy seconds of one option, in seconds."""
+    devices, times, now = setting.devices, task.times, task.now
     cpu = devices[d].cpu
     rest, part, end = 0.0, 0.0, 0.0
     if share < 1.0:
@@ -55,17 +159,17 @@ def _cost_of(d, share, now, times, free_at, devices, latency_weight, price):  # 
         column = devices[d].column
         part = times[column, 1] + share * times[column, 0]
         end = max(end, max(0.0, free_at[d] - now) + part)
-    return latency_weight * end + price[cpu] * rest + price[d] * part
+    return setting.latency * end + price[cpu] * rest + price[d] * part
 
 
 @inner
-def _balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-untyped-def]
+def _balancing(d, task, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the share at which both sides finish together, the largest that fits, and the earliest finish."""
-    cpu = devices[d].cpu
+    times, cpu = task.times, devices[d].cpu
     whole, fixed = times[devices[d].column, 0], times[devices[d].column, 1]
     cpu_whole, cpu_fixed = times[devices[cpu].column, 0], times[devices[cpu].column, 1]
-    wait, cpu_wait = max(0.0, free_at[d] - now), max(0.0, free_at[cpu] - now)
-    most = fitting_share(memory, devices[d].memory)
+    wait, cpu_wait = max(0.0, free_at[d] - task.now), max(0.0, free_at[cpu] - task.now)
+    most = fitting_share(task.memory, devices[d].memory)
     share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / max(cpu_whole + whole, 1e-300)
     share = min(max(share, 0.0), most)
     end = cpu_wait + cpu_fixed + cpu_whole
@@ -79,7 +183,7 @@ def _balancing(d, now, memory, times, free_at, devices):  # type: ignore[no-unty
 
 
 @inner
-def _best_accelerator(now, memory, divisible, times, free_at, devices):  # type: ignore[no-untyped-def]
+def _best_accelerator(task, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the accelerator on which the balanced task finishes first; a CPU only where its node has no other.
 
     An indivisible task is not balanced but runs whole.
@@ -90,19 +194,20 @@ def _best_accelerator(now, memory, divisible, times, free_at, devices):  # type:
         d = earliest_free(free_at, first, devices[first].group_end)
         first = devices[first].group_end
         free = np.inf if devices[d].is_cpu == 1 else free_at[d]
-        _, most, end = _balancing(d, now, memory, times, free_at, devices)
-        if not divisible and devices[d].is_cpu == 0:
-            whole = times[devices[d].column, 0] + times[devices[d].column, 1]
-            end = max(0.0, free_at[d] - now) + whole if most == 1.0 else np.inf
+        _, most, end = _balancing(d, task, free_at, devices)
+        if not task.divisible and devices[d].is_cpu == 0:
+            whole = task.times[devices[d].column, 0] + task.times[devices[d].column, 1]
+            end = max(0.0, free_at[d] - task.now) + whole if most == 1.0 else np.inf
         if beats(end, free, best_end, best_free):
             best, best_end, best_free = d, end, free
     return best
 
 
 @inner
-def _update_task_means(now, times, devices, rates, params, task_means):  # type: ignore[no-untyped-def]
+def _update_task_means(setting, task, task_means):  # type: ignore[no-untyped-def]
     """Add one task to the running means: once per task, before its options are described."""
-    accelerator = int(params[_FIRST_ACCELERATOR])
+    devices, rates, times, now = setting.devices, setting.rates, task.times, task.now
+    accelerator = setting.first_accelerator
     host = devices[max(accelerator, 0)].cpu
     on_cpu = max(times[devices[host].column, 0] + times[devices[host].column, 1], 1e-12)
     on_accelerator = on_cpu
@@ -144,61 +249,24 @@ def _payoff_range(task_means, measure):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _device_prices(rates, params, task_means, price):  # type: ignore[no-untyped-def]
+def _device_prices(setting, task_means, price):  # type: ignore[no-untyped-def]
     """Write the objective's price of a busy second on each device, in seconds of latency."""
     price[:] = 0.0
-    if params[_ENERGY] > 0.0 or params[_COST] > 0.0:
+    if setting.energy > 0.0 or setting.cost > 0.0:
         unit = _payoff_range(task_means, 0)
-        energy = params[_ENERGY] * unit / _payoff_range(task_means, 1)
-        money = params[_COST] * unit / _payoff_range(task_means, 2)
+        energy = setting.energy * unit / _payoff_range(task_means, 1)
+        money = setting.cost * unit / _payoff_range(task_means, 2)
         for d in range(len(price)):
-            price[d] = energy * rates[0, d] + money * rates[1, d]
+            price[d] = energy * setting.rates[0, d] + money * setting.rates[1, d]
 
 
 @inner
-def _describe_options(  # type: ignore[no-untyped-def]
-    now,
-    size,
-    intensity,
-    memory,
-    divisible,
-    times,
-    free_at,
-    devices,
-    rates,
-    params,
-    task_means,
-    features,
-    cost,
-    masked_cost,
-    device,
-    fraction,
-):
-    """Fill in the five options with their costs, and the features.
-
-    `cost` is the predicted cost of an option in typical task times: infinity if it does not fit. `masked_cost` is
-    the part of it that the agent's value starts from: infinity also for options far worse than the best.
-    """
-    typical = max(task_means[_TYPICAL], 1e-12)
-    best = _best_accelerator(now, memory, divisible, times, free_at, devices)
-    share, most, _ = _balancing(best, now, memory, times, free_at, devices)
-    cpu = devices[best].cpu
-    begin, end = best, best + 1
-    while begin > 0 and devices[begin - 1].node == devices[best].node:
-        begin -= 1
-    while end < len(devices) and devices[end].node == devices[best].node:
-        end += 1
-
+def _set_options(best, share, most, divisible, devices, out):  # type: ignore[no-untyped-def]
+    """Write devices and shares of the options; their cost is 0 if they fit, else infinity."""
+    device, fraction, cost = out.device, out.fraction, out.cost
     for a in range(ACTIONS):
-        device[a], fraction[a], cost[a] = cpu, 0.0, 0.0 if a == 0 else np.inf
-    if params[_PLACEMENT] == 1.0:
-        a = 1
-        for d in range(begin, end):
-            if devices[d].is_cpu == 0 and a < ACTIONS:
-                device[a], fraction[a] = d, 1.0
-                cost[a] = 0.0 if memory <= devices[d].memory else np.inf
-                a += 1
-    elif devices[best].is_cpu == 0:
+        device[a], fraction[a], cost[a] = devices[best].cpu, 0.0, 0.0 if a == 0 else np.inf
+    if devices[best].is_cpu == 0:
         for a in range(1, ACTIONS):
             device[a], cost[a] = best, 0.0
         fraction[1], fraction[2], fraction[3], fraction[4] = 0.5 * share, share, 0.5 * (share + most), most
@@ -206,32 +274,32 @@ def _describe_options(  # type: ignore[no-untyped-def]
             for a in range(1, ACTIONS):
                 cost[a] = 0.0 if fraction[a] == 1.0 else np.inf
 
-    price = np.empty(len(devices))
-    _device_prices(rates, params, task_means, price)
+
+@inner
+def _set_costs(setting, task, free_at, task_means, out):  # type: ignore[no-untyped-def]
+    """Write the costs of the options that fit, in typical task times, and return the least."""
+    typical, cost = max(task_means[_TYPICAL], 1e-12), out.cost
+    price = np.empty(len(setting.devices))
+    _device_prices(setting, task_means, price)
     least = np.inf
     for a in range(ACTIONS):
         if cost[a] == 0.0:
-            seconds = _cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
-            cost[a] = seconds / typical
+            cost[a] = _cost_of(setting, out.device[a], out.fraction[a], task, free_at, price) / typical
             least = min(least, cost[a])
     for a in range(ACTIONS):
-        if params[_TASK_STATE] == 1.0:
-            masked_cost[a] = 0.0 if cost[a] < np.inf else np.inf
-        else:
-            masked_cost[a] = cost[a] if cost[a] <= params[_WORST] * least else np.inf
+        out.masked_cost[a] = cost[a] if cost[a] <= setting.max_cost_ratio * least else np.inf
+    return least
 
-    if params[_TASK_STATE] == 1.0:
-        features[0], features[1], features[2] = math.log(size / 1000.0), intensity, math.log1p(memory / 100.0)
-        return
-    on_cpu = max(times[devices[cpu].column, 0] + times[devices[cpu].column, 1], 1e-12)
-    on_best = max(times[devices[best].column, 0] + times[devices[best].column, 1], 1e-12)
-    ratio = math.log(on_cpu / on_best)
-    features[0] = 0.5 * math.log(on_cpu / typical)
-    features[1] = 0.5 * math.log(on_best / typical)
-    features[2] = ratio - task_means[_RATIO]
-    features[3] = task_means[_RATIO]
-    features[4] = share
-    features[5] = most
+
+@inner
+def _describe_queues(best, now, typical, free_at, devices, features):  # type: ignore[no-untyped-def]
+    """Write the features of the queues of a device's node."""
+    cpu = devices[best].cpu
+    begin, end = best, best + 1
+    while begin > 0 and devices[begin - 1].node == devices[best].node:
+        begin -= 1
+    while end < len(devices) and devices[end].node == devices[best].node:
+        end += 1
     cpu_wait = max(0.0, free_at[cpu] - now) / typical
     count = end - begin - 1
     waits = np.zeros(max(count, 1))
@@ -249,222 +317,166 @@ def _describe_options(  # type: ignore[no-untyped-def]
     tilt = cpu_wait - mean
     features[12] = math.log1p(tilt) if tilt > 0.0 else -math.log1p(-tilt)
     features[13] = math.log(count + 1.0) - 1.6
-    gap = max(task_means[_GAP] * params[_NODES], 1e-12)
+
+
+@inner
+def _describe_options(setting, task, free_at, task_means, out):  # type: ignore[no-untyped-def]
+    """Write the five options with their costs, and the features."""
+    devices, features = setting.devices, out.features
+    typical = max(task_means[_TYPICAL], 1e-12)
+    best = _best_accelerator(task, free_at, devices)
+    share, most, _ = _balancing(best, task, free_at, devices)
+    _set_options(best, share, most, task.divisible, devices, out)
+    least = _set_costs(setting, task, free_at, task_means, out)
+    cpu_column, column = devices[devices[best].cpu].column, devices[best].column
+    on_cpu = max(task.times[cpu_column, 0] + task.times[cpu_column, 1], 1e-12)
+    on_best = max(task.times[column, 0] + task.times[column, 1], 1e-12)
+    features[0] = 0.5 * math.log(on_cpu / typical)
+    features[1] = 0.5 * math.log(on_best / typical)
+    features[2] = math.log(on_cpu / on_best) - task_means[_RATIO]
+    features[3] = task_means[_RATIO]
+    features[4] = share
+    features[5] = most
+    _describe_queues(best, task.now, typical, free_at, devices, features)
+    gap = max(task_means[_GAP] * setting.nodes, 1e-12)
     features[14] = min(max(0.5 * math.log(typical / gap), -2.0), 2.0) if task_means[_SEEN] > 1.0 else 0.0
     features[15] = math.log1p(least)
     for a in range(ACTIONS):
-        over = cost[a] / max(least, 1e-12)
+        over = out.cost[a] / max(least, 1e-12)
         features[16 + a] = min(math.log(over), 2.0) if over < np.inf else 2.0
 
 
-_vector = types.float64[::1]
-_readonly = types.Array(types.float64, 1, "C", readonly=True)
-_row = types.float64[:, ::1]
-_cube = types.float64[:, :, ::1]
-_devices = from_dtype(DEVICE)[::1]
-_actions = types.int64[::1]
-
-_describe_signature = types.void(
-    *(types.float64,) * 4, types.boolean, _row, _readonly, _devices, _row, _vector, _vector,
-    types.float32[::1], _vector, _vector, _actions, _vector,
-)  # fmt: skip
-
-
 @inner
-def _observe_task(  # type: ignore[no-untyped-def]
-    now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
-    features, cost, masked_cost, device, fraction,
-):  # fmt: skip
+def _observe_task(setting, task, free_at, task_means, out):  # type: ignore[no-untyped-def]
     """Add an arriving task to the running means and describe its options."""
-    _update_task_means(now, times, devices, rates, params, task_means)
-    _describe_options(now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
-           features, cost, masked_cost, device, fraction)  # fmt: skip
+    _update_task_means(setting, task, task_means)
+    _describe_options(setting, task, free_at, task_means, out)
 
 
 @inner
-def _counterfactuals(  # type: ignore[no-untyped-def]
-    device, fraction, masked_cost, memory, now, times, free_at, devices,
-    next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params, next_task_means,
-    realised_cost, next_features, next_masked_cost,
-):  # fmt: skip
+def _counterfactuals(setting, task, options, free_at, later, later_means, realised_cost, after):  # type: ignore[no-untyped-def]
     """Compute the cost of every option in seconds, and the state that the next task would have seen after it.
 
-    `times` are the task's realised seconds, `next_*` the next task as it arrived. Options that are not considered
-    (masked_cost = infinity) are skipped.
+    The times of `task` are its realised seconds, `later` is the next task as it arrived. Features and masked costs
+    of `after` are written, with the options as first dimension. Options that are not considered (masked_cost =
+    infinity) are skipped.
     """
+    devices = setting.devices
     queues, busy, price = np.empty(len(devices)), np.zeros(len(devices)), np.empty(len(devices))
-    _device_prices(rates, params, next_task_means, price)
-    cost, next_device, next_fraction = np.empty(ACTIONS), np.empty(ACTIONS, np.int64), np.empty(ACTIONS)
+    _device_prices(setting, later_means, price)
+    cost, device, fraction = np.empty(ACTIONS), np.empty(ACTIONS, np.int64), np.empty(ACTIONS)
     for a in range(ACTIONS):
-        if masked_cost[a] == np.inf:
+        if options.masked_cost[a] == np.inf:
             realised_cost[a] = 0.0
-            next_features[a, :] = 0.0
-            next_masked_cost[a, :] = 0.0
+            after.features[a, :] = 0.0
+            after.masked_cost[a, :] = 0.0
             continue
-        realised_cost[a] = _cost_of(device[a], fraction[a], now, times, free_at, devices, params[_LATENCY], price)
+        realised_cost[a] = _cost_of(setting, options.device[a], options.fraction[a], task, free_at, price)
         queues[:] = free_at
-        place(device[a], fraction[a], 0, memory, now, times, devices, queues, busy, 0.0, 0, CLIP)
-        _describe_options(next_now, next_size, next_intensity, next_memory, next_divisible, next_times, queues,
-               devices, rates, params, next_task_means, next_features[a], cost, next_masked_cost[a],
-               next_device, next_fraction)  # fmt: skip
-
-
-_counterfactuals_signature = types.void(
-    _actions, _vector, _vector, types.float64, types.float64, _row, _vector, _devices,
-    *(types.float64,) * 4, types.boolean, _row, _row, _vector, _vector, _vector, types.float32[:, ::1], _row,
-)  # fmt: skip
+        cluster = ClusterArrays(devices, queues, busy, 0.0, 0, CLIP)
+        place(options.device[a], options.fraction[a], 0, task.memory, task.now, task.times, cluster)
+        out = Options(after.features[a], cost, after.masked_cost[a], device, fraction)
+        _describe_options(setting, later, queues, later_means, out)
 
 
 @entry
-def device_prices(rates, params, task_means, price):  # type: ignore[no-untyped-def]
+def device_prices(setting, task_means, price):  # type: ignore[no-untyped-def]
     """Call `_device_prices` from Python."""
-    _device_prices(rates, params, task_means, price)
+    _device_prices(setting, task_means, price)
 
 
 @entry
-def describe_one(  # type: ignore[no-untyped-def]
-    now, size, intensity, memory, divisible, times, free_at, devices, rates, params, task_means,
-    features, cost, masked_cost, device, fraction,
-):  # fmt: skip
+def describe_one(setting, task, free_at, task_means, out):  # type: ignore[no-untyped-def]
     """Call `_observe_task` from Python; with a copy: code for arrays that are read only would be compiled apart."""
-    _observe_task(now, size, intensity, memory, divisible, times, free_at.copy(), devices, rates, params,
-         task_means, features, cost, masked_cost, device, fraction)  # fmt: skip
+    _observe_task(setting, task, free_at.copy(), task_means, out)
 
 
 @entry
-def counterfactuals_one(  # type: ignore[no-untyped-def]
-    device, fraction, masked_cost, memory, now, times, free_at, devices,
-    next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params, next_task_means,
-    realised_cost, next_features, next_masked_cost,
-):  # fmt: skip
+def counterfactuals_one(setting, task, options, free_at, later, later_means, realised_cost, after):  # type: ignore[no-untyped-def]
     """Call `_counterfactuals` from Python."""
-    _counterfactuals(device, fraction, masked_cost, memory, now, times, free_at, devices,
-            next_now, next_size, next_intensity, next_memory, next_divisible, next_times, rates, params,
-            next_task_means, realised_cost, next_features, next_masked_cost)  # fmt: skip
+    _counterfactuals(setting, task, options, free_at, later, later_means, realised_cost, after)
 
 
-_tasks = (_row, _row, _row, _row, types.float64[:, :, :, ::1])  # arrival, size, intensity, memory, times
-_options = (
-    types.float32[:, ::1],
-    _row,
-    _row,
-    types.int64[:, ::1],
-    _row,
-)  # features, cost, masked_cost, device, fraction
-_describe_all_signature = types.void(
-    types.boolean[::1], _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options
-)
-_step_signature = types.void(_actions, _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options)
-_counterfactuals_all_signature = types.void(
-    _actions, *_tasks, _row, _devices, _row, _vector, _row, *_options, types.float32[:, :, ::1], _cube
-)
+@inner
+def _task_of(episodes, e, i):  # type: ignore[no-untyped-def]
+    return ArrivingTask(episodes.arrival[e, i], episodes.memory[e, i], True, episodes.times[e, i])
+
+
+@inner
+def _options_of(options, e):  # type: ignore[no-untyped-def]
+    return Options(
+        options.features[e], options.cost[e], options.masked_cost[e], options.device[e], options.fraction[e]
+    )
+
+
+@inner
+def _observe_current(setting, episodes, options, e):  # type: ignore[no-untyped-def]
+    task = _task_of(episodes, e, episodes.position[e])
+    _observe_task(setting, task, episodes.free_at[e], episodes.task_means[e], _options_of(options, e))
 
 
 @entry
-def describe_all(  # type: ignore[no-untyped-def]
-    which, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
-    features, cost, masked_cost, device, fraction,
-):  # fmt: skip
+def describe_all(setting, episodes, options, which):  # type: ignore[no-untyped-def]
     """Describe the options of the current task in every marked cluster."""
-    for e in range(len(position)):
+    for e in range(len(which)):
         if which[e]:
-            i = position[e]
-            _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], True, times[e, i], free_at[e],
-                 devices, rates, params, task_means[e], features[e], cost[e], masked_cost[e],
-                 device[e], fraction[e])  # fmt: skip
+            _observe_current(setting, episodes, options, e)
 
 
 @entry
-def step_all(  # type: ignore[no-untyped-def]
-    actions, position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
-    features, cost, masked_cost, device, fraction,
-):  # fmt: skip
+def step_all(setting, episodes, options, actions):  # type: ignore[no-untyped-def]
     """Place every cluster's task as its action says and describe the next one; a negative action waits."""
-    busy = np.zeros(len(devices))
-    for e in range(len(position)):
-        i, a = position[e], actions[e]
+    busy = np.zeros(len(setting.devices))
+    for e in range(len(actions)):
+        a = actions[e]
         if a < 0:
             continue
-        place(device[e, a], fraction[e, a], 0, memory[e, i], arrival[e, i], times[e, i], devices, free_at[e], busy,
-              0.0, 0, CLIP)  # fmt: skip
-        i += 1
-        position[e] = i
-        _observe_task(arrival[e, i], size[e, i], intensity[e, i], memory[e, i], True, times[e, i], free_at[e],
-             devices, rates, params, task_means[e], features[e], cost[e], masked_cost[e], device[e],
-             fraction[e])  # fmt: skip
+        task = _task_of(episodes, e, episodes.position[e])
+        cluster = ClusterArrays(setting.devices, episodes.free_at[e], busy, 0.0, 0, CLIP)
+        place(options.device[e, a], options.fraction[e, a], 0, task.memory, task.now, task.times, cluster)
+        episodes.position[e] += 1
+        _observe_current(setting, episodes, options, e)
 
 
 @entry
-def counterfactuals_all(  # type: ignore[no-untyped-def]
-    position, arrival, size, intensity, memory, times, free_at, devices, rates, params, task_means,
-    features, cost, masked_cost, device, fraction, next_features, next_masked_cost,
-):  # fmt: skip
+def counterfactuals_all(setting, episodes, options, features, masked_cost):  # type: ignore[no-untyped-def]
     """Compute, before a step, the state that every cluster would see after each of its options."""
-    next_task_means, realised_cost = np.empty(task_means.shape[1]), np.empty(ACTIONS)
-    for e in range(len(position)):
-        i = position[e]
-        next_task_means[:] = task_means[e]
-        _update_task_means(arrival[e, i + 1], times[e, i + 1], devices, rates, params, next_task_means)
-        _counterfactuals(device[e], fraction[e], masked_cost[e], memory[e, i], arrival[e, i], times[e, i],
-                free_at[e], devices,
-                arrival[e, i + 1], size[e, i + 1], intensity[e, i + 1], memory[e, i + 1], True, times[e, i + 1],
-                rates, params, next_task_means, realised_cost, next_features[e], next_masked_cost[e])  # fmt: skip
+    later_means, realised_cost = np.empty(episodes.task_means.shape[1]), np.empty(ACTIONS)
+    for e in range(len(episodes.position)):
+        i = episodes.position[e]
+        later = _task_of(episodes, e, i + 1)
+        later_means[:] = episodes.task_means[e]
+        _update_task_means(setting, later, later_means)
+        after = StatesAfter(features[e], masked_cost[e])
+        _counterfactuals(
+            setting, _task_of(episodes, e, i), _options_of(options, e), episodes.free_at[e], later, later_means,
+            realised_cost, after,
+        )  # fmt: skip
+
+
+_VECTOR, _MATRIX, _CUBE = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
+_INTS, _FEATURES, _FEATURE_ROWS = types.int64[::1], types.float32[::1], types.float32[:, ::1]
+_SETTING = types.NamedTuple(
+    (DEVICE_TABLE, _MATRIX, *(types.float64,) * 3, types.int64, types.float64, types.float64), OptionSetting
+)
+_TASK = types.NamedTuple((types.float64, types.float64, types.boolean, _MATRIX), ArrivingTask)
+_OPTIONS = types.NamedTuple((_FEATURES, _VECTOR, _VECTOR, _INTS, _VECTOR), Options)
+_OPTION_ROWS = types.NamedTuple((_FEATURE_ROWS, _MATRIX, _MATRIX, types.int64[:, ::1], _MATRIX), Options)
+_EPISODES = types.NamedTuple((_MATRIX, _MATRIX, types.float64[:, :, :, ::1], _INTS, _MATRIX, _MATRIX), Episodes)
+_AFTER = types.NamedTuple((_FEATURE_ROWS, _MATRIX), StatesAfter)
+_SIGNATURES = {
+    describe_one: types.void(_SETTING, _TASK, types.Array(types.float64, 1, "C", readonly=True), _VECTOR, _OPTIONS),
+    device_prices: types.void(_SETTING, _VECTOR, _VECTOR),
+    counterfactuals_one: types.void(_SETTING, _TASK, _OPTIONS, _VECTOR, _TASK, _VECTOR, _VECTOR, _AFTER),
+    describe_all: types.void(_SETTING, _EPISODES, _OPTION_ROWS, types.boolean[::1]),
+    step_all: types.void(_SETTING, _EPISODES, _OPTION_ROWS, _INTS),
+    counterfactuals_all: types.void(_SETTING, _EPISODES, _OPTION_ROWS, types.float32[:, :, ::1], _CUBE),
+}
 
 
 def compiled_entry(function: Any) -> Any:
     """Return one of the entries above, compiled."""
     return compiled(function, _SIGNATURES[function])
-
-
-_SIGNATURES = {
-    describe_one: _describe_signature,
-    device_prices: types.void(_row, _vector, _vector, _vector),
-    counterfactuals_one: _counterfactuals_signature,
-    describe_all: _describe_all_signature,
-    step_all: _step_signature,
-    counterfactuals_all: _counterfactuals_all_signature,
-}
-
-
-def option_params(
-    platform: Platform,
-    state: str = "queue",
-    actions: str = "split",
-    objective: Objective | None = None,
-    max_cost_ratio: float = MAX_COST_RATIO,
-) -> Floats:
-    """Return the parameters that stay fixed in a run.
-
-    Parameters
-    ----------
-    platform
-        The machine whose devices are described.
-    state
-        Kind of observation, a key of `FEATURES`.
-    actions
-        Kind of options, one of `ACTION_SETS`.
-    objective
-        Weights of latency, energy and cost. They are divided by that of latency, so that costs are seconds of
-        latency under every objective; without latency they sum to 1. Default: latency alone.
-    max_cost_ratio
-        Options that cost more than this many times the best one are not considered.
-
-    Raises
-    ------
-    UnknownNameError
-        If `state` or `actions` is not one of the known kinds.
-    """
-    if state not in FEATURES:
-        raise UnknownNameError("state", state, FEATURES)
-    if actions not in ACTION_SETS:
-        raise UnknownNameError("actions", actions, ACTION_SETS)
-    goal = objective or Objective()
-    total = goal.latency or goal.energy + goal.cost
-    first = int(platform.accelerators[0]) if len(platform.accelerators) else -1
-    nodes = float(platform.is_cpu.sum())
-    weights = (goal.latency / total, goal.energy / total, goal.cost / total)
-    kinds = (state == "task", actions == "placement")
-    return np.array([*kinds, *weights, first, nodes, max_cost_ratio], dtype=np.float64)
 
 
 def new_task_means(*clusters: int) -> NDArray[np.float64]:

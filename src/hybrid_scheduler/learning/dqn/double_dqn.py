@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from ...compiled import compiled, entry
 from ...core import Floats, Ints
@@ -41,8 +42,8 @@ from .q_network import (
     forward_pair,
     initial_weights,
     matrix_of_rows,
+    new_layers,
 )
-from .replay_buffer import TRANSITIONS, ReplayBuffer
 
 _WEIGHTS = types.float32[::1]
 _ADAM = types.void(_WEIGHTS, _WEIGHTS, _WEIGHTS, _WEIGHTS, types.float32, types.float32, types.float32)
@@ -99,6 +100,90 @@ class Adam:
         correction = 1.0 / math.sqrt(1.0 - 0.999**self._steps)
         shorten = min(1.0, clip / length) if length > 0 else 1.0
         self._pass(self._weights, gradient, self._first, self._second, step, correction, shorten)
+
+
+# ---------------------------------------------------------------- replay buffer: a ring, the oldest row first out
+
+
+class Transitions(NamedTuple):
+    """Columns of the buffer; R rows, W actions per row, A actions in all."""
+
+    features: Floats32  # (R, features)
+    masked_cost: Floats32  # (R, A)
+    actions: Ints  # (R, W)
+    rewards: Floats32  # (R, W)
+    next_features: Floats32  # (R, W, features)
+    next_masked_cost: Floats32  # (R, W, A)
+    #: False for actions of the row that were not scored.
+    valid: NDArray[np.bool_]  # (R, W)
+
+
+_MATRIX, _CUBE = types.float32[:, ::1], types.float32[:, :, ::1]
+#: Type of the columns in compiled code.
+_TRANSITIONS = types.NamedTuple(
+    (_MATRIX, _MATRIX, types.int64[:, ::1], _MATRIX, _CUBE, _CUBE, types.boolean[:, ::1]), Transitions
+)
+
+
+class ReplayBuffer:
+    """A ring of `capacity` rows with `width` scored actions each."""
+
+    def __init__(self, capacity: int, features: int, actions: int, width: int) -> None:
+        self.capacity, self.width = capacity, width
+        self.size = self._next = 0
+        self.columns = Transitions(
+            np.zeros((capacity, features), np.float32),
+            np.zeros((capacity, actions), np.float32),
+            np.zeros((capacity, width), np.int64),
+            np.zeros((capacity, width), np.float32),
+            np.zeros((capacity, width, features), np.float32),
+            np.zeros((capacity, width, actions), np.float32),
+            np.zeros((capacity, width), np.bool_),
+        )
+
+    def __len__(self) -> int:
+        return self.size
+
+    def preallocate(self) -> None:
+        """Touch all memory now: else a long run grows page by page at first, which looks like a leak."""
+        for column in self.columns:
+            column.fill(0)
+
+    def add(
+        self,
+        features: Floats32,
+        masked_cost: Floats,
+        actions: Ints,
+        rewards: Floats,
+        next_features: Floats32,
+        next_masked_cost: Floats,
+        valid: NDArray[np.bool_],
+    ) -> None:
+        """Append rows; all arguments have the rows as first dimension."""
+        count = len(features)
+        # One row is written several times faster than a list of one.
+        rows = self._next if count == 1 else np.arange(self._next, self._next + count) % self.capacity
+        new = (features, masked_cost, actions, rewards, next_features, next_masked_cost, valid)
+        columns: tuple[NDArray[Any], ...] = self.columns
+        for column, values in zip(columns, new, strict=True):
+            column[rows] = values
+        self._next = (self._next + count) % self.capacity
+        self.size = min(self.size + count, self.capacity)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Ints:
+        """Draw the numbers of `count` rows, with replacement."""
+        return rng.integers(self.size, size=count)
+
+    def flush(self, keep: int = 0) -> None:
+        """Drop all but the last `keep` rows: those before a drift no longer describe the workload."""
+        kept = min(keep, self.size)
+        rows = np.arange(self._next - kept, self._next) % self.capacity
+        for column in self.columns:
+            column[:kept] = column[rows]
+        self.size, self._next = kept, kept % self.capacity
+
+
+# ---------------------------------------------------------------- agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +301,9 @@ class DQN:
 
 
 @fast
-def _add_next_values(weights, head, target, replay, rows, gamma, hidden, active, h1, h2, q, value):  # type: ignore[no-untyped-def]
+def _add_next_values(weights, head, target, replay, rows, gamma, layers, value):  # type: ignore[no-untyped-def]
     """Add the discounted value of the next state to `value` (rows, width), for every scored action."""
-    count, width = value.shape
+    (count, width), hidden, q = value.shape, layers.hidden, layers.q
     which, action = np.empty(count * width, np.int64), np.empty(count * width, np.int64)
     target_head = advantage_weights(target, replay.features.shape[1], hidden, q.shape[1])
     states = 0
@@ -231,8 +316,8 @@ def _add_next_values(weights, head, target, replay, rows, gamma, hidden, active,
         a, b, r, s = action[n], action[last], rows[which[n]], rows[which[last]]
         x, y = replay.next_features[r, a], replay.next_features[s, b]
         cost_x, cost_y = replay.next_masked_cost[r, a], replay.next_masked_cost[s, b]
-        first, second = choose_pair(weights, head, x, y, cost_x, cost_y, 1.0 - gamma, hidden, active, h1, h2, q)
-        forward_pair(target, target_head, x, y, hidden, active, h1, h2, q, 0)
+        first, second = choose_pair(weights, head, x, y, cost_x, cost_y, 1.0 - gamma, layers)
+        forward_pair(target, target_head, x, y, layers, 0)
         value[which[n], a] += gamma * (q[0, first] - (1.0 - gamma) * cost_x[first])
         if last > n:
             value[which[last], b] += gamma * (q[1, second] - (1.0 - gamma) * cost_y[second])
@@ -249,22 +334,20 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
     """
     count, features = len(rows), replay.features.shape[1]
     actions, width = replay.masked_cost.shape[1], replay.actions.shape[1]
-    active = np.empty(max(hidden, features) + 1, np.int64)
-    # One row more than the batch: rows are computed in pairs.
-    h1, h2 = matrix_of_rows(count + 1, hidden), matrix_of_rows(count + 1, hidden)
-    q = np.empty((count + 1, actions), np.float32)
+    layers = new_layers(count + 1, features, hidden, actions)  # one row more than the batch, for the last pair
+    q = layers.q
     head = advantage_weights(weights, features, hidden, actions)
     error = np.empty((count, width))
     for k in range(count):
         for w in range(width):
             error[k, w] = replay.rewards[rows[k], w]
     if gamma > 0.0:  # tasks that do not affect each other need no look ahead
-        _add_next_values(weights, head, target, replay, rows, gamma, hidden, active, h1, h2, q, error)
+        _add_next_values(weights, head, target, replay, rows, gamma, layers, error)
     x, slope = np.empty((count, features), np.float32), np.zeros((count, actions), np.float32)
     for k in range(count):
         x[k] = replay.features[rows[k]]
     for k in range(0, count, 2):
-        forward_pair(weights, head, x[k], x[min(k + 1, count - 1)], hidden, active, h1, h2, q, k)
+        forward_pair(weights, head, x[k], x[min(k + 1, count - 1)], layers, k)
     loss = 0.0
     for k in range(count):
         r = rows[k]
@@ -288,7 +371,7 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
                 loss += contrast * rest * rest / scored / count
                 slope[k, replay.actions[r, w]] = 2.0 / count * (mean + contrast * rest) / scored * scale
     dh1, dh2 = matrix_of_rows(count, hidden), matrix_of_rows(count, hidden)
-    backward(weights, head, gradient, x, h1, h2, slope, dh1, dh2, hidden)
+    backward(weights, head, gradient, x, layers.h1, layers.h2, slope, dh1, dh2, hidden)
     length = 0.0
     for i in range(len(gradient)):
         length += gradient[i] * gradient[i]
@@ -296,7 +379,7 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
 
 
 _BATCH_GRADIENT = types.UniTuple(types.float64, 2)(
-    _WEIGHTS, _WEIGHTS, _WEIGHTS, TRANSITIONS, types.int64[::1], types.float64, types.float64, types.int64
+    _WEIGHTS, _WEIGHTS, _WEIGHTS, _TRANSITIONS, types.int64[::1], types.float64, types.float64, types.int64
 )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..duration.duration_files import DurationSnapshot, snapshot_from
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
-from .decision_options import ACTION_SETS, ACTIONS, FEATURES
+from .decision_options import ACTIONS, FEATURES
 from .q_network import NAMES, Floats32, NetworkShape
 
 FORMAT = "hybrid-scheduler rl_agent"
@@ -28,6 +28,8 @@ FORMAT = "hybrid-scheduler rl_agent"
 VERSION = 1
 _MAX_BYTES = 64 * 2**20
 _WHAT = "an agent's file"
+#: Observation and options of every network; files of earlier versions may have others.
+_KIND = {"state": "queue", "actions": "split"}
 #: First bytes of files that torch wrote: a zip archive, or a pickle.
 _TORCH_FILE = (b"PK\x03\x04", b"\x80")
 #: Beginnings of the names of arrays and texts: learned durations, and the guard's state.
@@ -38,8 +40,6 @@ _DURATIONS, _GUARD = "durations.", "guard."
 class AgentModel:
     """A trained network and the setting it was trained for."""
 
-    state: str
-    actions: str
     gamma: float
     weights: Floats32
     notes: dict[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class AgentModel:
     @property
     def shape(self) -> NetworkShape:
         """Shape of the network."""
-        return NetworkShape(FEATURES[self.state], ACTIONS, self.hidden)
+        return NetworkShape(FEATURES, ACTIONS, self.hidden)
 
 
 def save_model(path: Path, model: AgentModel) -> None:
@@ -67,7 +67,7 @@ def save_model(path: Path, model: AgentModel) -> None:
         If the file cannot be written.
     """
     metadata = {
-        "format": FORMAT, "version": str(VERSION), "state": model.state, "actions": model.actions,
+        "format": FORMAT, "version": str(VERSION), **_KIND,
         "gamma": repr(model.gamma), "hidden": str(model.hidden), "notes": json.dumps(model.notes),
     }  # fmt: skip
     parts = np.split(model.weights.astype("<f4"), np.cumsum(model.shape.sizes)[:-1])
@@ -144,22 +144,22 @@ def _checked(path: Path, metadata: dict[str, Any], arrays: dict[str, Any]) -> Ag
     if metadata.get("version") != VERSION:
         found = str(metadata.get("version"))[:20]
         raise ModelFileError(path, f"has version {found}, this program reads version {VERSION}")
-    state, actions = str(metadata.get("state")), str(metadata.get("actions"))
     gamma, hidden = metadata.get("gamma"), metadata.get("hidden")
-    if state not in FEATURES or actions not in ACTION_SETS:
-        found = f"state {state[:20]!r} and actions {actions[:20]!r}"
-        raise ModelFileError(path, f"is for {found}, which this program does not have")
+    kind = {name: str(metadata.get(name))[:20] for name in _KIND}
+    if kind != _KIND:
+        reason = f"is for state {kind['state']!r} and actions {kind['actions']!r}, which only earlier versions have"
+        raise ModelFileError(path, reason, hint="dqn is the published agent; train one of rl_agent again")
     if not (isinstance(gamma, float) and 0.0 <= gamma < 1.0 and isinstance(hidden, int) and 0 < hidden <= 4096):
         expected = "gamma in [0, 1) and 1 to 4096 hidden units"
         raise ModelFileError(path, f"must have {expected}, got {gamma!r} and {hidden!r}")
     notes = metadata.get("notes")
     if set(arrays) != set(NAMES) or not isinstance(notes, dict):
         raise ModelFileError(path, "lacks weights")
-    for name, part in zip(NAMES, NetworkShape(FEATURES[state], ACTIONS, hidden).parts, strict=True):
+    for name, part in zip(NAMES, NetworkShape(FEATURES, ACTIONS, hidden).parts, strict=True):
         array = arrays[name]
         if array.dtype != np.float32 or array.shape != part:
             raise ModelFileError(path, f"weights {name} must be float32 of shape {part}, got shape {array.shape}")
     weights = np.concatenate([arrays[name].ravel() for name in NAMES])
     if not np.isfinite(weights).all():
         raise ModelFileError(path, "has weights that are not finite")
-    return AgentModel(state, actions, gamma, weights, notes, hidden)
+    return AgentModel(gamma, weights, notes, hidden)

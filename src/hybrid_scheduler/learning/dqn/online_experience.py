@@ -7,14 +7,23 @@ queues is the next state) and the outcome. The last of them completes it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import Floats, Ints, Outcome, Task
-from .decision_options import ACTIONS, compiled_entry, counterfactuals_one, device_prices, typical_time
-from .q_network import Floats32
+from ...core import Floats, Outcome, Task
+from .decision_options import (
+    ACTIONS,
+    Options,
+    OptionSetting,
+    StatesAfter,
+    arriving_task,
+    compiled_entry,
+    counterfactuals_one,
+    device_prices,
+    typical_time,
+)
 
 if TYPE_CHECKING:
     from .double_dqn import DQN
@@ -34,34 +43,32 @@ class Step:
     times: Floats
     free_at: Floats
     task_means: Floats
-    features: Floats32
-    masked_cost: Floats
-    device: Ints
-    fraction: Floats
+    options: Options
     action: int
     successor: Step | None = None
     outcome: Outcome | None = None
 
     def same_options(self, device: int, fraction: float) -> NDArray[np.bool_]:
         """Return which of the considered options are this placement, or nearly."""
-        same: NDArray[np.bool_] = np.isfinite(self.masked_cost) & (np.abs(self.fraction - fraction) < _SAME_SHARE)
-        return same & (self.device == device) if fraction > 0.0 else same
+        known = self.options
+        same: NDArray[np.bool_] = np.isfinite(known.masked_cost) & (np.abs(known.fraction - fraction) < _SAME_SHARE)
+        return same & (known.device == device) if fraction > 0.0 else same
 
 
 class OnlineExperience:
     """Turns completed steps into rows of the agent's replay buffer."""
 
-    def __init__(self, agent: DQN, devices: NDArray[Any], rates: Floats, params: Floats) -> None:
+    def __init__(self, agent: DQN, setting: OptionSetting) -> None:
         self.agent, self.counterfactual = agent, agent.replay.width > 1
-        self._devices, self._rates, self._params = devices, rates, params
+        self._setting = setting
         self.waiting: dict[int, Step] = {}
         self._last: Step | None = None
         self._ready: list[Step] = []
         self._counterfactuals = compiled_entry(counterfactuals_one)
-        self._prices, self._price = compiled_entry(device_prices), np.zeros(len(rates[0]))
+        self._prices, self._price = compiled_entry(device_prices), np.zeros(len(setting.devices))
         self._realised_cost = np.zeros(ACTIONS)
-        self._next_features = np.zeros((ACTIONS, agent.shape.features), np.float32)
-        self._next_masked_cost = np.zeros((ACTIONS, ACTIONS))
+        features = np.zeros((ACTIONS, agent.shape.features), np.float32)
+        self._after = StatesAfter(features, np.zeros((ACTIONS, ACTIONS)))
 
     def add_decision(self, step: Step) -> None:
         """Add a decision; it is also the successor of the previous one.
@@ -124,31 +131,30 @@ class OnlineExperience:
         if after is None or outcome is None:
             return
         scale = -(1.0 - self.agent.settings.gamma) / typical_time(step.task_means)
+        options, following = step.options, after.options
         if not self.counterfactual:
             self.agent.replay.add(
-                step.features[None], step.masked_cost[None],
+                options.features[None], options.masked_cost[None],
                 np.array([[step.action]]), np.array([[scale * self._cost(step, outcome)]]),
-                after.features[None, None], after.masked_cost[None, None], np.ones((1, 1), np.bool_),
+                following.features[None, None], following.masked_cost[None, None], np.ones((1, 1), np.bool_),
             )  # fmt: skip
         elif outcome.labels is not None:
             self._counterfactuals(
-                step.device, step.fraction, step.masked_cost, step.task.memory_required, step.now,
-                np.ascontiguousarray(outcome.labels), step.free_at, self._devices,
-                after.now, after.task.size, after.task.compute_intensity, after.task.memory_required,
-                after.task.divisible, after.times, self._rates, self._params, after.task_means, self._realised_cost,
-                self._next_features, self._next_masked_cost,
+                self._setting, arriving_task(step.task, step.now, np.ascontiguousarray(outcome.labels)), options,
+                step.free_at, arriving_task(after.task, after.now, after.times), after.task_means,
+                self._realised_cost, self._after,
             )  # fmt: skip
-            considered = np.isfinite(step.masked_cost)
+            considered = np.isfinite(options.masked_cost)
             self.agent.replay.add(
-                step.features[None], np.where(considered, step.masked_cost, 0.0)[None], np.arange(ACTIONS)[None],
-                (scale * self._realised_cost)[None], self._next_features[None], self._next_masked_cost[None],
-                considered[None],
+                options.features[None], np.where(considered, options.masked_cost, 0.0)[None],
+                np.arange(ACTIONS)[None], (scale * self._realised_cost)[None], self._after.features[None],
+                self._after.masked_cost[None], considered[None],
             )  # fmt: skip
         step.successor = None  # or every step would keep all that came after it
 
     def _cost(self, step: Step, outcome: Outcome) -> float:
         """Return latency plus the objective's prices of busy seconds, in seconds."""
-        self._prices(self._rates, self._params, step.task_means, self._price)
-        cpu = int(self._devices["cpu"][outcome.device])
+        self._prices(self._setting, step.task_means, self._price)
+        cpu = int(self._setting.devices["cpu"][outcome.device])
         busy = self._price[cpu] * outcome.cpu_time + self._price[outcome.device] * outcome.accelerator_time
         return float(outcome.latency + busy)

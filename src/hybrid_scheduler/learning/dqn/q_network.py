@@ -12,13 +12,14 @@ wait, and the numbers do not depend on the number of cores.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
 from ...compiled import compiled, entry
-from ...core import Floats
+from ...core import Floats, Ints
 
 Floats32 = NDArray[np.float32]
 NAMES = ("w1", "b1", "w2", "b2", "wv", "bv", "wa", "ba")
@@ -147,8 +148,39 @@ def _advantages(weights, head, h2, q):  # type: ignore[no-untyped-def]
 
 
 @fast
-def _hidden_layers(weights, x, y, hidden, first, active, h1, h2, row):  # type: ignore[no-untyped-def]
+def matrix_of_rows(rows, hidden):  # type: ignore[no-untyped-def]
+    """Return an empty matrix whose rows begin at lines of the processor's cache.
+
+    Its rows are longer than `hidden`, so that the numbers of one column do not compete for the same lines.
+    """
+    length = (hidden + 31) // 16 * 16
+    buffer = np.empty(rows * length + 16, np.float32)
+    begin = -buffer.ctypes.data % 64 // 4
+    return buffer[begin : begin + rows * length].reshape((rows, length))
+
+
+class _Layers(NamedTuple):
+    """Space for the layers of a batch, one row for each observation; rows are computed in pairs."""
+
+    hidden: int
+    active: Ints  # scratch: units that are not zero
+    h1: Floats32
+    h2: Floats32
+    q: Floats32
+
+
+@fast
+def new_layers(rows, features, hidden, actions):  # type: ignore[no-untyped-def]
+    """Return space for the layers of so many rows."""
+    active = np.empty(max(hidden, features) + 1, np.int64)
+    q = np.empty((rows, actions), np.float32)
+    return _Layers(hidden, active, matrix_of_rows(rows, hidden), matrix_of_rows(rows, hidden), q)
+
+
+@fast
+def _hidden_layers(weights, x, y, first, layers, row):  # type: ignore[no-untyped-def]
     """Compute both hidden layers of x and y in the rows `row` and `row + 1`, the second from unit `first` on."""
+    hidden, active, h1, h2 = layers.hidden, layers.active, layers.h1, layers.h2
     at = len(x) * hidden
     _layer(x, y, weights[:at], hidden, 0, weights[at : at + hidden], active, h1[row, :hidden], h1[row + 1, :hidden])
     at += hidden
@@ -161,13 +193,14 @@ def _hidden_layers(weights, x, y, hidden, first, active, h1, h2, row):  # type: 
 
 
 @fast
-def forward_pair(weights, head, x, y, hidden, active, h1, h2, q, row):  # type: ignore[no-untyped-def]
+def forward_pair(weights, head, x, y, layers, row):  # type: ignore[no-untyped-def]
     """Compute q and both hidden layers of the observations x and y, in the rows `row` and `row + 1`.
 
     `head` are the `advantage_weights`.
     """
+    hidden, h2, q = layers.hidden, layers.h2, layers.q
     actions, half = q.shape[1], hidden // 2
-    at = _hidden_layers(weights, x, y, hidden, 0, active, h1, h2, row)
+    at = _hidden_layers(weights, x, y, 0, layers, row)
     for r in range(row, row + 2):
         value, units = weights[at + half], h2[r, :half]
         for i in range(half):
@@ -190,10 +223,11 @@ def choose(q, masked_cost, cost_weight, network_weight):  # type: ignore[no-unty
 
 
 @fast
-def choose_pair(weights, head, x, y, cost_x, cost_y, cost_weight, hidden, active, h1, h2, q):  # type: ignore[no-untyped-def]
+def choose_pair(weights, head, x, y, cost_x, cost_y, cost_weight, layers):  # type: ignore[no-untyped-def]
     """Return the best actions of two observations, without the state's value, which all actions share."""
+    hidden, h2, q = layers.hidden, layers.h2, layers.q
     half = hidden // 2
-    _hidden_layers(weights, x, y, hidden, half, active, h1, h2, 0)
+    _hidden_layers(weights, x, y, half, layers, 0)
     for r in range(2):
         _advantages(weights, head, h2[r, half:hidden], q[r])
     scale = np.float32(_SCALE)
@@ -310,18 +344,6 @@ def backward(weights, head, gradient, x, h1, h2, dq, dh1, dh2, hidden):  # type:
                 total[j] += x[k, i] * dh1[k, j]
 
 
-@fast
-def matrix_of_rows(rows, hidden):  # type: ignore[no-untyped-def]
-    """Return an empty matrix whose rows begin at lines of the processor's cache.
-
-    Its rows are longer than `hidden`, so that the numbers of one column do not compete for the same lines.
-    """
-    length = (hidden + 31) // 16 * 16
-    buffer = np.empty(rows * length + 16, np.float32)
-    begin = -buffer.ctypes.data % 64 // 4
-    return buffer[begin : begin + rows * length].reshape((rows, length))
-
-
 _vector = types.Array(types.float32, 1, "C")
 _ROW_SIGNATURE = types.int64(
     _vector, _vector, types.float64[::1], types.float64, types.float64, types.int64, _vector
@@ -332,25 +354,22 @@ _ROWS_SIGNATURE = types.void(_vector, types.float32[:, ::1], types.int64, types.
 @entry
 def _best_action(weights, x, masked_cost, cost_weight, network_weight, hidden, q):  # type: ignore[no-untyped-def]
     """Write q of one observation and return the best action; see `choose`."""
-    pair = np.empty((2, len(q)), np.float32)
-    active = np.empty(max(hidden, len(x)) + 1, np.int64)
+    layers = new_layers(2, len(x), hidden, len(q))
     head = advantage_weights(weights, len(x), hidden, len(q))
-    forward_pair(weights, head, x, x, hidden, active, matrix_of_rows(2, hidden), matrix_of_rows(2, hidden), pair, 0)
-    q[:] = pair[0]
+    forward_pair(weights, head, x, x, layers, 0)
+    q[:] = layers.q[0]
     return choose(q, masked_cost, cost_weight, network_weight)
 
 
 @entry
 def _forward_rows(weights, x, hidden, q):  # type: ignore[no-untyped-def]
     """Compute q of every row."""
-    pair = np.empty((2, q.shape[1]), np.float32)
-    active = np.empty(max(hidden, x.shape[1]) + 1, np.int64)
-    h1, h2 = matrix_of_rows(2, hidden), matrix_of_rows(2, hidden)
+    layers = new_layers(2, x.shape[1], hidden, q.shape[1])
     head = advantage_weights(weights, x.shape[1], hidden, q.shape[1])
     for i in range(0, len(x), 2):
         last = min(i + 1, len(x) - 1)
-        forward_pair(weights, head, x[i], x[last], hidden, active, h1, h2, pair, 0)
-        q[i], q[last] = pair[0], pair[last - i]
+        forward_pair(weights, head, x[i], x[last], layers, 0)
+        q[i], q[last] = layers.q[0], layers.q[last - i]
 
 
 class QNetwork:

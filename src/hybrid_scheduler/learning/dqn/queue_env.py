@@ -16,25 +16,29 @@ An episode is never "terminated": the stream of tasks goes on, and `over` is a t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiled import device_table
-from ...core import Floats, Ints, InvalidInputError, Objective, Platform, workstation
-from ...physics import AnalyticPhysics, Physics, Tariff, dollars_per_second
+from ...core import Floats, Ints, InvalidInputError, Objective, Platform, Workload, workstation
+from ...physics import AnalyticPhysics, Physics
 from ...workload.scenarios import Scenario, generate, scenario_named
 from .decision_options import (
     ACTIONS,
     FEATURES,
     MAX_COST_RATIO,
+    Episodes,
     compiled_entry,
     counterfactuals_all,
     describe_all,
+    new_options,
     new_task_means,
-    option_params,
+    option_setting,
     step_all,
 )
+from .q_network import Floats32
 
 #: Discount of future costs: the agent looks about fifty tasks ahead.
 _GAMMA = 0.98
@@ -47,8 +51,38 @@ _TRAINING_SEEDS = range(1000)
 Bools = NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
+class _EpisodeSource:
+    """Workloads of episodes: each draws a scenario, a load and a seed.
+
+    Parameters
+    ----------
+    scenarios, loads, workload_seeds
+        What is drawn from.
+    episode_tasks
+        Tasks of an episode.
+    """
+
+    scenarios: Sequence[str | Scenario] = SCENARIOS
+    loads: Sequence[float] = LOADS
+    episode_tasks: int = 2000
+    workload_seeds: range = _TRAINING_SEEDS
+
+    def __post_init__(self) -> None:
+        if self.episode_tasks < 2:
+            raise InvalidInputError("episode_tasks", ">= 2", self.episode_tasks)
+
+    def draw(self, rng: np.random.Generator, platform: Platform, physics: Physics) -> Workload:
+        """Return the tasks of an episode."""
+        scenario = self.scenarios[int(rng.integers(len(self.scenarios)))]
+        load = self.loads[int(rng.integers(len(self.loads)))]
+        seed = self.workload_seeds[int(rng.integers(len(self.workload_seeds)))]
+        named = scenario_named(scenario) if isinstance(scenario, str) else scenario
+        return generate(named, self.episode_tasks, seed, platform=platform, physics=physics, utilisation=load)
+
+
 class QueueEnv:
-    """E clusters in step; `features`, `masked_cost`, `cost`, `device`, `fraction` describe the tasks to place now.
+    """E clusters in step; `options` describes the tasks to place now.
 
     Parameters
     ----------
@@ -58,14 +92,6 @@ class QueueEnv:
         Seed of scenarios, loads and workloads.
     platform, physics
         The machine of every cluster; the workstation with analytic physics if left out.
-    state, actions
-        Kinds of observation and of options, see `decision_options`.
-    scenarios, loads
-        Each episode draws one of each.
-    episode_tasks
-        Tasks of an episode.
-    workload_seeds
-        Each episode draws one.
     objective
         Weights of latency, energy and cost.
     gamma
@@ -74,6 +100,8 @@ class QueueEnv:
         Options that cost more than this many times the best one are not considered; infinity allows all that fit.
     stagger
         Cut the first episodes short at random, so that a batch holds empty and full queues alike.
+    source
+        Options of the episodes: ``scenarios``, ``loads``, ``episode_tasks`` and ``workload_seeds``.
     """
 
     def __init__(
@@ -83,70 +111,60 @@ class QueueEnv:
         seed: int = 0,
         platform: Platform | None = None,
         physics: Physics | None = None,
-        state: str = "queue",
-        actions: str = "split",
-        scenarios: Sequence[str | Scenario] = SCENARIOS,
-        loads: Sequence[float] = LOADS,
-        episode_tasks: int = 2000,
-        workload_seeds: range = _TRAINING_SEEDS,
         objective: Objective | None = None,
         gamma: float = _GAMMA,
         max_cost_ratio: float = MAX_COST_RATIO,
         stagger: bool = False,
+        **source: Any,
     ) -> None:
         if num_envs < 1:
             raise InvalidInputError("num_envs", ">= 1", num_envs)
-        if episode_tasks < 2:
-            raise InvalidInputError("episode_tasks", ">= 2", episode_tasks)
-        self.num_envs, self.episode_tasks, self.gamma = num_envs, episode_tasks, gamma
-        self.stagger = stagger
+        self.source = _EpisodeSource(**source)
+        self.num_envs, self.gamma, self.stagger = num_envs, gamma, stagger
         self.platform, self.physics = platform or workstation(), physics or AnalyticPhysics()
-        self.scenarios = tuple(scenario_named(s) if isinstance(s, str) else s for s in scenarios)
-        self.loads, self.workload_seeds = tuple(loads), workload_seeds
-        self._devices = device_table(self.platform, self.physics.columns(self.platform))
-        dollars = dollars_per_second(self.platform, Tariff())
-        self._rates = np.stack([self.platform.column("watts"), dollars])
-        self._params = option_params(self.platform, state, actions, objective, max_cost_ratio)
-        self._step, self._describe, self._counterfactuals = (
-            compiled_entry(step_all),
-            compiled_entry(describe_all),
-            compiled_entry(counterfactuals_all),
+        columns = self.physics.columns(self.platform)
+        self._setting = option_setting(self.platform, columns, objective, max_cost_ratio=max_cost_ratio)
+        tasks = (num_envs, self.source.episode_tasks)
+        self.episodes = Episodes(
+            arrival=np.empty(tasks),
+            memory=np.empty(tasks),
+            times=np.empty((*tasks, int(columns.max()) + 1, 2)),
+            position=np.zeros(num_envs, np.int64),
+            free_at=np.zeros((num_envs, len(self.platform))),
+            task_means=new_task_means(num_envs),
         )
-
-        n, columns = episode_tasks, int(self._devices["column"].max()) + 1
-        self._arrival, self._size, self._intensity, self.memory = (np.empty((num_envs, n)) for _ in range(4))
-        self.times = np.empty((num_envs, n, columns, 2))
-        self.position: Ints = np.zeros(num_envs, np.int64)
-        self.free_at: Floats = np.zeros((num_envs, len(self.platform)))
-        self.task_means = new_task_means(num_envs)
-        self.features = np.zeros((num_envs, FEATURES[state]), np.float32)
-        self.cost: Floats = np.zeros((num_envs, ACTIONS))
-        self.masked_cost: Floats = np.zeros((num_envs, ACTIONS))
-        self.device: Ints = np.zeros((num_envs, ACTIONS), np.int64)
-        self.fraction: Floats = np.zeros((num_envs, ACTIONS))
-        self.next_features = np.zeros((num_envs, ACTIONS, FEATURES[state]), np.float32)
+        self.options = new_options(num_envs)
+        self.next_features = np.zeros((num_envs, ACTIONS, FEATURES), np.float32)
         self.next_masked_cost: Floats = np.zeros((num_envs, ACTIONS, ACTIONS))
         self.reset(seed)
 
     def reset(self, seed: int) -> None:
         """Start new episodes in all clusters."""
         self._rng = np.random.default_rng(seed)
-        self.restart(np.ones(self.num_envs, np.bool_))
+        everywhere = np.ones(self.num_envs, np.bool_)
+        self.restart(everywhere)
         if self.stagger:
-            self.position[:] = self._rng.integers(self.episode_tasks - 1, size=self.num_envs)
-            self.task_means[:] = 0.0
-            self._describe(np.ones(self.num_envs, np.bool_), self.position, *self._state, *self._options)
+            self.episodes.position[:] = self._rng.integers(self.source.episode_tasks - 1, size=self.num_envs)
+            self.episodes.task_means[:] = 0.0
+            self._describe(everywhere)
 
     def restart(self, which: Bools) -> None:
         """Give the marked clusters empty queues and another stream of tasks."""
         if not which.any():
             return
+        episodes = self.episodes
         for e in np.flatnonzero(which).tolist():
-            self._fill(e)
-        self.position[which] = 0
-        self.free_at[which] = 0.0
-        self.task_means[which] = 0.0
-        self._describe(which, self.position, *self._state, *self._options)
+            workload = self.source.draw(self._rng, self.platform, self.physics)
+            episodes.arrival[e] = workload.arrival_time
+            episodes.memory[e] = workload.memory_required
+            episodes.times[e] = self.physics.times(workload, self.platform)
+        episodes.position[which] = 0
+        episodes.free_at[which] = 0.0
+        episodes.task_means[which] = 0.0
+        self._describe(which)
+
+    def _describe(self, which: Bools) -> None:
+        compiled_entry(describe_all)(self._setting, self.episodes, self.options, which)
 
     def step(self, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
         """Place the current tasks.
@@ -174,40 +192,32 @@ class QueueEnv:
             chosen[still], realised_cost[still] = -1, 0.0
         if not np.isfinite(realised_cost).all():
             raise InvalidInputError("action", "one that the mask allows", chosen[~np.isfinite(realised_cost)][0])
-        self._step(chosen, self.position, *self._state, *self._options)
-        return -(1.0 - self.gamma) * realised_cost, self.position == self.episode_tasks - 1
+        compiled_entry(step_all)(self._setting, self.episodes, self.options, chosen)
+        over = self.episodes.position == self.source.episode_tasks - 1
+        return -(1.0 - self.gamma) * realised_cost, over
 
     def counterfactuals(self) -> None:
         """Fill `next_features` and `next_masked_cost`, before a step, with the state after each action."""
-        self._counterfactuals(
-            self.position, *self._state, *self._options, self.next_features, self.next_masked_cost
+        compiled_entry(counterfactuals_all)(
+            self._setting, self.episodes, self.options, self.next_features, self.next_masked_cost
         )
+
+    @property
+    def features(self) -> Floats32:
+        """Observation of the agent in every cluster."""
+        return self.options.features
+
+    @property
+    def cost(self) -> Floats:
+        """Cost of every option, infinity where it does not fit."""
+        return self.options.cost
+
+    @property
+    def masked_cost(self) -> Floats:
+        """Cost of the options that are considered, infinity for the others."""
+        return self.options.masked_cost
 
     @property
     def rewards_of_all(self) -> Floats:
         """Rewards of all actions, minus infinity where the option does not fit."""
         return -(1.0 - self.gamma) * self.cost
-
-    @property
-    def _state(self) -> tuple[object, ...]:
-        return (
-            self._arrival, self._size, self._intensity, self.memory, self.times,
-            self.free_at, self._devices, self._rates, self._params, self.task_means,
-        )  # fmt: skip
-
-    @property
-    def _options(self) -> tuple[object, ...]:
-        return self.features, self.cost, self.masked_cost, self.device, self.fraction
-
-    def _fill(self, e: int) -> None:
-        scenario = self.scenarios[self._rng.integers(len(self.scenarios))]
-        load = self.loads[self._rng.integers(len(self.loads))]
-        workload = generate(
-            scenario, self.episode_tasks, self.workload_seeds[self._rng.integers(len(self.workload_seeds))],
-            platform=self.platform, physics=self.physics, utilisation=load,
-        )  # fmt: skip
-        self._arrival[e] = workload.arrival_time
-        self._size[e] = workload.size
-        self._intensity[e] = workload.compute_intensity
-        self.memory[e] = workload.memory_required
-        self.times[e] = self.physics.times(workload, self.platform)

@@ -116,8 +116,6 @@ def train_agent(
     seed: int,
     updates: int,
     *,
-    state: str = "queue",
-    actions: str = "split",
     replay: str = "counterfactual",
     settings: DQNSettings | None = None,
     minutes: float = float("inf"),
@@ -133,8 +131,6 @@ def train_agent(
         Seed of the environment and the agent.
     updates
         Number of updates, one per step of the environment.
-    state, actions
-        Kinds of observation and of options, see `decision_options`.
     replay
         "counterfactual" to learn from all options, "bandit" to learn from the one taken.
     settings
@@ -149,14 +145,14 @@ def train_agent(
         Further arguments of `QueueEnv`.
     """
     writer = None if log_dir is None else _summary_writer(log_dir)
-    env = QueueEnv(seed=seed, state=state, actions=actions, stagger=True, **env_options)
+    env = QueueEnv(seed=seed, stagger=True, **env_options)
     width = 1 if replay == "bandit" else ACTIONS
-    agent = DQN(FEATURES[state], ACTIONS, seed=seed, width=width, settings=settings, writer=writer)
+    agent = DQN(FEATURES, ACTIONS, seed=seed, width=width, settings=settings, writer=writer)
     reward = pretrain(agent, env, updates, deadline=60.0 * minutes, progress=progress)
     if writer is not None:
         writer.close()
     notes = {"seed": seed, "updates": agent.updates, "replay": replay, "mean_reward": reward}
-    return AgentModel(state, actions, agent.settings.gamma, agent.weights.copy(), notes)
+    return AgentModel(agent.settings.gamma, agent.weights.copy(), notes)
 
 
 def _summary_writer(folder: str | Path) -> Any:

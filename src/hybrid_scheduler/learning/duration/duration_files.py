@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ...core import Floats, Platform
 from ...core.atomic_files import write_atomically
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
-from .learner_state import FEATURES, MAX_KINDS, DurationPrior
+from .learner_state import FEATURES, MAX_KINDS, DurationPrior, with_new_columns
 
 #: Snapshots: name and version of the format, and the largest size.
 FORMAT, FORMAT_VERSION, _MAX_BYTES = "hybrid-scheduler durations", "1", 256 * 2**20
@@ -88,6 +89,27 @@ def snapshot_from(path: Path, metadata: dict[str, Any], arrays: dict[str, NDArra
     if len(kinds) > MAX_KINDS or len(set(kinds)) < len(kinds):
         raise ModelFileError(path, f"must have up to {MAX_KINDS} different task kinds, got {len(kinds)}")
     return DurationSnapshot(arrays, kinds, device_kinds, last, informed)
+
+
+def fill_arrays(targets: Mapping[str, NDArray[Any]], snapshot: DurationSnapshot, path: Path, *, hint: str) -> None:
+    """Copy the arrays of a snapshot to arrays of the same names.
+
+    Raises
+    ------
+    ModelFileError
+        If one is missing, or has another type or shape.
+    """
+    for name, target in targets.items():
+        stored = snapshot.arrays.get(name)
+        if stored is not None:
+            stored = with_new_columns(name.removeprefix("model."), stored)
+        if name == "model.calibration" and stored is None:
+            continue  # saved before uncertainty was calibrated
+        if name.startswith("record.") and (stored is None or stored.shape != target.shape):
+            continue  # saved with another guard: its costs start anew
+        if stored is None or stored.dtype != target.dtype or stored.shape != target.shape:
+            raise ModelFileError(path, f"does not fit this machine: {name}", hint=hint)
+        target[...] = stored
 
 
 def load_prior(path: Path = SHIPPED_PRIOR) -> DurationPrior:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled import helper
 from ...core import Floats, Workload
 
 FEATURE_NAMES = ("size", "intensity", "memory", "memory_per_size", "compute_to_memory")
-NUM_FEATURES = len(FEATURE_NAMES)
 
 #: Keeps the logarithm of "intensity x size" finite for tasks of intensity 0.
 _MIN_INTENSITY = 0.1
@@ -49,12 +47,21 @@ def features_of(size: Floats, intensity: Floats, memory: Floats) -> Floats:
     )
 
 
-@helper
-def features_row(size, intensity, memory, out):  # type: ignore[no-untyped-def]
-    """Write the features of one task into `out`."""
-    megabytes = 1.0 + memory
-    out[0] = np.log(size)
-    out[1] = np.log1p(intensity)
-    out[2] = np.log(megabytes)
-    out[3] = np.log(megabytes / size)
-    out[4] = np.log(size * (_MIN_INTENSITY + intensity) / megabytes)
+def tasks_of(size: Floats, intensity: Floats, memory: Floats) -> Workload:
+    """Return tasks given as columns as a workload that arrives at once."""
+    return Workload(
+        task_id=np.arange(len(size)),
+        size=size,
+        compute_intensity=intensity,
+        memory_required=memory,
+        arrival_time=np.zeros(len(size)),
+    )
+
+
+def evenly_spread(count: int, dimensions: int) -> Floats:
+    """Return points that fill the unit cube evenly: an additive recurrence, see Kronecker sequences."""
+    ratio = 2.0
+    for _ in range(50):  # the positive root of x**(d + 1) = x + 1
+        ratio = (1.0 + ratio) ** (1.0 / (dimensions + 1))
+    steps = (1.0 / ratio) ** np.arange(1, dimensions + 1)
+    return (0.5 + np.outer(np.arange(1, count + 1), steps)) % 1.0

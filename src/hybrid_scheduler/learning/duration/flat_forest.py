@@ -8,7 +8,7 @@ level at a time, and a leaf is its own child: that needs no branch, which is wor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,13 +41,7 @@ class FlatForest:
     @classmethod
     def of(cls, trees: Sequence[Any], num_features: int) -> FlatForest:
         """Convert fitted `DecisionTreeRegressor` objects, for instance ``forest.estimators_``."""
-        return join_forests([_flat(estimator.tree_, num_features) for estimator in trees])
-
-    @classmethod
-    def empty(cls, num_features: int, outputs: int) -> FlatForest:
-        """Return a forest without trees."""
-        none = np.zeros(0, np.uint32)
-        return cls(none, np.zeros(0), np.zeros((0, 2), np.uint32), np.zeros((0, outputs)), none, 0, num_features)
+        return _join_forests([_flat(estimator.tree_, num_features) for estimator in trees])
 
     def __len__(self) -> int:
         return len(self.roots)
@@ -62,26 +56,6 @@ class FlatForest:
         """Arguments of the compiled functions, in their order."""
         return self.feature, self.threshold, self.child, self.values, self.roots, self.depth
 
-    def last(self, count: int) -> FlatForest:
-        """Return a forest of the last `count` trees."""
-        if count >= len(self):
-            return self
-        if count <= 0:
-            return FlatForest.empty(self.num_features, self.outputs)
-        first = self.roots[-count]
-        return replace(
-            self,
-            feature=self.feature[first:],
-            threshold=self.threshold[first:],
-            child=self.child[first:] - first,
-            values=self.values[first:],
-            roots=self.roots[-count:] - first,
-        )
-
-    def select(self, outputs: Sequence[int]) -> FlatForest:
-        """Return the same trees with some of their outputs, in that order."""
-        return replace(self, values=np.ascontiguousarray(self.values[:, list(outputs)]))
-
     def predict(self, rows: ArrayLike) -> tuple[Floats, Floats]:
         """Return mean and standard deviation over the trees, each of shape (rows, outputs).
 
@@ -94,8 +68,7 @@ class FlatForest:
         if inputs.ndim != 2 or inputs.shape[1] != self.num_features:
             raise InvalidInputError("rows", f"of shape (n, {self.num_features})", inputs.shape)
         mean, spread = np.zeros((2, len(inputs), self.outputs))
-        if len(self):
-            compiled(_predict, _PREDICT)(inputs, *self.arrays, mean, spread)
+        compiled(_predict, _PREDICT)(inputs, *self.arrays, mean, spread)
         return mean, spread
 
     def structure_error(self) -> str | None:
@@ -136,7 +109,7 @@ def _flat(tree: Any, num_features: int) -> FlatForest:
     )
 
 
-def join_forests(parts: Sequence[FlatForest]) -> FlatForest:
+def _join_forests(parts: Sequence[FlatForest]) -> FlatForest:
     """Join several forests into one, the first one's trees first."""
     offsets = np.cumsum([0, *(len(part.feature) for part in parts)]).astype(np.uint32)
     shifted = list(zip(parts, offsets, strict=False))

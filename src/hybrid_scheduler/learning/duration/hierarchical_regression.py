@@ -18,71 +18,25 @@ The noise level is learned per class. A cumulative sum per class detects abrupt 
 A mean per class and task kind, corrected for size alone, is kept beside the regression, with the errors of both. It
 is the estimate of last resort: `trusted_log_seconds` returns it for a class where it errs less.
 
-Other compiled loops use `task_features`, `predict_classes` and `learn_part`. All state is in flat arrays
+Other compiled loops use `covariates`, `predict` and `learn_part`. All state is in flat arrays
 (`ModelState` in `learner_state.py`), which compiled functions change in place.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import inner
+from ...compiled.jit_cache import allocating, leaf
 from .jump_fit import fit_jump
-from .learner_state import (
-    ABSOLUTE,
-    BEYOND,
-    BLOCKS,
-    CLASS_MEAN,
-    CURVE,
-    DOWN,
-    ERROR,
-    FEATURES,
-    INTENSITY,
-    JUMP,
-    KIND,
-    KIND_FEATURES,
-    KINDS,
-    LEVEL,
-    LINEAR_ERROR,
-    LINEAR_PRIOR_COUNT,
-    LINEAR_SCORED,
-    LOG_MEMORY,
-    LOG_SECONDS,
-    LOG_SIZE,
-    LOG_SQUARES,
-    LOGS,
-    MEAN_ERROR,
-    MEMORY,
-    MISFIT,
-    NARROW_ERROR,
-    NOISE,
-    NOISE_WEIGHT,
-    OUTLIER,
-    PER_KIND,
-    REACH,
-    RECENT,
-    RESIDUAL,
-    SCORED,
-    SHARE,
-    SIZE,
-    SLOPE,
-    SQUARED,
-    THRESHOLD,
-    TOP,
-    UP,
-    WIDE_ERROR,
-)
+from .learner_state import FEATURES, KIND_FEATURES, RECENT, RECENT_OUTCOME
 
 #: Logarithm of the size at which the features are centred.
 _CENTRE = 7.0
 #: Outcomes that are kept after drift, and how often residuals are renewed.
 _KEPT, _RENEW = 2, 32
-# Columns of `fixed`: cost of a part however small, as seconds and as a share of the whole; then the moments of
-# their least squares: unit of time, sums of w, w x, w x², w y, w x y.
-_FIXED_SECONDS, _FIXED_SHARE, _UNIT, _W, _WX, _WXX, _WY, _WXY = range(8)
-
 _MIN_NOISE, _MAX_NOISE = 1e-4, 1.0
 #: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
 _PAYS, _MIN_SCORED = 0.85, 10.0
@@ -105,23 +59,25 @@ _SIZE_EXPONENT, _NEWEST = 1.3, 0.05
 _CLEARLY_LESS, _NEGLIGIBLE = 0.7, 0.1
 
 
-@inner
-def add_kind(state):  # type: ignore[no-untyped-def]
-    """Take the next task kind into use and return its number; -1 if there is no space."""
-    if state.layout[KINDS] == state.observed.shape[1] - 1:
-        return -1
-    state.layout[KINDS] += 1
-    state.layout[SIZE] += state.layout[PER_KIND]
-    return state.layout[KINDS] - 1
+#: Estimates of the residual of a task: none, and the means of recent ones of nearly equal size, and alike.
+_LINEAR, _NARROW, _WIDE = range(3)
 
 
-# ------------------------------------------------------------------------------------------ prediction
+class Covariates(NamedTuple):
+    """What is known about a task before it runs; its features are in the scratch array of the model."""
+
+    kind: int | np.int64
+    log_size: float
+    intensity: float
+    memory: float
 
 
-@inner
-def task_features(size, intensity, memory, features):  # type: ignore[no-untyped-def]
-    """Write the features of a task."""
-    u = math.log(size) - _CENTRE
+@leaf
+def covariates(state, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
+    """Return the covariates of a task, and write its features, which stay until those of another task."""
+    log_size = math.log(size)
+    features = state.features
+    u = log_size - _CENTRE
     i = intensity - 0.5
     features[0] = 1.0
     features[1] = u
@@ -130,12 +86,30 @@ def task_features(size, intensity, memory, features):  # type: ignore[no-untyped
     features[4] = u * u
     features[5] = i * i
     features[6] = math.log(intensity + 0.5)
+    return Covariates(np.int64(kind), log_size, intensity, memory)
 
 
-@inner
-def _expand(state, features, c, kind):  # type: ignore[no-untyped-def]
+@leaf
+def add_kind(state):  # type: ignore[no-untyped-def]
+    """Take the next task kind into use and return its number; -1 if there is no space."""
+    layout = state.layout[()]
+    if layout.kinds == state.observed.shape[1] - 1:
+        return -1
+    layout.kinds += 1
+    layout.length += layout.per_kind
+    return layout.kinds - 1
+
+
+# ------------------------------------------------------------------------------------------ prediction
+
+
+@leaf
+def _expand(state, c, task):  # type: ignore[no-untyped-def]
     """Write the coordinates of one class and task kind; return the number of those of work, and of all."""
-    kind_base = state.layout[TOP] + kind * state.layout[PER_KIND]
+    layout = state.layout[()]
+    features = state.features
+    kind = task.kind
+    kind_base = layout.top + kind * layout.per_kind
     n = 0
     for level in range(3):
         block = 0 if level == 0 else state.device_kind[c] if level == 1 else state.device_class[c]
@@ -150,15 +124,15 @@ def _expand(state, features, c, kind):  # type: ignore[no-untyped-def]
                     state.value[n] = features[j]
                     n += 1
     work = n
-    state.coordinate[n] = state.layout[BLOCKS] * FEATURES + c
+    state.coordinate[n] = layout.blocks * FEATURES + c
     n += 1
     if kind >= 0:
-        state.coordinate[n] = kind_base + state.layout[BLOCKS] * KIND_FEATURES + c
+        state.coordinate[n] = kind_base + layout.blocks * KIND_FEATURES + c
         n += 1
     return work, n
 
 
-@inner
+@leaf
 def _variance(state, n):  # type: ignore[no-untyped-def]
     """Return the variance of the linear form in the scratch arrays."""
     total = 0.0
@@ -171,7 +145,7 @@ def _variance(state, n):  # type: ignore[no-untyped-def]
     return max(total, 0.0)
 
 
-@inner
+@leaf
 def _work_and_transfer(state, n, total, c, memory):  # type: ignore[no-untyped-def]
     """Return the log seconds of work and the seconds on the link, by the scratch arrays."""
     g = 0.0
@@ -187,7 +161,7 @@ def _work_and_transfer(state, n, total, c, memory):  # type: ignore[no-untyped-d
     return g, transfer
 
 
-@inner
+@leaf
 def _weigh(state, n, total, work_share):  # type: ignore[no-untyped-def]
     """Turn the scratch values into the gradient of the log seconds."""
     for a in range(n):
@@ -196,46 +170,46 @@ def _weigh(state, n, total, work_share):  # type: ignore[no-untyped-def]
         state.value[a] = 1.0 - work_share
 
 
-@inner
+@leaf
 def _jump_at(stats, u):  # type: ignore[no-untyped-def]
     """Return the jump of a class that lies below a centred log size, and the curve beside it, in log seconds."""
-    return stats[JUMP] if u > stats[THRESHOLD] else 0.0, stats[LEVEL] + (stats[SLOPE] + stats[CURVE] * u) * u
+    return stats.jump if u > stats.threshold else 0.0, stats.level + (stats.slope + stats.curve * u) * u
 
 
-@inner
-def predicted_seconds(state, features, c, kind, memory):  # type: ignore[no-untyped-def]
+@leaf
+def predicted_seconds(state, c, task):  # type: ignore[no-untyped-def]
     """Return the median seconds of the whole task on a class."""
-    n, every = _expand(state, features, c, kind)
-    g, transfer = _work_and_transfer(state, n, every, c, memory)
+    n, every = _expand(state, c, task)
+    g, transfer = _work_and_transfer(state, n, every, c, task.memory)
     seconds = math.exp(g) + transfer
-    if state.stats[c, JUMP] != 0.0:
-        jump, curve = _jump_at(state.stats[c], features[1])
+    if state.stats[c].jump != 0.0:
+        jump, curve = _jump_at(state.stats[c], state.features[1])
         seconds *= math.exp(jump + curve)
     return seconds
 
 
-@inner
-def _corrections(state, c, kind, log_size, intensity, log_memory):  # type: ignore[no-untyped-def]
+@leaf
+def _corrections(state, c, task):  # type: ignore[no-untyped-def]
     """Return the mean residual of recent tasks of the kind, shrunk towards 0: of nearly equal size, and alike."""
     recent = state.recent[c]
     narrow_sum, narrow_weight, wide_sum, wide_weight = 0.0, 0.0, 0.0, 0.0
     for r in range(min(state.recent_count[c], RECENT)):
-        if recent[r, KIND] == kind:
-            distance = abs(recent[r, LOG_SIZE] - log_size)
+        if recent[r].kind == task.kind:
+            distance = abs(recent[r].log_size - task.log_size)
             if distance < 0.4:
                 near = max(0.0, 1.0 - distance * 10.0)
-                narrow_sum += near * recent[r, RESIDUAL]
+                narrow_sum += near * recent[r].residual
                 narrow_weight += near
                 near = 1.0 - distance * 2.5
-                near *= max(0.0, 1.0 - 3.0 * abs(recent[r, INTENSITY] - intensity))
-                near *= max(0.0, 1.0 - 0.5 * abs(recent[r, LOG_MEMORY] - log_memory))
-                wide_sum += near * recent[r, RESIDUAL]
+                near *= max(0.0, 1.0 - 3.0 * abs(recent[r].intensity - task.intensity))
+                near *= max(0.0, 1.0 - 0.5 * abs(recent[r].log_memory - state.features[3]))
+                wide_sum += near * recent[r].residual
                 wide_weight += near
     return narrow_sum / (narrow_weight + 0.7), wide_sum / (wide_weight + 0.7)
 
 
-@inner
-def _local_correction(state, c, kind, log_size, intensity, variance):  # type: ignore[no-untyped-def]
+@leaf
+def _local_correction(state, c, task, variance):  # type: ignore[no-untyped-def]
     """Return the level of the residuals of the kind nearby, shrunk towards 0, and the variance that is left.
 
     Disturbances make runs longer, never shorter. So the level starts at the smallest residual, and what lies far
@@ -243,107 +217,101 @@ def _local_correction(state, c, kind, log_size, intensity, variance):  # type: i
     """
     local, recent = state.local, state.recent[c]
     level, nearest, total, weighted = np.inf, np.inf, 0.0, 0.0
-    count = min(state.recent_count[c], RECENT) if kind >= 0 else 0  # kinds without a number are not alike
+    count = min(state.recent_count[c], RECENT) if task.kind >= 0 else 0  # kinds without a number are not alike
     for sweep in range(4):
         total, weighted = 0.0, 0.0
         for r in range(count):
-            if recent[r, KIND] == kind:
-                distance = abs(recent[r, LOG_SIZE] - log_size)
+            if recent[r].kind == task.kind:
+                distance = abs(recent[r].log_size - task.log_size)
                 nearest = min(nearest, distance)
-                near = max(0.0, 1.0 - distance / local[REACH])
-                near *= max(0.0, 1.0 - 3.0 * abs(recent[r, INTENSITY] - intensity))
+                near = max(0.0, 1.0 - distance / local.reach)
+                near *= max(0.0, 1.0 - 3.0 * abs(recent[r].intensity - task.intensity))
                 if near > 0.0:
-                    residual = recent[r, RESIDUAL]
+                    residual = recent[r].residual
                     if sweep == 0:
                         level = min(level, residual)
-                    near /= 1.0 + (max(0.0, residual - level) / local[OUTLIER]) ** 2
+                    near /= 1.0 + (max(0.0, residual - level) / local.outlier) ** 2
                     total += near
                     weighted += near * residual
         if total == 0.0:
             break
         if sweep > 0:
             level = weighted / total
-    prior_count = local[LINEAR_PRIOR_COUNT]
-    variance = (variance + local[MISFIT] ** 2) * prior_count / (total + prior_count)
+    prior_count = local.prior_count
+    variance = (variance + local.misfit**2) * prior_count / (total + prior_count)
     if nearest < np.inf:
-        variance += (local[BEYOND] * nearest) ** 2
+        variance += (local.beyond * nearest) ** 2
     return weighted / (total + prior_count), variance
 
 
-@inner
-def _error_column(state, c):  # type: ignore[no-untyped-def]
-    """Return the column of `stats` with the error of the linear model or of the correction that is used now."""
-    best, least = LINEAR_ERROR, _PAYS * state.stats[c, LINEAR_ERROR]
-    if state.stats[c, LINEAR_SCORED] >= _MIN_SCORED:
-        for column in (NARROW_ERROR, WIDE_ERROR):
-            if state.stats[c, column] < least:
-                best, least = column, state.stats[c, column]
+@leaf
+def _best_correction(stats):  # type: ignore[no-untyped-def]
+    """Return the correction of the linear model that is used now."""
+    best, least = _LINEAR, _PAYS * stats.linear_error
+    if stats.scored >= _MIN_SCORED:
+        if stats.narrow_error < least:
+            best, least = _NARROW, stats.narrow_error
+        if stats.wide_error < least:
+            best = _WIDE
     return best
 
 
-@inner
+@leaf
 def _calibrated(state, variance):  # type: ignore[no-untyped-def]
     """Return a variance, scaled by how far uncertain predictions have been off so far."""
-    return variance * (_CALIBRATED_AFTER + state.calibration[0]) / (_CALIBRATED_AFTER + state.calibration[1])
+    calibration = state.calibration[()]
+    return variance * (_CALIBRATED_AFTER + calibration.squares) / (_CALIBRATED_AFTER + calibration.count)
 
 
-@inner
+@leaf
 def _calibrate(state, error, variance, noise):  # type: ignore[no-untyped-def]
     """Add the error of an uncertain prediction to the calibration."""
     if _UNCERTAIN < variance < _MAX_CALIBRATED_VARIANCE:
-        state.calibration[0] += min(error * error / (variance + noise), _MAX_SQUARE)
-        state.calibration[1] += 1.0
-        if state.calibration[1] > _CALIBRATION:
-            state.calibration[:] *= _CALIBRATION / state.calibration[1]
+        calibration = state.calibration[()]
+        calibration.squares += min(error * error / (variance + noise), _MAX_SQUARE)
+        calibration.count += 1.0
+        if calibration.count > _CALIBRATION:
+            factor = _CALIBRATION / calibration.count
+            calibration.squares *= factor
+            calibration.count *= factor
 
 
-@inner
-def predict(state, features, c, kind, log_size, intensity, memory):  # type: ignore[no-untyped-def]
+@leaf
+def predict(state, c, task):  # type: ignore[no-untyped-def]
     """Return the mean log seconds of the whole task on a class, and the variance of that mean."""
-    n, every = _expand(state, features, c, kind)
-    g, transfer = _work_and_transfer(state, n, every, c, memory)
+    n, every = _expand(state, c, task)
+    g, transfer = _work_and_transfer(state, n, every, c, task.memory)
     work = math.exp(g)
     seconds = work + transfer
     _weigh(state, n, every, work / seconds)
     variance = _variance(state, every)
     variance = _calibrated(state, variance)
     mean = math.log(seconds)
-    if state.local[MISFIT] > 0.0:
-        level, variance = _local_correction(state, c, kind, log_size, intensity, variance)
+    if state.local.misfit > 0.0:
+        level, variance = _local_correction(state, c, task, variance)
         return mean + level, variance
-    if state.stats[c, JUMP] != 0.0:
-        jump, curve = _jump_at(state.stats[c], features[1])
+    if state.stats[c].jump != 0.0:
+        jump, curve = _jump_at(state.stats[c], state.features[1])
         mean += jump + curve
-    column = _error_column(state, c)
-    if column != LINEAR_ERROR:
-        narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
-        mean += narrow if column == NARROW_ERROR else wide
+    used = _best_correction(state.stats[c])
+    if used != _LINEAR:
+        narrow, wide = _corrections(state, c, task)
+        mean += narrow if used == _NARROW else wide
     return mean, variance
 
 
-@inner
-def predict_classes(state, size, intensity, memory, kind, mean, deviation, fixed):  # type: ignore[no-untyped-def]
-    """Write mean and standard deviation of a task's log seconds and a part's fixed seconds, for every class."""
-    features = np.empty(FEATURES)
-    task_features(size, intensity, memory, features)
-    for c in range(len(mean)):
-        mean[c], variance = predict(state, features, c, kind, math.log(size), intensity, memory)
-        deviation[c] = math.sqrt(variance)
-        fixed[c] = fixed_seconds(state, c, math.exp(mean[c]))
-
-
-@inner
+@leaf
 def _mean_log_seconds(state, c, kind, log_size):  # type: ignore[no-untyped-def]
     """Return the log seconds of a task by the mean of its kind on a class that has been observed."""
-    level = state.means[c, kind] if state.observed[c, kind] > 0.0 else state.stats[c, CLASS_MEAN]
+    level = state.means[c, kind] if state.observed[c, kind] > 0.0 else state.stats[c].class_mean
     return level + _SIZE_EXPONENT * (log_size - _CENTRE)
 
 
-@inner
+@leaf
 def trusted_log_seconds(state, c, kind, log_size, predicted):  # type: ignore[no-untyped-def]
     """Return the predicted log seconds, or those by the mean of the kind where that has clearly erred less."""
-    limit = _CLEARLY_LESS * state.stats[c, ERROR]
-    if state.recent_count[c] > 0 and limit > _NEGLIGIBLE and state.stats[c, MEAN_ERROR] < limit:
+    limit = _CLEARLY_LESS * state.stats[c].error
+    if state.recent_count[c] > 0 and limit > _NEGLIGIBLE and state.stats[c].mean_error < limit:
         return _mean_log_seconds(state, c, kind, log_size)
     return predicted
 
@@ -351,56 +319,54 @@ def trusted_log_seconds(state, c, kind, log_size, predicted):  # type: ignore[no
 # ------------------------------------------------------------------------------------------ fixed cost of parts
 
 
-@inner
+@leaf
 def fixed_seconds(state, c, whole):  # type: ignore[no-untyped-def]
     """Return the learned seconds that a part of such a task costs however small it is."""
-    return min(state.fixed[c, _FIXED_SECONDS] + state.fixed[c, _FIXED_SHARE] * whole, 0.9 * whole)
+    return min(state.fixed[c].seconds + state.fixed[c].share * whole, 0.9 * whole)
 
 
-@inner
+@leaf
 def _whole_seconds(state, c, share, seconds):  # type: ignore[no-untyped-def]
     """Return the seconds of the whole task by those of a part."""
     rest = 1.0 - share
-    fixed = min(state.fixed[c, _FIXED_SECONDS] * rest, 0.9 * seconds)
-    return (seconds - fixed) / (share + state.fixed[c, _FIXED_SHARE] * rest)
+    fixed = min(state.fixed[c].seconds * rest, 0.9 * seconds)
+    return (seconds - fixed) / (share + state.fixed[c].share * rest)
 
 
-@inner
+@leaf
 def _learn_fixed(state, c, share, seconds, whole, uncertainty):  # type: ignore[no-untyped-def]
     """Fit the cost of parts beyond their share, relative to the whole, as a constant plus a / whole."""
     moments = state.fixed[c]
-    if moments[_UNIT] == 0.0:
-        moments[_UNIT] = whole
+    if moments.unit == 0.0:
+        moments.unit = whole
     rest = 1.0 - share
-    x = min(moments[_UNIT] / whole, 100.0)
+    x = min(moments.unit / whole, 100.0)
     y = min(max((seconds / whole - share) / rest, -0.5), 1.0)
     w = rest * rest * 0.01 / (0.01 + uncertainty)  # a wrong whole says nothing about its parts
-    for at in (_W, _WX, _WXX, _WY, _WXY):
-        moments[at] *= 0.998
-    moments[_W] += w
-    moments[_WX] += w * x
-    moments[_WXX] += w * x * x
-    moments[_WY] += w * y
-    moments[_WXY] += w * x * y
-    a, b, d = moments[_W] + 2.0, moments[_WX], moments[_WXX] + 2.0
+    moments.w = 0.998 * moments.w + w
+    moments.wx = 0.998 * moments.wx + w * x
+    moments.wxx = 0.998 * moments.wxx + w * x * x
+    moments.wy = 0.998 * moments.wy + w * y
+    moments.wxy = 0.998 * moments.wxy + w * x * y
+    a, b, d = moments.w + 2.0, moments.wx, moments.wxx + 2.0
     determinant = a * d - b * b
-    constant = (d * moments[_WY] - b * moments[_WXY]) / determinant
-    slope = (a * moments[_WXY] - b * moments[_WY]) / determinant
+    constant = (d * moments.wy - b * moments.wxy) / determinant
+    slope = (a * moments.wxy - b * moments.wy) / determinant
     if slope < 0.0:
-        constant, slope = moments[_WY] / a, 0.0
+        constant, slope = moments.wy / a, 0.0
     if constant < 0.0:
-        constant, slope = 0.0, max(0.0, moments[_WXY] / d)
-    moments[_FIXED_SHARE] = min(max(constant, 0.0), 0.9)
-    moments[_FIXED_SECONDS] = slope * moments[_UNIT]
+        constant, slope = 0.0, max(0.0, moments.wxy / d)
+    moments.share = min(max(constant, 0.0), 0.9)
+    moments.seconds = slope * moments.unit
 
 
 # ------------------------------------------------------------------------------------------ learning
 
 
-@inner
+@leaf
 def condition(state, n, innovation, noise):  # type: ignore[no-untyped-def]
     """Condition the weights on one observation of the linear form in the scratch arrays."""
-    size = state.layout[SIZE]
+    size = state.layout[()].length
     for row in range(size):
         state.gain[row] = 0.0
     for a in range(n):
@@ -418,79 +384,89 @@ def condition(state, n, innovation, noise):  # type: ignore[no-untyped-def]
                 state.covariance[row, column] -= scaled * state.gain[column]
 
 
-@inner
+@leaf
 def _own_block(state, c):  # type: ignore[no-untyped-def]
     return state.device_class[c] if state.device_class[c] >= 0 else state.device_kind[c]
 
 
-@inner
+@allocating
 def _renew_residuals(state, c, every):  # type: ignore[no-untyped-def]
     """Compute the residuals of a class's recent outcomes from the present weights, and the size where they jump.
 
     Without `every` they are stored only if there is such a size.
     """
     recent, stats, count = state.recent[c], state.stats[c], min(state.recent_count[c], RECENT)
-    features, u, left = np.empty(FEATURES), np.empty(count), np.empty(count)
-    known = stats[JUMP]
-    stats[JUMP] = 0.0  # residuals of the linear model alone
+    u, share, left = np.empty(count), np.empty(count), np.empty(count)
+    known = stats.jump
+    stats.jump = 0.0  # residuals of the linear model alone
     for r in range(count):
-        memory = recent[r, MEMORY]
-        task_features(math.exp(recent[r, LOG_SIZE]), recent[r, INTENSITY], memory, features)
-        seconds = predicted_seconds(state, features, c, int(recent[r, KIND]), memory)
-        u[r], left[r] = features[1], recent[r, LOG_SECONDS] - math.log(seconds)
-    stats[JUMP] = known
-    if state.local[MISFIT] == 0.0:
-        fit_jump(u, recent[:count, SHARE], left, stats)
-    if every or known != 0.0 or stats[JUMP] != 0.0:
+        outcome = recent[r]
+        task = covariates(state, math.exp(outcome.log_size), outcome.intensity, outcome.memory, outcome.kind)
+        u[r] = state.features[1]
+        share[r] = outcome.share
+        left[r] = outcome.log_seconds - math.log(predicted_seconds(state, c, task))
+    stats.jump = known
+    if state.local.misfit == 0.0:
+        fit_jump(u, share, left, stats)
+    if every or known != 0.0 or stats.jump != 0.0:
         for r in range(count):
             jump, curve = _jump_at(stats, u[r])
-            recent[r, RESIDUAL] = left[r] - (jump + curve)
+            recent[r].residual = left[r] - (jump + curve)
 
 
-@inner
+@leaf
+def _renew_if_due(state, c):  # type: ignore[no-untyped-def]
+    """Renew the residuals of a class every few outcomes, more often among the first ones."""
+    count, local = state.recent_count[c], state.local.misfit > 0.0
+    due = count % _RENEW == 0 or (count < 64 and count % 8 == 0) or (local and (count < 128 or count % 8 == 0))
+    if due or (count < 64 and not local):
+        _renew_residuals(state, c, due)
+
+
+@leaf
 def _score(state, c, error, correction, narrow, wide, variance):  # type: ignore[no-untyped-def]
     """Add the error of one prediction to the class's statistics; return whether they detect drift."""
     stats = state.stats[c]
-    used = _error_column(state, c)
-    corrected = error - correction
-    total = variance + stats[NOISE]
-    largest = 9.0 * max(total, stats[LINEAR_ERROR])
-    blend = max(1.0 / (stats[LINEAR_SCORED] + 1.0), 0.02)
-    for column, left in ((LINEAR_ERROR, error), (NARROW_ERROR, error - narrow), (WIDE_ERROR, error - wide)):
-        stats[column] += blend * (min(left * left, largest) - stats[column])
-    stats[LINEAR_SCORED] += 1.0
-    if stats[LINEAR_SCORED] <= _MIN_SCORED:
+    used = _best_correction(stats)
+    largest = 9.0 * max(variance + stats.noise, stats.linear_error)
+    blend = max(1.0 / (stats.scored + 1.0), 0.02)
+    stats.linear_error += blend * (min(error**2, largest) - stats.linear_error)
+    stats.narrow_error += blend * (min((error - narrow) ** 2, largest) - stats.narrow_error)
+    stats.wide_error += blend * (min((error - wide) ** 2, largest) - stats.wide_error)
+    stats.scored += 1.0
+    if stats.scored <= _MIN_SCORED:
         return False
-    cap = _CAP_MEASURED if state.local[MISFIT] > 0.0 else _CAP
-    x = min(max(corrected / max(math.sqrt(variance + stats[used]), 0.05), -cap), cap)
-    stats[UP] = max(0.0, stats[UP] + x - _SLACK)
-    stats[DOWN] = max(0.0, stats[DOWN] - x - _SLACK)
-    return max(stats[UP], stats[DOWN]) > _ALARM
+    usual = stats.narrow_error if used == _NARROW else stats.wide_error if used == _WIDE else stats.linear_error
+    cap = _CAP_MEASURED if state.local.misfit > 0.0 else _CAP
+    x = min(max((error - correction) / max(math.sqrt(variance + usual), 0.05), -cap), cap)
+    stats.up = max(0.0, stats.up + x - _SLACK)
+    stats.down = max(0.0, stats.down - x - _SLACK)
+    return max(stats.up, stats.down) > _ALARM
 
 
-@inner
-def _score_prediction(state, c, kind, log_size, log_seconds, error):  # type: ignore[no-untyped-def]
+@leaf
+def _score_prediction(state, c, task, log_seconds, error):  # type: ignore[no-untyped-def]
     """Add the errors of a prediction and of the mean of the kind, and then the outcome to that mean."""
-    stats = state.stats[c]
-    level = log_seconds - _SIZE_EXPONENT * (log_size - _CENTRE)
+    stats, kind = state.stats[c], task.kind
+    level = log_seconds - _SIZE_EXPONENT * (task.log_size - _CENTRE)
     blend = max(1.0 / (state.recent_count[c] + 1.0), _NEWEST)
     if state.recent_count[c] > 0:
-        by_mean = log_seconds - _mean_log_seconds(state, c, kind, log_size)
-        stats[ERROR] += blend * (abs(error) - stats[ERROR])
-        stats[MEAN_ERROR] += blend * (abs(by_mean) - stats[MEAN_ERROR])
-    stats[CLASS_MEAN] += blend * (level - stats[CLASS_MEAN])
+        by_mean = log_seconds - _mean_log_seconds(state, c, kind, task.log_size)
+        stats.error += blend * (abs(error) - stats.error)
+        stats.mean_error += blend * (abs(by_mean) - stats.mean_error)
+    stats.class_mean += blend * (level - stats.class_mean)
     blend = max(1.0 / (state.observed[c, kind] + 1.0), _NEWEST)
     state.means[c, kind] += blend * (level - state.means[c, kind])
     state.errors[c, kind] += blend * (abs(error) - state.errors[c, kind])
-    scores = state.scores
-    scores[SCORED] += 1.0
-    scores[ABSOLUTE] += abs(error)
-    scores[SQUARED] += error * error
-    scores[LOGS] += log_seconds
-    scores[LOG_SQUARES] += log_seconds * log_seconds
+    scores = state.scores[()]
+    scores.count += 1.0
+    scores.absolute += abs(error)
+    scores.squared += error * error
+    scores.logs += log_seconds
+    scores.log_squares += log_seconds * log_seconds
 
 
-@inner
+@allocating
 def _forget_class(state, c):  # type: ignore[no-untyped-def]
     """After drift, widen the posterior of a class and drop all but its newest outcomes.
 
@@ -500,102 +476,111 @@ def _forget_class(state, c):  # type: ignore[no-untyped-def]
     for j in range(FEATURES):
         at = _own_block(state, c) * FEATURES + j
         state.covariance[at, at] += state.prior_variance[at] * (1.0 if j == 0 else 0.05)
-    at = state.layout[BLOCKS] * FEATURES + c
+    at = state.layout[()].blocks * FEATURES + c
     state.covariance[at, at] += state.prior_variance[at]
     count = state.recent_count[c]
     kept = min(_KEPT, count)
-    newest = np.empty((kept, state.recent.shape[2]))
+    newest = np.empty(kept, RECENT_OUTCOME)
     for r in range(kept):
         newest[r] = state.recent[c, (count - kept + r) % RECENT]
     state.recent[c, :kept] = newest
     state.recent_count[c] = kept
-    for column in (
-        LINEAR_ERROR,
-        NARROW_ERROR,
-        WIDE_ERROR,
-        LINEAR_SCORED,
-        UP,
-        DOWN,
-        THRESHOLD,
-        JUMP,
-        LEVEL,
-        SLOPE,
-        CURVE,
-    ):
-        state.stats[c, column] = 0.0
+    stats = state.stats[c]
+    stats.linear_error = stats.narrow_error = stats.wide_error = stats.scored = 0.0
+    stats.up = stats.down = 0.0
+    stats.threshold = stats.jump = stats.level = stats.slope = stats.curve = 0.0
 
 
-@inner
-def learn_part(  # type: ignore[no-untyped-def]
-    state, features, c, kind, log_size, intensity, memory, share, seconds
-):
-    """Learn that a share of a task took so many seconds; return whether that detected drift."""
-    n, every = _expand(state, features, c, kind)
-    g, transfer = _work_and_transfer(state, n, every, c, memory)
-    predicted = math.exp(g) + transfer
-    jump, curve = _jump_at(state.stats[c], features[1])
-    seconds *= math.exp(-jump)
-    whole = _whole_seconds(state, c, share, seconds)
-    # Until its fixed cost is known, a small part says little about the whole.
-    unsure = math.log(1.0 + _FIXED_PRIOR * (1.0 - share) / share) ** 2 * 8.0 / (8.0 + state.recent_count[c])
-    noise = state.stats[c, NOISE]
+@leaf
+def _work_and_innovation(state, c, g, transfer, whole):  # type: ignore[no-untyped-def]
+    """Return the share of work in a whole task's seconds, and by how many log seconds work was off."""
     if transfer > 0.98 * whole:
         # The transfer cannot take longer than the whole: that bounds its efficiency, but for noise.
-        excess = math.log(transfer / (0.98 * whole)) - 3.0 * math.sqrt(min(noise, 0.1))
+        excess = math.log(transfer / (0.98 * whole)) - 3.0 * math.sqrt(min(state.stats[c].noise, 0.1))
         if excess > 0.0:
-            state.weights[state.layout[BLOCKS] * FEATURES + c] -= excess
+            state.weights[state.layout[()].blocks * FEATURES + c] -= excess
             transfer *= math.exp(-excess)
     work = max(whole - transfer, 0.1 * whole)
     work_share = work / whole
     innovation = work_share * (math.log(work) - g)
     if transfer > 0.9 * whole:
         innovation += math.log(0.9 * whole / transfer)
+    return work_share, innovation
+
+
+@leaf
+def _remember(state, c, task, log_seconds, share):  # type: ignore[no-untyped-def]
+    """Add an outcome to the recent ones of its class, without its residual."""
+    row = state.recent[c, state.recent_count[c] % RECENT]
+    row.log_size = task.log_size
+    row.intensity = task.intensity
+    row.memory = task.memory
+    row.log_memory = state.features[3]
+    row.kind = task.kind
+    row.log_seconds = log_seconds
+    row.share = share
+    state.recent_count[c] += 1
+
+
+@leaf
+def _learn_noise(stats, limited, total):  # type: ignore[no-untyped-def]
+    """Learn the noise level: e² * noise / total has the noise's expectation once that is right."""
+    weight, noise = stats.noise_weight, stats.noise
+    renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
+    stats.noise = min(max(renewed, _MIN_NOISE), _MAX_NOISE)
+    stats.noise_weight = min(weight + 1.0, 60.0)
+
+
+@leaf
+def learn_part(state, c, task, share, seconds):  # type: ignore[no-untyped-def]
+    """Learn that a share of a task took so many seconds; return whether that detected drift."""
+    kind, stats = task.kind, state.stats[c]
+    n, every = _expand(state, c, task)
+    g, transfer = _work_and_transfer(state, n, every, c, task.memory)
+    predicted = math.exp(g) + transfer
+    jump, curve = _jump_at(stats, state.features[1])
+    seconds *= math.exp(-jump)
+    whole = _whole_seconds(state, c, share, seconds)
+    # Until its fixed cost is known, a small part says little about the whole.
+    unsure = math.log(1.0 + _FIXED_PRIOR * (1.0 - share) / share) ** 2 * 8.0 / (8.0 + state.recent_count[c])
+    noise = stats.noise
+    work_share, innovation = _work_and_innovation(state, c, g, transfer, whole)
     _weigh(state, n, every, work_share)
     variance = _variance(state, every)
     if share < 0.95 and kind >= 0 and state.observed[c, kind] >= 5.0:
         _learn_fixed(state, c, share, seconds, predicted * math.exp(curve), variance + noise)
 
-    spread, local = 0.0, state.local[MISFIT] > 0.0
-    if local:
-        correction, left = _local_correction(state, c, kind, log_size, intensity, variance)
+    spread = 0.0
+    if state.local.misfit > 0.0:
+        correction, left = _local_correction(state, c, task, variance)
         spread = left - variance
         narrow, wide = correction, correction
     else:
-        narrow, wide = _corrections(state, c, kind, log_size, intensity, features[3])
-        used = _error_column(state, c)
-        correction = narrow if used == NARROW_ERROR else wide if used == WIDE_ERROR else 0.0
+        narrow, wide = _corrections(state, c, task)
+        used = _best_correction(stats)
+        correction = narrow if used == _NARROW else wide if used == _WIDE else 0.0
     error = math.log(whole / predicted) - curve
     log_seconds = math.log(whole) + jump
     _calibrate(state, error - correction, variance, noise + unsure + spread)
-    _score_prediction(state, c, kind, log_size, log_seconds, error - correction)
+    _score_prediction(state, c, task, log_seconds, error - correction)
     drifted = _score(state, c, error, correction, narrow, wide, variance)
-    row = state.recent[c, state.recent_count[c] % RECENT]
-    row[LOG_SIZE], row[INTENSITY], row[MEMORY], row[LOG_MEMORY] = log_size, intensity, memory, features[3]
-    row[KIND], row[LOG_SECONDS], row[SHARE] = kind, log_seconds, share
-    state.recent_count[c] += 1
+    _remember(state, c, task, log_seconds, share)
     if drifted:
         _forget_class(state, c)
         variance = _variance(state, every)
 
-    # The noise level: e² * noise / total has the noise's expectation once that is right.
     total = variance + noise + unsure
     bound = _ROBUST * math.sqrt(total)
     limited = min(max(innovation, -bound), bound)
     if not drifted:
-        weight = state.stats[c, NOISE_WEIGHT]
-        renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
-        state.stats[c, NOISE] = min(max(renewed, _MIN_NOISE), _MAX_NOISE)
-        state.stats[c, NOISE_WEIGHT] = min(weight + 1.0, 60.0)
+        _learn_noise(stats, limited, total)
     condition(state, every, limited, noise + unsure)
     for j in range(FEATURES):
         at = _own_block(state, c) * FEATURES + j
         state.covariance[at, at] += _DRIFT
     state.observed[c, kind] += 1.0
     state.outcomes[0] += 1
-    count = state.recent_count[c]
-    seconds_now = predicted_seconds(state, features, c, kind, memory)
-    state.recent[c, (count - 1) % RECENT, RESIDUAL] = log_seconds - math.log(seconds_now)
-    due = count % _RENEW == 0 or (count < 64 and count % 8 == 0) or (local and (count < 128 or count % 8 == 0))
-    if due or (count < 64 and not local):
-        _renew_residuals(state, c, due)
+    newest = state.recent[c, (state.recent_count[c] - 1) % RECENT]
+    newest.residual = log_seconds - math.log(predicted_seconds(state, c, task))
+    _renew_if_due(state, c)
     return drifted

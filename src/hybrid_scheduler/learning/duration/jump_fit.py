@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from ...compiled import inner
-from .learner_state import CURVE, JUMP, LEVEL, THRESHOLD
+from ...compiled.jit_cache import allocating
 
 #: A step: fewest outcomes on each side, smallest jump in log seconds, largest share of the squared residuals that
 #: it leaves, least evidence (log likelihood ratio, times 2), and the variance that residuals have in any case.
@@ -16,7 +15,7 @@ _SIDE, _MIN_JUMP, _LEFT, _EVIDENCE, _RESOLUTION = 3, 0.4, 0.5, 15.0, 1e-3
 _CURVE_TERMS, _CURVE_PRIOR, _PART_COST, _FITTED = 4, (0.1, 0.2, 0.5, 0.1), 0.3, 6
 
 
-@inner
+@allocating
 def _invert(matrix):  # type: ignore[no-untyped-def]
     """Invert a small positive definite matrix in place; numba would have to load its linear algebra."""
     for j in range(len(matrix)):
@@ -30,29 +29,13 @@ def _invert(matrix):  # type: ignore[no-untyped-def]
                 matrix[k] -= factor * matrix[j]
 
 
-@inner
-def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
-    """Find the log size `u` at which residuals jump; write it to the statistics of a class, or zeros.
+@allocating
+def _fit_curve(u, share, residual, squares):  # type: ignore[no-untyped-def]
+    """Fit the smooth curve: return its terms for each outcome, their inverse moments, and its coefficients.
 
-    The least squares of a curve (1, u, u² and the cost of parts) are compared with those of the curve and a step at
-    the best threshold: the test of Andrews (1993) for a break at an unknown place, along sizes instead of time. The
-    step must leave at most half of the squares, so that a bend, noise or the cost of parts is none. A known step
-    stays while too few outcomes lie on one side of it to judge it.
+    Last, what it leaves of the sum of squares.
     """
     count = len(u)
-    if count < 2 * _SIDE:
-        return
-    if stats[JUMP] != 0.0:
-        higher = (u > stats[THRESHOLD]).sum()
-        if min(higher, count - higher) < _SIDE:
-            return
-        stats[THRESHOLD : CURVE + 1] = 0.0
-    min_squares = count * _RESOLUTION
-    squares = min_squares
-    for r in range(count):
-        squares += residual[r] * residual[r]
-    if min_squares > _LEFT * squares:  # no step can leave less
-        return
     rows, inverse = np.ones((count, _CURVE_TERMS)), np.zeros((_CURVE_TERMS, _CURVE_TERMS))
     sums, curve = np.zeros(_CURVE_TERMS), np.zeros(_CURVE_TERMS)
     for j in range(_CURVE_TERMS):
@@ -69,6 +52,33 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
         for k in range(_CURVE_TERMS):
             curve[j] += inverse[j, k] * sums[k]
         squares -= curve[j] * sums[j]
+    return rows, inverse, curve, squares
+
+
+@allocating
+def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
+    """Find the log size `u` at which residuals jump; write it to the statistics of a class, or zeros.
+
+    The least squares of a curve (1, u, u² and the cost of parts) are compared with those of the curve and a step at
+    the best threshold: the test of Andrews (1993) for a break at an unknown place, along sizes instead of time. The
+    step must leave at most half of the squares, so that a bend, noise or the cost of parts is none. A known step
+    stays while too few outcomes lie on one side of it to judge it.
+    """
+    count = len(u)
+    if count < 2 * _SIDE:
+        return
+    if stats.jump != 0.0:
+        higher = (u > stats.threshold).sum()
+        if min(higher, count - higher) < _SIDE:
+            return
+        stats.threshold = stats.jump = stats.level = stats.slope = stats.curve = 0.0
+    min_squares = count * _RESOLUTION
+    squares = min_squares
+    for r in range(count):
+        squares += residual[r] * residual[r]
+    if min_squares > _LEFT * squares:  # no step can leave less
+        return
+    rows, inverse, curve, squares = _fit_curve(u, share, residual, squares)
     if min_squares > _LEFT * squares:
         return
     order = np.argsort(u)
@@ -95,6 +105,8 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
     left = max(squares - gain, 1e-12)
     evidence = (count - _FITTED) * math.log(squares / left)
     if abs(jump) >= _MIN_JUMP and left <= _LEFT * squares and evidence >= _EVIDENCE:
-        stats[THRESHOLD], stats[JUMP] = threshold, jump
-        for j in range(3):
-            stats[LEVEL + j] = curve[j] - jump * best_shift[j]
+        stats.threshold = threshold
+        stats.jump = jump
+        stats.level = curve[0] - jump * best_shift[0]
+        stats.slope = curve[1] - jump * best_shift[1]
+        stats.curve = curve[2] - jump * best_shift[2]

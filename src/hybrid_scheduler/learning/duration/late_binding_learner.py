@@ -14,20 +14,16 @@ lower cost, tasks start in the order of their arrival, where they end first by t
 from __future__ import annotations
 
 import math
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numba import types
 
-from ...cluster.arrival_loop import (
-    CLUSTER_ARRAYS,
-    OUTCOME_COLUMNS,
-    ClusterArrays,
-    next_event,
-    outcome_columns,
-    place_row,
-)
-from ...compiled import compiled, entry, inner
+from ...cluster.arrival_loop import ClusterArrays
+from ...cluster.queue_planner import QueuePlanner, WaitingTask
+from ...compiled import compiled, entry, helper, loop_entry
 from ...compiled.device_prices import set_window_prices
+from ...compiled.jit_cache import allocating, leaf
 from ...compiled.late_binding import (
     BOOST,
     CLASS_WINDOW,
@@ -36,10 +32,10 @@ from ...compiled.late_binding import (
     MAX_SKIPPED_PER_PASS,
     QUEUE_ARRAYS,
     UNKNOWN_WORK,
-    QueuePlanner,
-    WaitingTask,
+    QueueArrays,
     end_pass,
     enqueue,
+    forget_classes,
     new_queue_arrays,
     next_waiting,
     plan_task,
@@ -48,7 +44,15 @@ from ...compiled.late_binding import (
     starts_now,
     update_class_prices,
 )
-from ...compiled.row_heap import ROW_HEAP, WAITING_ROWS, empty_heap, empty_queue, push_row, skip_row, waiting_rows
+from ...compiled.row_heap import (
+    WAITING_ROWS,
+    WaitingRows,
+    empty_heap,
+    empty_queue,
+    push_row,
+    skip_row,
+    waiting_rows,
+)
 from ...core import (
     Decision,
     Explanation,
@@ -61,96 +65,112 @@ from ...core import (
     TimeTable,
     Workload,
 )
-from ..fallback_guard import ACTIVE, SHADOW
-from .compiled_learner import GUARD, LEARNER_TASKS, NEW_KIND, learn_finished, push_running
-from .hierarchical_learner import HierarchicalLearner
-from .hierarchical_regression import (
-    add_kind,
-    fixed_seconds,
-    predicted_seconds,
-    task_features,
-    trusted_log_seconds,
+from ..queue_loop import LOOP_ARRAYS, loop_arrays, place_task, run_queue
+from ..shadow_guard import ACTIVE, TRIAL
+from .compiled_learner import (
+    GUARD,
+    LEARNER_LOOP,
+    LearnerLoop,
+    learn_finished,
+    learned_task,
+    log_event,
+    push_running,
 )
+from .hierarchical_learner import HierarchicalLearner
+from .hierarchical_regression import fixed_seconds, trusted_log_seconds
 from .learned_placement import (
     FALLBACK,
+    LEARNED,
+    LEARNED_TASK,
+    LEARNER,
+    LearnedTask,
     add_latency,
     add_task,
     await_parts,
     begin_parts,
     begin_trial,
-    critical_ratio_and_typical_time,
+    device_to_try,
     estimate,
     fallback_placement,
     may_split,
+    predict_window_task,
     renew_prices,
-    restart_clock,
     shadow_rules,
-    try_device,
     with_probe,
 )
-from .learner_state import DEVICES, FEATURES, PLACEMENT, STATE, TASKS, WINDOW
+from .learner_state import WINDOW
+from .placement_rule import RULES
 
 #: Largest variance of log seconds that makes an uncertain duration longer. It is below that of tasks placed at
 #: arrival: a class that is avoided without reason fills the queue. Chosen on seeds 2000 to 2011.
 _MAX_PESSIMISM_VARIANCE = 1.0
+_L = TypeVar("_L", bound=HierarchicalLearner)
 _VECTOR = types.float64[::1]
-_TASK = (types.float64, types.float64, types.float64, types.int64)  # size, intensity, memory, kind
-_ADMIT = types.UniTuple(types.float64, 2)(
-    STATE, PLACEMENT, SHADOW, QUEUE_ARRAYS, types.float64, *_TASK, types.boolean, DEVICES
-)  # fmt: skip
-_PLANNED = types.Tuple((types.int64, types.float64, types.boolean, types.float64))
-_PLAN = _PLANNED(
-    STATE, PLACEMENT, SHADOW, QUEUE_ARRAYS, types.float64, *_TASK, types.boolean, types.float64, types.float64,
-    _VECTOR, types.float64, DEVICES,
-)  # fmt: skip
-_LOOP = types.int64(
-    STATE, PLACEMENT, SHADOW, QUEUE_ARRAYS, DEVICES,  # the learner
-    types.float64[:, ::1], types.int64,  # its log, `refresh`
-    ROW_HEAP, WAITING_ROWS, _VECTOR, _VECTOR, types.int64, types.int64,  # tasks under way, work, clock, rows
-    *LEARNER_TASKS, *CLUSTER_ARRAYS, *OUTCOME_COLUMNS,
-)  # fmt: skip
 
 
-@inner
-def _renew_classes(state, placement, arrays, devices):  # type: ignore[no-untyped-def]
+class _LateTask(NamedTuple):
+    """Task of the queue, and what is known of its place there."""
+
+    release: float
+    work: float  # priced
+    behind: float  # priced work of this task and of those after it
+
+
+class _LateLoop(NamedTuple):
+    """Arrays of the compiled loop: those of a learner's loop, and the queue."""
+
+    loop: LearnerLoop
+    arrays: QueueArrays
+    queue: WaitingRows
+    work: Floats  # priced work of each row
+    clock: Floats
+    planned: Floats  # scratch: when each device is free of the tasks that are planned
+
+
+_WAITING = types.NamedUniTuple(types.float64, 3, _LateTask)
+_LATE_LOOP = types.NamedTuple((LEARNER_LOOP, QUEUE_ARRAYS, WAITING_ROWS, *(_VECTOR,) * 3), _LateLoop)
+_ADMIT = types.UniTuple(types.float64, 2)(LEARNER, QUEUE_ARRAYS, types.float64, LEARNED_TASK)
+_PLAN = types.Tuple((types.int64, types.float64, types.boolean, types.float64))(
+    LEARNER, QUEUE_ARRAYS, types.float64, LEARNED_TASK, _WAITING, _VECTOR
+)
+_LOOP = types.void(_LATE_LOOP, types.int64, types.int64, LOOP_ARRAYS)
+
+
+@allocating
+def _renew_classes(learner, arrays):  # type: ignore[no-untyped-def]
     """Let the prices of several classes follow what is predicted now for the last tasks.
 
     What was predicted for them at their arrival was wrong for most of the first ones.
     """
     if len(arrays.classes) == 0:
         return
-    seen = int(arrays.classes[0])
-    features, times = np.empty(FEATURES), np.zeros(placement.times.shape)
-    newest = int(placement.scalars[TASKS]) - 2  # the last one has not been added yet
+    seen, times = int(arrays.classes[0]), np.zeros(learner.placement.times.shape)
+    newest = int(learner.placement.scalars[()].tasks) - 2  # the last one has not been added yet
     for age in range(min(seen, CLASS_WINDOW, newest + 1)):
-        task = placement.window[(newest - age) % WINDOW]
-        task_features(task[0], task[1], task[2], features)
-        for c in range(len(times)):
-            times[c, 0] = predicted_seconds(state, features, c, int(task[3]), task[2])
-        set_class_seconds(arrays, seen - 1 - age, times, devices)
+        predict_window_task(learner, (newest - age) % WINDOW, times[:, 0])
+        set_class_seconds(arrays, seen - 1 - age, times, learner.devices)
 
 
-@inner
-def _admit(  # type: ignore[no-untyped-def]
-    state, placement, guard, arrays, release, size, intensity, memory, kind, divisible, devices
-):
+@leaf
+def _admit(learner, arrays, release, task):  # type: ignore[no-untyped-def]
     """Note a task that was released; return the key by which it waits and its priced work."""
-    due = add_task(placement, size, intensity, memory, kind)
-    if not estimate(state, placement, release, 0.0, size, intensity, memory, kind):
+    placement, guard, devices = learner.placement, learner.guard, learner.devices
+    due = add_task(placement, task)
+    if not estimate(learner, release, 0.0, task):
         return release, UNKNOWN_WORK
     if due:
-        renew_prices(state, placement, devices)
-        critical_ratio, typical_time = critical_ratio_and_typical_time(placement)
-        set_window_prices(arrays.prices, placement.relative_speed, critical_ratio, typical_time)
-        _renew_classes(state, placement, arrays, devices)
+        forget_classes(arrays, renew_prices(learner) - 1)  # the task itself is added below
+        scalars = placement.scalars[()]
+        set_window_prices(arrays.prices, placement.relative_speed, scalars.critical_ratio, scalars.typical_time)
+        _renew_classes(learner, arrays)
     update_class_prices(arrays, placement.times, devices)
     if len(guard.means) > 0 and may_split(placement):
-        shadow_rules(state, placement, guard, release, math.log(size), memory, kind, divisible, devices)
+        shadow_rules(learner, release, task)
     key, work = enqueue(arrays, release, placement.times, devices)
     return release if guard.counters[ACTIVE] == FALLBACK else key, work
 
 
-@inner
+@leaf
 def _idle_device(now, memory, planned, devices):  # type: ignore[no-untyped-def]
     """Return an idle device into which the task fits, accelerators first, or -1."""
     best = -1
@@ -161,7 +181,7 @@ def _idle_device(now, memory, planned, devices):  # type: ignore[no-untyped-def]
     return best
 
 
-@inner
+@leaf
 def _latency(now, device, share, times, planned, devices):  # type: ignore[no-untyped-def]
     """Return the predicted latency of a placement, from now on."""
     latency = 0.0
@@ -176,161 +196,145 @@ def _latency(now, device, share, times, planned, devices):  # type: ignore[no-un
     return latency
 
 
-@inner
-def _plan_by_fallback(state, placement, now, size, memory, kind, divisible, planned, devices):  # type: ignore[no-untyped-def]
+@leaf
+def _plan_by_fallback(learner, now, task, planned):  # type: ignore[no-untyped-def]
     """Return what `plan_task` does, by the fallback rule; durations that it trusts replace the predicted ones."""
+    model, placement, devices = learner.model, learner.placement, learner.devices
     for c in range(len(placement.times)):
-        predicted = math.log(placement.times[c].sum())
-        seconds = math.exp(trusted_log_seconds(state, c, kind, math.log(size), predicted))
-        placement.times[c, 1] = fixed_seconds(state, c, seconds)
+        predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
+        seconds = math.exp(trusted_log_seconds(model, c, task.kind, math.log(task.size), predicted))
+        placement.times[c, 1] = fixed_seconds(model, c, seconds)
         placement.times[c, 0] = seconds - placement.times[c, 1]
-    placement.trusted[:] = placement.times
-    device, share = fallback_placement(placement, now, memory, divisible, planned, devices)
+        placement.trusted[c, 0] = placement.times[c, 0]
+        placement.trusted[c, 1] = placement.times[c, 1]
+    device, share = fallback_placement(learner, now, task, planned)
     if devices[device].is_cpu == 1:
         share = 0.0
     return device, share, starts_now(now, device, share, placement.times, planned, devices)
 
 
-@inner
-def _plan(  # type: ignore[no-untyped-def]
-    state, placement, guard, arrays, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
-    devices,
-):  # fmt: skip
-    """Return (device, share, whether it starts now, priced work) of a waiting task; one that does not is reserved.
-
-    `behind` is the priced work of this task and of those after it.
-    """
-    if not estimate(state, placement, now, 0.0, size, intensity, memory, kind):
-        device = _idle_device(now, memory, planned, devices)
+@leaf
+def _plan(learner, arrays, now, task, waiting, planned):  # type: ignore[no-untyped-def]
+    """Return (device, share, whether it starts now, priced work) of a waiting task; else it is reserved."""
+    placement, guard, devices = learner.placement, learner.guard, learner.devices
+    work, behind = waiting.work, waiting.behind
+    if not estimate(learner, now, 0.0, task):
+        device = _idle_device(now, task.memory, planned, devices)
         if device < 0:
             return 0, 0.0, False, work
         share = 1.0 - devices[device].is_cpu
-        begin_parts(placement, kind, device, share, devices)
+        begin_parts(placement, task.kind, device, share, devices)
+        guard.decided[LEARNED] += 1
         return device, share, True, work
     times = placement.times
     if work == UNKNOWN_WORK:
-        _, work = enqueue(arrays, release, times, devices)
+        _, work = enqueue(arrays, waiting.release, times, devices)
     else:
         behind -= work
-    split = divisible and may_split(placement)
+    split = task.divisible and may_split(placement)
+    policy = LEARNED
     if guard.counters[ACTIVE] == FALLBACK:
-        device, share, starts = _plan_by_fallback(
-            state, placement, now, size, memory, kind, split, planned, devices
-        )  # fmt: skip
+        policy = FALLBACK
+        whole_or_split = LearnedTask(task.size, task.intensity, task.memory, task.kind, split)
+        device, share, starts = _plan_by_fallback(learner, now, whole_or_split, planned)
     else:
-        device, share, starts = plan_task(arrays, now, memory, split, times, work, planned, behind, devices)
+        device, share, starts = plan_task(arrays, now, task.memory, split, times, work, planned, behind, devices)
     if not starts:
         reserve(now, device, share, times, planned, devices)
         return device, share, False, work
     latency = _latency(now, device, share, times, planned, devices)
+    add_latency(placement, latency)
     whole = share == 0.0 or share == 1.0
-    if divisible and whole:
-        device, share = with_probe(state, placement, now, memory, kind, device, share, planned, devices)
-    if whole and 0.0 < share < 1.0:
-        add_latency(placement, latency)
-    else:
-        trial = try_device(state, placement, now, memory, kind, latency, planned, devices)
+    if task.divisible and whole:
+        device, share = with_probe(learner, now, task, device, share, planned)
+    if not (whole and 0.0 < share < 1.0):
+        trial = device_to_try(learner, now, task, latency, planned)
         if trial >= 0 and trial != device:
-            device, share = trial, begin_trial(placement, kind, trial, devices)
-    await_parts(placement, now, kind, device, share, planned, devices)
-    begin_parts(placement, kind, device, share, devices)
+            policy = TRIAL
+            device, share = trial, begin_trial(placement, task.kind, trial, devices)
+    guard.decided[policy] += 1
+    await_parts(placement, now, task.kind, device, share, planned, devices)
+    begin_parts(placement, task.kind, device, share, devices)
     return device, share, True, work
 
 
 @entry
-def _admit_one(  # type: ignore[no-untyped-def]
-    state, placement, guard, arrays, release, size, intensity, memory, kind, divisible, devices
-):
+def _admit_one(learner, arrays, release, task):  # type: ignore[no-untyped-def]
     """Call `_admit` from Python."""
-    return _admit(state, placement, guard, arrays, release, size, intensity, memory, kind, divisible, devices)
+    return _admit(learner, arrays, release, task)
 
 
 @entry
-def _plan_one(  # type: ignore[no-untyped-def]
-    state, placement, guard, arrays, now, size, intensity, memory, kind, divisible, release, work, planned, behind,
-    devices,
-):  # fmt: skip
+def _plan_one(learner, arrays, now, task, waiting, planned):  # type: ignore[no-untyped-def]
     """Call `_plan` from Python."""
-    return _plan(
-        state, placement, guard, arrays, now, size, intensity, memory, kind, divisible, release, work, planned,
-        behind, devices,
-    )  # fmt: skip
+    return _plan(learner, arrays, now, task, waiting, planned)
 
 
-@entry
-def _late_loop(  # type: ignore[no-untyped-def]
-    state, placement, guard, arrays, rule_devices, log, refresh, running, queue, work, clock, begin, end,
-    task_id, size, intensity, memory, arrival, kind, kind_index, divisible,
-    table, devices, free_at, busy, sigma, seed, memory_policy,
-    out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-):  # fmt: skip
-    """Run until the rows begin..end have arrived, after the last until all have ended; return the number of events.
+@helper
+def _waiting_tasks(own):  # type: ignore[no-untyped-def]
+    return waiting_rows(own.queue)
+
+
+@helper
+def _learn(own, now, run):  # type: ignore[no-untyped-def]
+    learn_finished(own.loop, now, run.tasks, run.outcomes)
+
+
+@helper
+def _release(own, row, run):  # type: ignore[no-untyped-def]
+    guard, tasks = own.loop.learner.guard, run.tasks
+    active = guard.counters[ACTIVE]
+    task = learned_task(own.loop, tasks, row)
+    key, own.work[row] = _admit(own.loop.learner, own.arrays, tasks.arrival[row], task)
+    if guard.counters[ACTIVE] != active:
+        log_event(own.loop, GUARD, tasks.task_id[row])
+    push_row(own.queue.heap, key, row)
+
+
+@helper
+def _start_tasks(own, now, run):  # type: ignore[no-untyped-def]
+    """Plan the queue and place the tasks that start now."""
+    arrays = own.arrays
+    planned = own.planned
+    work = own.work
+    tasks = run.tasks
+    for d in range(len(planned)):
+        planned[d] = run.cluster.free_at[d]
+    behind = arrays.totals[0]
+    while True:
+        key, i = next_waiting(arrays, now, own.queue, tasks.arrival, work, planned)
+        if i < 0:
+            break
+        known = work[i] != UNKNOWN_WORK
+        waiting = _LateTask(tasks.arrival[i], work[i], behind)
+        task = learned_task(own.loop, tasks, i)
+        device, share, starts, work[i] = _plan(own.loop.learner, arrays, now, task, waiting, planned)
+        if known:
+            behind -= work[i]
+        if not starts:
+            skip_row(own.queue, key, i)
+            continue
+        if work[i] != UNKNOWN_WORK:
+            arrays.totals[0] -= work[i]
+        place_task(i, device, share, now, run)
+        push_running(own.loop.running, i, now, run.outcomes)
+        for d in range(len(planned)):
+            planned[d] = max(planned[d], run.cluster.free_at[d])
+    end_pass(arrays, own.queue)
+
+
+@loop_entry
+def _late_loop(own, begin, end, run):  # type: ignore[no-untyped-def]
+    """Run rows of a workload; see `run_queue`. After the last one, learn from all that is under way.
 
     Outcomes at or before an event are learned from before the queue is planned, as in the event loop.
     """
-    now, row, events = clock[0], begin, np.int64(0)
-    last = end == len(task_id)
-    planned = np.empty(len(free_at))
-    while row < end or (last and waiting_rows(queue) > 0):
-        now = next_event(now, arrival[row] if row < end else np.inf, waiting_rows(queue), free_at)
-        events = learn_finished(
-            state, placement, rule_devices, log, events, refresh, running, now,
-            task_id, size, intensity, memory, kind, kind_index,
-            out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-        )  # fmt: skip
-        while row < end and arrival[row] <= now:
-            if kind_index[kind[row]] == NEW_KIND:
-                kind_index[kind[row]] = add_kind(state)
-            active = guard.counters[ACTIVE]
-            key, work[row] = _admit(
-                state, placement, guard, arrays, arrival[row], size[row], intensity[row], memory[row],
-                kind_index[kind[row]], divisible[row], rule_devices,
-            )  # fmt: skip
-            if guard.counters[ACTIVE] != active:
-                log[events, 0], log[events, 1] = GUARD, task_id[row]
-                events += 1
-            push_row(queue.heap, key, row)
-            row += 1
-        planned[:] = free_at
-        behind = arrays.totals[0]
-        while True:
-            key, i = next_waiting(arrays, now, queue, arrival, work, planned)
-            if i < 0:
-                break
-            known = work[i] != UNKNOWN_WORK
-            device, share, starts, work[i] = _plan(
-                state, placement, guard, arrays, now, size[i], intensity[i], memory[i], kind_index[kind[i]],
-                divisible[i], arrival[i], work[i], planned, behind, rule_devices,
-            )  # fmt: skip
-            if known:
-                behind -= work[i]
-            if not starts:
-                skip_row(queue, key, i)
-                continue
-            if work[i] != UNKNOWN_WORK:
-                arrays.totals[0] -= work[i]
-            place_row(
-                i, device, share, task_id, memory, now, table, devices, free_at, busy, sigma, seed, memory_policy,
-                out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-            )  # fmt: skip
-            push_running(
-                running, i, now, len(task_id), out_fraction, out_cpu_start, out_cpu_time, out_acc_start,
-                out_acc_time,
-            )  # fmt: skip
-            for d in range(len(planned)):
-                planned[d] = max(planned[d], free_at[d])
-        end_pass(arrays, queue)
-    clock[0] = now
-    if last:
-        events = learn_finished(
-            state, placement, rule_devices, log, events, refresh, running, np.inf,
-            task_id, size, intensity, memory, kind, kind_index,
-            out_device, out_fraction, out_cpu_start, out_cpu_time, out_acc_start, out_acc_time, out_status,
-        )  # fmt: skip
-    return events
+    run_queue(_waiting_tasks, _learn, _release, _start_tasks, own, begin, end, run)
+    if end == len(run.tasks.task_id):
+        _learn(own, np.inf, run)
 
 
-class LateLearner(QueuePlanner):
+class LateLearner(QueuePlanner, Generic[_L]):
     """Late binding by durations that a `HierarchicalLearner` learns from executed parts.
 
     Parameters
@@ -343,66 +347,53 @@ class LateLearner(QueuePlanner):
         Largest share of tasks that may be deferred; see `LateBinding`.
     """
 
-    def __init__(self, learner: HierarchicalLearner, boost: float = BOOST, deferred: float = DEFERRED) -> None:
+    def __init__(self, learner: _L, boost: float = BOOST, deferred: float = DEFERRED) -> None:
         self.learner, self.boost, self.deferred = learner, boost, deferred
 
     def start(self, setting: Setting) -> None:
         """Forget everything; see `Scheduler.start`."""
         super().start(setting)
-        self.learner = self.started_learner(setting)
-        self.learner.limit_pessimism(_MAX_PESSIMISM_VARIANCE)
+        self.learner.start(setting)
+        self.learner.rule_.limit_pessimism(_MAX_PESSIMISM_VARIANCE)
         platform = setting.platform
         classes = len(platform.classes)
         objective = np.concatenate([[1.0], np.zeros(classes)])
         self.queue_arrays = new_queue_arrays(platform, COEFFICIENTS, self.boost, self.deferred, objective, classes)
         self.clear_queue()
-        self._tried = False
-
-    def started_learner(self, setting: Setting) -> HierarchicalLearner:
-        """Return the learner at the start of a run."""
-        self.learner.start(setting)
-        return self.learner
+        self._policy = RULES[LEARNED]
 
     # ---------------------------------------------------------------- event by event
 
     def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
         """Return the key by which a released task waits, and its priced work."""
-        learner = self.learner
-        self._restart_clock(now)
-        kind = learner.kind_index(task.kind)  # may replace the arrays
+        rule = self.learner.rule_
+        rule.restart_clock(now)
+        known = rule.learned_task(task)  # may replace the arrays
         if not self.setting.objective.is_latency_only:
-            learner.update_objective(task, kind)
-            weight, prices = learner.placement.objective_prices
+            rule.update_objective(known)
+            weight, prices = rule.placement.objective_prices
             self.queue_arrays.params[-1 - len(prices)] = weight
             self.queue_arrays.params[-len(prices) :] = prices
-        fallen_back = learner.fallen_back
-        key, work = compiled(_admit_one, _ADMIT)(
-            learner.model, learner.placement, learner.shadow, self.queue_arrays, now, task.size,
-            task.compute_intensity, task.memory_required, kind, task.divisible, learner.devices,
-        )  # fmt: skip
-        if learner.fallen_back != fallen_back:
-            learner.add_guard_event(task.task_id, fallen_back=not fallen_back)
+        fallen_back = rule.fallen_back
+        key, work = compiled(_admit_one, _ADMIT)(rule.arrays, self.queue_arrays, now, known)
+        if rule.fallen_back != fallen_back:
+            rule.model.add_guard_event(task.task_id, fallen_back=not fallen_back)
         return key, work
-
-    def _restart_clock(self, now: float) -> None:
-        """Let a loaded model, which may know later arrivals, start with empty queues."""
-        if restart_clock(self.learner.placement, now):
-            self.learner.shadow.free_at[:] = now
 
     def plan(
         self, entry: WaitingTask, now: float, planned: Floats, behind: float
     ) -> tuple[int, float, bool, float]:
         """Return the placement of a waiting task; see `QueuePlanner.plan`."""
-        learner, task = self.learner, entry.task
-        tried = learner.placement.trials
+        rule, task = self.learner.rule_, entry.task
+        counts = rule.decision_counts()
+        known = rule.learned_task(task)
+        waiting = _LateTask(entry.release, entry.work, behind)
         device, share, begins, work = compiled(_plan_one, _PLAN)(
-            learner.model, learner.placement, learner.shadow, self.queue_arrays, now, task.size,
-            task.compute_intensity, task.memory_required, learner.kind_index(task.kind), task.divisible,
-            entry.release, entry.work, planned, behind, learner.devices,
-        )  # fmt: skip
+            rule.arrays, self.queue_arrays, now, known, waiting, planned
+        )
         if begins:
-            self._tried = learner.placement.trials > tried
-            learner.remember(task, Decision(int(device), float(share)))
+            self._policy = rule.policy_since(counts)
+            self.learner.remember(task, Decision(int(device), float(share)))
         return device, share, begins, work
 
     def prediction(self) -> Prediction | None:
@@ -414,8 +405,11 @@ class LateLearner(QueuePlanner):
         known = self.prediction()
         if known is None:
             return None
-        policy = "trial" if self._tried else "earliest_finish" if self.learner.fallen_back else "late_binding"
-        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), policy)
+        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), self._policy)
+
+    def decision_counts(self) -> dict[str, int]:
+        """Return how many tasks each policy has decided; see `Scheduler.decision_counts`."""
+        return self.learner.decision_counts()
 
     def observe_part(self, part: Outcome) -> None:
         """Learn from a part that ended before the rest of its task; see `Scheduler.observe_part`."""
@@ -432,9 +426,9 @@ class LateLearner(QueuePlanner):
     # ---------------------------------------------------------------- whole workloads
 
     @property
-    def compiled_loop(self) -> LateLearner | None:
+    def compiled_loop(self) -> LateLearner[_L] | None:
         """The learner itself, if its compiled loop can run whole workloads: it learns, for latency alone."""
-        return self if self.setting.objective.is_latency_only and self.learner.learn else None
+        return self if self.learner.loop_is_possible else None
 
     def run_rows(
         self,
@@ -446,20 +440,16 @@ class LateLearner(QueuePlanner):
         outcomes: Outcomes,
     ) -> None:
         """Run rows of a workload in compiled code; see `CompiledLoop`."""
-        learner = self.learner
         if begin == 0:
             count = len(workload)
             if count:
-                self._restart_clock(float(workload.arrival_time[0]))
+                self.learner.rule_.restart_clock(float(workload.arrival_time[0]))
             self._running, self._queue = empty_heap(2 * count), empty_queue(count, MAX_SKIPPED_PER_PASS)
             self._work, self._clock = np.zeros(count), np.array([-math.inf])
         under_way = int(self._running.length[0] + self._queue.heap.length[0] + self._queue.front.length[0])
-        kind_indices, log = learner.prepare_rows(workload, begin, end, under_way)
-        events = compiled(_late_loop, _LOOP)(
-            learner.model, learner.placement, learner.shadow, self.queue_arrays, learner.devices, log,
-            learner.refresh, self._running, self._queue, self._work, self._clock, begin, end,
-            workload.task_id, workload.size, workload.compute_intensity, workload.memory_required,
-            workload.arrival_time, workload.kind, kind_indices, workload.divisible, table, *arrays,
-            *outcome_columns(outcomes),
-        )  # fmt: skip
-        learner.finish_rows(workload, kind_indices, log[:events])
+        loop = self.learner.rule_.begin_rows(workload, begin, end, self._running, under_way)
+        own = _LateLoop(
+            loop, self.queue_arrays, self._queue, self._work, self._clock, np.empty(len(arrays.free_at))
+        )
+        compiled(_late_loop, _LOOP)(own, begin, end, loop_arrays(workload, table, arrays, outcomes))
+        self.learner.rule_.finish_rows(workload, loop)

@@ -12,53 +12,54 @@ latency of a placement.
 Two rules place every task on simulated queues of their own: this one, and the fallback rule, which takes the
 least objective without prices at durations that are trusted (`trusted_log_seconds`). Both queues move by the
 trusted durations. The rule with the lower mean cost decides, except for trials and tasks of unknown duration
-(`learning/fallback_guard.py`).
+(`learning/shadow_guard.py`).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
+from numpy.typing import NDArray
 
-from ...compiled import beats, best_placement, earliest_free, fitting_share, inner
+from ...compiled import beats, best_placement, earliest_free, fitting_share
 from ...compiled.device_prices import (
     ACCELERATORS,
+    BLOCK,
     CPUS,
-    FIRST_COEFFICIENT,
     FIRST_PRICE,
     LATENCY_WEIGHT,
+    add_values,
     find_critical_ratio,
+    first_alike,
+    price_rule,
     set_prices,
 )
+from ...compiled.jit_cache import allocating, leaf
 from ...compiled.split_placement import cpu_side
-from ...core import Floats, Ints
-from ..fallback_guard import ACTIVE, shadow_end, shadow_place, shadow_restart, shadow_return
+from ...core import Floats, Ints, Task
+from ..shadow_guard import (
+    ACTIVE,
+    SHADOW,
+    TRIAL,
+    ShadowState,
+    shadow_end,
+    shadow_place,
+    shadow_restart,
+    shadow_return,
+)
 from .hierarchical_regression import (
+    covariates,
     fixed_seconds,
     learn_part,
     predict,
     predicted_seconds,
-    task_features,
     trusted_log_seconds,
 )
-from .learner_state import (
-    CRITICAL_RATIO,
-    FEATURES,
-    GAP,
-    INFORMED,
-    LAST,
-    LOG_SIZES,
-    LOG_TIME,
-    LOST,
-    NOISE,
-    SPENT,
-    TASKS,
-    TRIED,
-    TYPICAL_TIME,
-    WINDOW,
-    PlacementState,
-)
+from .learner_state import DEVICES, PLACEMENT, STATE, WINDOW, ModelState, PlacementState
+from .model import ACCELERATOR_SIDE, CPU_SIDE
 
 #: Number of tasks at which the worth of accelerator seconds counts half; with ten times as many it counts fully.
 _FEW_TASKS = 24.0
@@ -71,57 +72,90 @@ _UNKNOWN_DEVIATION = 9.0
 #: Largest variance of log seconds of which the risk is computed: beyond it a normal distribution exaggerates.
 _RISKY = 1.5
 #: Policies of the guard: the learned rule, and the fallback rule.
-LEARNED, FALLBACK = 0, 1
+LEARNED = 0
+FALLBACK = 1
+#: Which of them may decide.
+_BOTH_ALLOWED = np.ones(2, np.bool_)
 #: Share by which the fallback rule must be cheaper to decide. It has no prices, which is costly near capacity.
 _LEAD = 0.25
 #: Share by which the learned rule may be dearer and decide again: without a queue it is up to 1 % dearer.
 _SLACK = 0.01
-#: Sides of a task whose parts have ended.
-CPU_SIDE, ACCELERATOR_SIDE, BOTH_SIDES = range(3)
 #: Largest share of a task that is a probe.
 _MAX_PROBE = 0.2
 #: Seconds of a placement that is used only if there is no other.
 _UNUSABLE_S = 1e30
-(
-    _UNKNOWN, _TRIALS, _MAX_LOSS_SHARE, _INITIAL_LOSS_BUDGET, _MAX_PESSIMISM_VARIANCE, _GROWTH, _MAX_TRIAL_TIME,
-    _MAX_DELAY, _MAX_SPLIT_DEVIATION, _RISK, _PROBE, _KIND_TASKS, _OPTIMISM, _RETRIAL_BONUS,
-) = range(14)  # fmt: skip
 
 
-def set_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> None:
-    """Set the weight of latency and the objective's price of a busy second on each device."""
+class LearnerArrays(NamedTuple):
+    """What compiled code knows of a learner: its model, its rule, its guard, and the devices."""
+
+    model: ModelState
+    placement: PlacementState
+    guard: ShadowState
+    devices: NDArray[Any]
+
+
+class LearnedTask(NamedTuple):
+    """Task whose durations are predicted; `kind` is the index of its kind in the model."""
+
+    size: float
+    intensity: float
+    memory: float
+    kind: int
+    divisible: bool
+
+
+def learned_task(task: Task, kind: int) -> LearnedTask:
+    """Return a task for compiled code, which takes floats for floats."""
+    numbers = (float(task.size), float(task.compute_intensity), float(task.memory_required))
+    return LearnedTask(*numbers, kind, bool(task.divisible))
+
+
+class EndedParts(NamedTuple):
+    """Parts of a task that have ended, on one side or on both; the share is that of the device."""
+
+    device: int | np.int64
+    share: float
+    cpu_time: float
+    accelerator_time: float
+    sides: int
+
+
+LEARNER = types.NamedTuple((STATE, PLACEMENT, SHADOW, DEVICES), LearnerArrays)
+LEARNED_TASK = types.NamedTuple((*(types.float64,) * 3, types.int64, types.boolean), LearnedTask)
+ENDED_PARTS = types.NamedTuple((types.int64, *(types.float64,) * 3, types.int64), EndedParts)
+
+
+def with_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> PlacementState:
+    """Return the rule with this weight of latency and this price of a busy second on each device."""
     placement.params[LATENCY_WEIGHT] = weight
     placement.params[FIRST_PRICE + class_of] = per_device
-    placement.limits[_MAX_DELAY] = np.inf  # energy or cost may justify any delay
-
-
-def set_max_pessimism_variance(placement: PlacementState, variance: float) -> None:
-    """Set the largest variance of log seconds that makes an uncertain duration longer."""
-    placement.limits[_MAX_PESSIMISM_VARIANCE] = variance
+    # Energy or cost may justify any delay.
+    return placement._replace(limits=placement.limits._replace(max_delay=np.inf))
 
 
 def restart_clock(placement: PlacementState, now: float) -> bool:
     """Count arrivals from `now` on if the last one lies after it, as in a stored rule; return whether it does."""
-    later = bool(placement.scalars[LAST] > now)
+    later = bool(placement.scalars["last_arrival"] > now)
     if later:
-        placement.scalars[LAST] = now
+        placement.scalars["last_arrival"] = now
     return later
 
 
-@inner
-def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
-    """Compute the worth of accelerator seconds and the typical seconds of the last tasks, as predicted now."""
-    cpus, accelerators = placement.params[CPUS], placement.params[ACCELERATORS]
-    filled = min(int(placement.scalars[TASKS]), WINDOW)
-    features = np.empty(FEATURES)
+@allocating
+def renew_prices(learner):  # type: ignore[no-untyped-def]
+    """Compute the worth of accelerator seconds and the typical seconds of the last tasks, as predicted now.
+
+    Return the number of these tasks: those since the last change.
+    """
+    placement, devices = learner.placement, learner.devices
+    cpus, accelerators, scalars = placement.params[CPUS], placement.params[ACCELERATORS], placement.scalars[()]
+    filled = min(int(scalars.tasks), WINDOW)
     cpu, accelerator = np.empty(filled), np.empty(filled)
-    seconds = np.empty(len(placement.relative_speed))
-    placement.relative_speed[:] = 0.0
+    table = np.empty((filled, len(placement.relative_speed)))
     for r in range(filled):
-        memory = placement.window[r, 2]
-        task_features(placement.window[r, 0], placement.window[r, 1], memory, features)
-        for c in range(len(seconds)):
-            seconds[c] = predicted_seconds(state, features, c, int(placement.window[r, 3]), memory)
+        seconds = table[r]
+        predict_window_task(learner, r, seconds)
         cpu_sum, rate = 0.0, 0.0
         for d in range(len(devices)):
             if devices[d].is_cpu == 1:
@@ -129,31 +163,56 @@ def renew_prices(state, placement, devices):  # type: ignore[no-untyped-def]
             else:
                 rate += 1.0 / seconds[devices[d].column]
         cpu[r], accelerator[r] = cpu_sum / cpus, accelerators / rate
-        for c in range(len(seconds)):
-            placement.relative_speed[c] += accelerator[r] / seconds[c] / filled
+    kept = _tasks_since_change(placement, cpu, accelerator, table)
+    if kept < filled:
+        newest = (int(scalars.tasks) - kept + np.arange(kept)) % WINDOW
+        cpu, accelerator, table, filled = cpu[newest], accelerator[newest], table[newest], kept
+    placement.relative_speed[:] = 0.0
+    for r in range(filled):
+        placement.relative_speed[:] += accelerator[r] / table[r] / filled
     # A few tasks of uncertain durations say little about it: at first a second is worth the same on every side.
-    evidence = min(1.1 * placement.scalars[TASKS] / (placement.scalars[TASKS] + _FEW_TASKS), 1.0)
-    placement.scalars[CRITICAL_RATIO] = (
-        find_critical_ratio(cpu, accelerator, cpus, accelerators, np.empty(2 * filled)) ** evidence
-    )
-    placement.scalars[TYPICAL_TIME] = (cpu * accelerator / (cpu + accelerator)).mean()
+    evidence = min(1.1 * scalars.tasks / (scalars.tasks + _FEW_TASKS), 1.0)
+    ratio = find_critical_ratio(cpu, accelerator, cpus, accelerators, np.empty(2 * filled))
+    scalars.critical_ratio = ratio**evidence
+    scalars.typical_time = (cpu * accelerator / (cpu + accelerator)).mean()
+    return filled
 
 
-@inner
-def _set_prices(placement, now, free_at, devices, prices):  # type: ignore[no-untyped-def]
-    """Write the price of a second on each class and return the split_fee of a split, as `price_index` has them."""
-    params, scalars = placement.params, placement.scalars
-    return set_prices(
-        prices, now, free_at, devices, params[CPUS], params[ACCELERATORS], params[FIRST_COEFFICIENT:LATENCY_WEIGHT],
-        params[LATENCY_WEIGHT], params[FIRST_PRICE:], placement.relative_speed, scalars[CRITICAL_RATIO],
-        scalars[TYPICAL_TIME], 0.0,
-    )  # fmt: skip
+@leaf
+def predict_window_task(learner, r, seconds):  # type: ignore[no-untyped-def]
+    """Write the predicted seconds of a task of the window on every class."""
+    row = learner.placement.window[r]
+    task = covariates(learner.model, row.size, row.intensity, row.memory, row.kind)
+    for c in range(len(seconds)):
+        seconds[c] = predicted_seconds(learner.model, c, task)
 
 
-@inner
-def _best_known_placement(  # type: ignore[no-untyped-def]
-    placement, now, memory, divisible, free_at, devices, prices, split_fee
-):
+@allocating
+def _tasks_since_change(placement, cpu, accelerator, table):  # type: ignore[no-untyped-def]
+    """Return how many of the last tasks are like the newest, by predicted seconds."""
+    filled, classes = table.shape
+    blocks, seen = filled // BLOCK, int(placement.scalars[()].tasks)
+    sums = np.zeros((blocks, classes + 2, 2))
+    for k in range(blocks * BLOCK):
+        r = (seen - blocks * BLOCK + k) % WINDOW
+        add_values(sums[k // BLOCK, classes:], cpu[r], accelerator[r])
+        speeds = accelerator[r] / table[r]
+        sums[k // BLOCK, :classes, 0] += speeds
+        sums[k // BLOCK, :classes, 1] += speeds * speeds
+    first = first_alike(sums)
+    return (blocks - first) * BLOCK if first > 0 else filled
+
+
+@leaf
+def _set_prices(learner, now, free_at, prices):  # type: ignore[no-untyped-def]
+    """Write the price of a second on each class and return the fee of a split, as `price_index` has them."""
+    placement, scalars = learner.placement, learner.placement.scalars[()]
+    window = placement.relative_speed, scalars.critical_ratio, scalars.typical_time
+    return set_prices(prices, now, free_at, learner.devices, price_rule(placement.params), window, 0.0)
+
+
+@leaf
+def _best_known_placement(learner, now, task, free_at, prices, split_fee):  # type: ignore[no-untyped-def]
     """Return device, share and latency of the least ``weight * finish + prices * busy seconds``.
 
     An indivisible task runs whole, on a device into which it fits or on a CPU.
@@ -162,147 +221,167 @@ def _best_known_placement(  # type: ignore[no-untyped-def]
     durations that are known. Prices may delay a task to a multiple of the least possible latency and of the typical
     task time, and no further: no task waits for a stuck device.
     """
-    times, deviation, risk = placement.times, placement.deviation, placement.risk
-    weight, unknown = placement.params[LATENCY_WEIGHT], placement.limits[_UNKNOWN]
-    max_split_deviation = placement.limits[_MAX_SPLIT_DEVIATION]
-    stretch = placement.limits[_MAX_DELAY]
-    slack = stretch * placement.scalars[TYPICAL_TIME]
-    best, best_share, best_latency, least, limit = 0, 0.0, np.inf, np.inf, np.inf
-    for sweep in range(2):
-        best_value, best_free = np.inf, np.inf
-        if sweep == 1:
-            limit = stretch * least + slack
-        first = 0
-        while first < len(devices):
-            d = earliest_free(free_at, first, devices[first].group_end)
-            first = devices[first].group_end
-            cpu_column, column = devices[devices[d].cpu].column, devices[d].column
-            cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(d, now, times, prices, free_at, devices)
-            if devices[d].is_cpu == 1:
-                part = cpu_fixed + cpu_whole
-                latency = cpu_wait + part
-                pessimistic = latency + risk[cpu_column]
-                value = pessimistic if sweep == 0 else weight * pessimistic + cpu_price * part
-                if pessimistic <= limit and beats(value, np.inf, best_value, best_free):
-                    best, best_share, best_value, best_free, best_latency = d, 0.0, value, np.inf, latency
-                    if sweep == 0:
-                        least = pessimistic
-                continue
-            whole, fixed, price = times[column, 0], times[column, 1], prices[column]
-            free = free_at[d]
-            wait = max(0.0, free - now)
-            cap = fitting_share(memory, devices[d].memory)
-            # A split needs one side that is known. A side that is known roughly counts as slower than predicted, so
-            # that its share is small.
-            known = min(deviation[column], deviation[cpu_column]) < unknown
-            known = known and max(deviation[column], deviation[cpu_column]) < max_split_deviation
-            known = known and divisible
-            if not divisible and cap < 1.0:
-                continue
-            for whole_task in (True, False):
-                share = cap
-                if not whole_task:
-                    if not known:
-                        continue
-                    if deviation[column] >= unknown:
-                        whole *= math.exp(deviation[column])
-                    if deviation[cpu_column] >= unknown:
-                        cpu_whole *= math.exp(deviation[cpu_column])
-                    # Both sides end together at the balancing share. Where it is 0 the CPU alone is as good.
-                    share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
-                    share = min(max(share, 0.0), cap)
-                part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
-                pessimistic = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
-                if share == 1.0:
-                    latency = wait + part
-                    pessimistic += latency
-                    value = weight * pessimistic + price * part
-                else:
-                    latency = max(wait + part, cpu_wait + rest)
-                    pessimistic += latency
-                    value = weight * pessimistic + price * part + cpu_price * rest + split_fee
-                if sweep == 0:
-                    value = pessimistic
-                if pessimistic <= limit and beats(value, free, best_value, best_free):
-                    best, best_share, best_value, best_free, best_latency = d, share, value, free, latency
-                    if sweep == 0:
-                        least = pessimistic
-    return best, best_share, best_latency
+    placement = learner.placement
+    device, share, latency, least = _least_placement(learner, now, task, free_at, prices, split_fee, np.inf, False)
+    stretch = placement.limits.max_delay
+    limit = stretch * least + stretch * placement.scalars[()].typical_time
+    priced, priced_share, priced_latency, _ = _least_placement(
+        learner, now, task, free_at, prices, split_fee, limit, True
+    )
+    if priced >= 0:
+        return priced, priced_share, priced_latency
+    return max(device, 0), share, latency
 
 
-@inner
-def _may_be_tried(state, placement, c, kind):  # type: ignore[no-untyped-def]
+@leaf
+def _least_placement(learner, now, task, free_at, prices, split_fee, limit, priced):  # type: ignore[no-untyped-def]
+    """Return device, share, latency and pessimistic latency of the placement of the least value, device -1 if none.
+
+    The value is the pessimistic latency, at most `limit`, or on request weighted and with prices.
+    """
+    placement, devices = learner.placement, learner.devices
+    times, risk, weight = placement.times, placement.risk, placement.params[LATENCY_WEIGHT]
+    best, best_share, best_latency, least = -1, 0.0, np.inf, np.inf
+    best_value, best_free = np.inf, np.inf
+    first = 0
+    while first < len(devices):
+        d = earliest_free(free_at, first, devices[first].group_end)
+        first = devices[first].group_end
+        cpu_column, column = devices[devices[d].cpu].column, devices[d].column
+        cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(d, now, times, prices, free_at, devices)
+        if devices[d].is_cpu == 1:
+            part = cpu_fixed + cpu_whole
+            latency = cpu_wait + part
+            pessimistic = latency + risk[cpu_column]
+            value = weight * pessimistic + cpu_price * part if priced else pessimistic
+            if pessimistic <= limit and beats(value, np.inf, best_value, best_free):
+                best, best_share, best_latency, least = d, 0.0, latency, pessimistic
+                best_value, best_free = value, np.inf
+            continue
+        whole, fixed, price = times[column, 0], times[column, 1], prices[column]
+        wait = max(0.0, free_at[d] - now)
+        cap = fitting_share(task.memory, devices[d].memory)
+        if not task.divisible and cap < 1.0:
+            continue
+        for whole_task in (True, False):
+            share = cap
+            if not whole_task:
+                if not (task.divisible and _split_is_known(placement, column, cpu_column)):
+                    continue
+                whole *= _caution(placement, column)
+                cpu_whole *= _caution(placement, cpu_column)
+                # Both sides end together at the balancing share. Where it is 0 the CPU alone is as good.
+                share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
+                share = min(max(share, 0.0), cap)
+            part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
+            latency = wait + part if share == 1.0 else max(wait + part, cpu_wait + rest)
+            pessimistic = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
+            pessimistic += latency
+            value = pessimistic
+            if priced:
+                value = weight * pessimistic + price * part
+                if share != 1.0:
+                    value = value + cpu_price * rest + split_fee
+            if pessimistic <= limit and beats(value, free_at[d], best_value, best_free):
+                best, best_share, best_latency, least = d, share, latency, pessimistic
+                best_value, best_free = value, free_at[d]
+    return best, best_share, best_latency, least
+
+
+@leaf
+def _split_is_known(placement, column, cpu_column):  # type: ignore[no-untyped-def]
+    """Return whether one side of a split is known, and the other at least roughly."""
+    one, other, limits = placement.deviation[column], placement.deviation[cpu_column], placement.limits
+    return min(one, other) < limits.unknown and max(one, other) < limits.max_split_deviation
+
+
+@leaf
+def _caution(placement, column):  # type: ignore[no-untyped-def]
+    """Return by how much slower than predicted a class counts in a split: one known roughly gets a small share."""
+    deviation = placement.deviation[column]
+    return math.exp(deviation) if deviation >= placement.limits.unknown else 1.0
+
+
+@leaf
+def _may_be_tried(learner, c, kind):  # type: ignore[no-untyped-def]
     """Return whether the duration of a kind on a class is unknown, no outcome is awaited, and few were seen."""
-    limits = placement.limits
-    if placement.deviation[c] <= limits[_UNKNOWN] or placement.pending[c, kind] > 0:
+    placement, limits = learner.placement, learner.placement.limits
+    if placement.deviation[c] <= limits.unknown or placement.pending[c, kind] > 0:
         return False
-    outcomes = state.observed[:, kind]
-    return outcomes[c] < limits[_TRIALS] and (outcomes[c] < _FEW or outcomes.sum() < limits[_KIND_TASKS])
+    observed = learner.model.observed
+    every = 0.0
+    for other in range(len(observed)):
+        every += observed[other, kind]
+    return observed[c, kind] < limits.trials and (observed[c, kind] < _FEW or every < limits.kind_tasks)
 
 
-@inner
+@leaf
+def _range(values):  # type: ignore[no-untyped-def]
+    """Return the smallest and the largest of some numbers; array methods would need reference counts."""
+    least = values[0]
+    most = values[0]
+    for i in range(1, len(values)):
+        least = min(least, values[i])
+        most = max(most, values[i])
+    return least, most
+
+
+@leaf
 def add_latency(placement, latency):  # type: ignore[no-untyped-def]
     """Add a task's predicted latency and shortest duration to what limits trials."""
-    scalars = placement.scalars
-    scalars[SPENT] += latency
-    shortest = placement.mean.min()
-    scalars[LOG_TIME] += (shortest - scalars[LOG_TIME]) / min(scalars[TASKS], 200.0)
+    scalars = placement.scalars[()]
+    scalars.spent += latency
+    shortest, _ = _range(placement.mean)
+    scalars.log_time += (shortest - scalars.log_time) / min(scalars.tasks, 200.0)
 
 
-@inner
-def try_device(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
+@leaf
+def device_to_try(learner, now, task, latency, free_at):  # type: ignore[no-untyped-def]
     """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
-    add_latency(placement, latency)
-    return _device_to_try(state, placement, now, memory, kind, latency, free_at, devices)
-
-
-@inner
-def _device_to_try(state, placement, now, memory, kind, latency, free_at, devices):  # type: ignore[no-untyped-def]
-    scalars, limits = placement.scalars, placement.limits
-    classes = len(placement.relative_speed)
-    allowed = (
-        limits[_MAX_LOSS_SHARE] * scalars[SPENT] + limits[_INITIAL_LOSS_BUDGET] * scalars[TYPICAL_TIME] * classes
-    )
+    placement, devices, limits = learner.placement, learner.devices, learner.placement.limits
+    scalars, kind, classes = placement.scalars[()], task.kind, len(placement.relative_speed)
+    allowed = limits.max_loss_share * scalars.spent + limits.initial_loss_budget * scalars.typical_time * classes
     gain, trial, loss, loss_free_seconds = 0.0, -1, 0.0, 0.0
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
         first = devices[first].group_end
         c = devices[d].column
-        if not _may_be_tried(state, placement, c, kind) or memory > devices[d].memory:
+        if not _may_be_tried(learner, c, kind) or task.memory > devices[d].memory:
             continue
         wait = max(0.0, free_at[d] - now)
         bonus = placement.deviation[c]
-        if state.observed[c, kind] == 0.0:
-            bonus *= limits[_OPTIMISM]
-        elif state.observed[c, kind] < _FEW:
-            bonus += limits[_RETRIAL_BONUS]
+        if learner.model.observed[c, kind] == 0.0:
+            bonus *= limits.optimism
+        elif learner.model.observed[c, kind] < _FEW:
+            bonus += limits.retrial_bonus
         optimistic = wait + math.exp(placement.mean[c] - bonus)
         if latency - optimistic <= gain:
             continue
         possible_loss = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
         slow = placement.mean[c] + 2.0 * placement.deviation[c]
-        small = placement.mean[c] <= scalars[LOG_TIME] + limits[_GROWTH] * placement.deferred_trials[c, kind]
-        short = slow <= math.log(limits[_MAX_TRIAL_TIME] * scalars[TYPICAL_TIME])
-        if scalars[LOST] + possible_loss <= allowed and (small or short):
+        small = placement.mean[c] <= scalars.log_time + limits.growth * placement.deferred_trials[c, kind]
+        short = slow <= math.log(limits.max_trial_time * scalars.typical_time)
+        if scalars.lost + possible_loss <= allowed and (small or short):
             gain, trial, loss, loss_free_seconds = latency - optimistic, d, possible_loss, latency - wait
         else:
             placement.deferred_trials[c, kind] += 1.0
     if trial >= 0:
         c = devices[trial].column
-        placement.reserved_loss[c, kind], placement.loss_free_seconds[c, kind] = loss, loss_free_seconds
-        scalars[LOST] += loss
+        placement.reserved_loss[c, kind] = loss
+        placement.loss_free_seconds[c, kind] = loss_free_seconds
+        scalars.lost += loss
     return trial
 
 
-@inner
-def with_probe(state, placement, now, memory, kind, device, share, free_at, devices):  # type: ignore[no-untyped-def]
+@leaf
+def with_probe(learner, now, task, device, share, free_at):  # type: ignore[no-untyped-def]
     """Return (device, share) with a small part of a whole task on the other side, if its duration there is unknown.
 
     Where a whole task may not be tried, a part still tells much and risks little: at two standard deviations it
     ends with the rest of the task.
     """
-    limits = placement.limits
+    placement, devices, limits = learner.placement, learner.devices, learner.placement.limits
     cpu = devices[device].cpu
     if share == 1.0:
         other, known = cpu, devices[device].column
@@ -314,137 +393,162 @@ def with_probe(state, placement, now, memory, kind, device, share, free_at, devi
         while first < len(devices):
             d = earliest_free(free_at, first, devices[first].group_end)
             first = devices[first].group_end
-            unknown = placement.deviation[devices[d].column] > limits[_UNKNOWN]
+            unknown = placement.deviation[devices[d].column] > limits.unknown
             if devices[d].is_cpu == 0 and devices[d].cpu == cpu and unknown:
                 other = d
         if other < 0:
             return device, share
     c = devices[other].column
-    if not _may_be_tried(state, placement, c, kind):
+    if not _may_be_tried(learner, c, task.kind):
         return device, share
     end += placement.times[known, 0] + placement.times[known, 1] - max(0.0, free_at[other] - now)
     part = min(end / math.exp(placement.mean[c] + 2.0 * placement.deviation[c]), _MAX_PROBE)
     if share < 1.0:
-        part = min(part, fitting_share(memory, devices[other].memory))
-    if part < limits[_PROBE]:
+        part = min(part, fitting_share(task.memory, devices[other].memory))
+    if part < limits.probe:
         return device, share
     return (device, 1.0 - part) if share == 1.0 else (other, part)
 
 
-@inner
+@leaf
 def _end_trial(placement, c, kind, seconds):  # type: ignore[no-untyped-def]
     """Replace the loss that was reserved for a trial by its actual loss."""
     if placement.reserved_loss[c, kind] > 0.0:
         lost = max(0.0, seconds - placement.loss_free_seconds[c, kind])
-        placement.scalars[LOST] += lost - placement.reserved_loss[c, kind]
+        placement.scalars[()].lost += lost - placement.reserved_loss[c, kind]
         placement.reserved_loss[c, kind] = 0.0
 
 
-@inner
+@leaf
 def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
     """Return the tasks that arrive per second, at most as many as the devices can serve; note this arrival."""
-    scalars = placement.scalars
-    if scalars[TASKS] > 0.0:
-        scalars[GAP] += (now - scalars[LAST] - scalars[GAP]) / min(scalars[TASKS], 200.0)
-    scalars[LAST] = now
-    least = scalars[TYPICAL_TIME] / devices
-    return 1.0 / max(scalars[GAP], least) if least > 0.0 else 0.0
+    scalars = placement.scalars[()]
+    if scalars.tasks > 0.0:
+        scalars.gap += (now - scalars.last_arrival - scalars.gap) / min(scalars.tasks, 200.0)
+    scalars.last_arrival = now
+    least = scalars.typical_time / devices
+    return 1.0 / max(scalars.gap, least) if least > 0.0 else 0.0
 
 
-@inner
-def shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices):  # type: ignore[no-untyped-def]
-    """Let both rules place the task on their simulated queues."""
-    weight, objective = placement.params[LATENCY_WEIGHT], placement.params[FIRST_PRICE:]
-    trusted = placement.trusted
+@leaf
+def trust_durations(learner, task):  # type: ignore[no-untyped-def]
+    """Write the durations that the guard trusts for the task whose durations were predicted last."""
+    placement, trusted, log_size = learner.placement, learner.placement.trusted, math.log(task.size)
     for c in range(len(trusted)):
         predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
-        log_seconds = trusted_log_seconds(state, c, kind, log_size, predicted)
+        log_seconds = trusted_log_seconds(learner.model, c, task.kind, log_size, predicted)
         if log_seconds == predicted:
-            trusted[c] = placement.times[c]
+            trusted[c, 0] = placement.times[c, 0]
+            trusted[c, 1] = placement.times[c, 1]
         else:
             seconds = math.exp(log_seconds)
-            trusted[c, 1] = fixed_seconds(state, c, seconds)
+            trusted[c, 1] = fixed_seconds(learner.model, c, seconds)
             trusted[c, 0] = seconds - trusted[c, 1]
-    prices = objective.copy()
+
+
+@leaf
+def set_objective_prices(placement):  # type: ignore[no-untyped-def]
+    """Write the price of a second by class without a backlog."""
+    for c in range(len(placement.prices)):
+        placement.prices[c] = placement.params[FIRST_PRICE + c]
+
+
+@leaf
+def place_by_rules(learner, now, task):  # type: ignore[no-untyped-def]
+    """Let both rules place the task on their simulated queues, which move by the trusted durations."""
+    placement = learner.placement
+    guard = learner.guard
+    weight = placement.params[LATENCY_WEIGHT]
+    objective = placement.params[FIRST_PRICE:]
+    prices = placement.prices
+    set_objective_prices(placement)
     split_fee = 0.0
     free_at = guard.free_at[LEARNED]
     if placement.params[ACCELERATORS] > 0.0:
-        split_fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, _ = _best_known_placement(placement, now, memory, divisible, free_at, devices, prices, split_fee)
-    shadow_place(guard, LEARNED, now, device, share, trusted, weight, objective)
-    device, share = fallback_placement(placement, now, memory, divisible, guard.free_at[FALLBACK], devices)
-    shadow_place(guard, FALLBACK, now, device, share, trusted, weight, objective)
-    acts = guard.counters[ACTIVE] == LEARNED
-    shadow_end(guard, np.ones(2, np.bool_), _LEAD if acts else 1.0)
+        split_fee = _set_prices(learner, now, free_at, prices)
+    device, share, _ = _best_known_placement(learner, now, task, free_at, prices, split_fee)
+    shadow_place(guard, LEARNED, now, device, share, placement.trusted, weight, objective)
+    device, share = fallback_placement(learner, now, task, guard.free_at[FALLBACK])
+    shadow_place(guard, FALLBACK, now, device, share, placement.trusted, weight, objective)
+
+
+@leaf
+def shadow_rules(learner, now, task):  # type: ignore[no-untyped-def]
+    """Let both rules place the task on their simulated queues, and the cheaper one decide."""
+    trust_durations(learner, task)
+    place_by_rules(learner, now, task)
+    acts = learner.guard.counters[ACTIVE] == LEARNED
+    shadow_end(learner.guard, _BOTH_ALLOWED, _LEAD if acts else 1.0)
     if not acts:
-        shadow_return(guard, LEARNED, _SLACK)
-        shadow_restart(guard)
+        shadow_return(learner.guard, LEARNED, _SLACK)
+        shadow_restart(learner.guard)
 
 
-@inner
-def fallback_placement(placement, now, memory, divisible, free_at, devices):  # type: ignore[no-untyped-def]
+@leaf
+def fallback_placement(learner, now, task, free_at):  # type: ignore[no-untyped-def]
     """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
+    placement, devices = learner.placement, learner.devices
     weight, objective = placement.params[LATENCY_WEIGHT], placement.params[FIRST_PRICE:]
-    split_fee = 0.0 if divisible else np.inf
+    split_fee = 0.0 if task.divisible else np.inf
     return best_placement(
-        now, memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, split_fee
+        now, task.memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, split_fee
     )
 
 
-@inner
-def estimate(state, placement, now, rate, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
+@leaf
+def estimate(learner, now, rate, task):  # type: ignore[no-untyped-def]
     """Predict the durations of a task on every class into the scratch arrays; False if nothing is known yet.
 
     `rate` is the number of tasks per second that a longer duration than expected would delay. A part that already
     runs longer than predicted is evidence before it ends: others of its class and kind take as much longer, unless
     their duration is known and it may be noise.
     """
-    if state.outcomes[0] == 0 and state.layout[INFORMED] == 0:
+    model, placement = learner.model, learner.placement
+    if model.outcomes[0] == 0 and model.layout[()].informed == 0:
         placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
         placement.mean[:], placement.deviation[:] = 0.0, _UNKNOWN_DEVIATION
         return False
-    features = np.empty(FEATURES)
-    task_features(size, intensity, memory, features)
-    log_size, limits = math.log(size), placement.limits
+    known = covariates(model, task.size, task.intensity, task.memory, task.kind)
+    limits = placement.limits
     for c in range(len(placement.relative_speed)):
-        mean, variance = predict(state, features, c, kind, log_size, intensity, memory)
-        mean += _overrun(placement, now, c, kind) * variance / (variance + state.stats[c, NOISE])
+        mean, variance = predict(model, c, known)
+        noise = model.stats[c].noise
+        mean += _overrun(placement, now, c, task.kind) * variance / (variance + noise)
         placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
-        variance = min(variance + min(state.stats[c, NOISE], 0.2), limits[_MAX_PESSIMISM_VARIANCE])
+        variance = min(variance + min(noise, 0.2), limits.max_pessimism_variance)
         seconds = math.exp(mean + 0.5 * variance)
         spread = seconds * seconds * (math.exp(min(variance, _RISKY)) - 1.0)
-        placement.risk[c] = 0.5 * limits[_RISK] * rate * spread
-        fixed = fixed_seconds(state, c, seconds)
+        placement.risk[c] = 0.5 * limits.risk * rate * spread
+        fixed = fixed_seconds(model, c, seconds)
         placement.times[c, 0], placement.times[c, 1] = seconds - fixed, fixed
     return True
 
 
-@inner
-def add_task(placement, size, intensity, memory, kind):  # type: ignore[no-untyped-def]
+@leaf
+def add_task(placement, task):  # type: ignore[no-untyped-def]
     """Add a task to the window; return whether the prices are due to be renewed."""
-    scalars = placement.scalars
-    seen = int(scalars[TASKS])
+    scalars = placement.scalars[()]
+    seen = int(scalars.tasks)
     row = placement.window[seen % WINDOW]
-    row[0], row[1], row[2], row[3] = size, intensity, memory, kind
-    scalars[TASKS] += 1.0
+    row.size = task.size
+    row.intensity = task.intensity
+    row.memory = task.memory
+    row.kind = task.kind
+    scalars.tasks += 1.0
     refresh = 4 if seen < _REFRESH else 16 if seen < 3 * _REFRESH else _REFRESH
-    return scalars[CRITICAL_RATIO] == 0.0 or seen % refresh == 0
+    return scalars.critical_ratio == 0.0 or seen % refresh == 0
 
 
-@inner
-def critical_ratio_and_typical_time(placement):  # type: ignore[no-untyped-def]
-    """Return the worth of an accelerator second and the typical task time."""
-    return placement.scalars[CRITICAL_RATIO], placement.scalars[TYPICAL_TIME]
-
-
-@inner
+@leaf
 def may_split(placement):  # type: ignore[no-untyped-def]
     """Return whether durations are known well enough to split a task: all roughly, and one well."""
-    deviation, limits = placement.deviation, placement.limits
-    return deviation.min() < limits[_UNKNOWN] and deviation.max() < limits[_MAX_SPLIT_DEVIATION]
+    deviation = placement.deviation
+    limits = placement.limits
+    least, most = _range(deviation)
+    return least < limits.unknown and most < limits.max_split_deviation
 
 
-@inner
+@leaf
 def begin_parts(placement, kind, device, share, devices):  # type: ignore[no-untyped-def]
     """Note that the parts of a decision are under way."""
     if share > 0.0:
@@ -453,7 +557,7 @@ def begin_parts(placement, kind, device, share, devices):  # type: ignore[no-unt
         placement.pending[devices[devices[device].cpu].column, kind] += 1
 
 
-@inner
+@leaf
 def await_parts(placement, now, kind, device, share, free_at, devices):  # type: ignore[no-untyped-def]
     """Note start and predicted duration of parts that will be the only ones of their class and kind under way."""
     cpu = devices[device].cpu
@@ -463,82 +567,91 @@ def await_parts(placement, now, kind, device, share, free_at, devices):  # type:
         _await_part(placement, kind, devices[device].column, max(now, free_at[device]), share)
 
 
-@inner
+@leaf
 def _await_part(placement, kind, c, start, share):  # type: ignore[no-untyped-def]
     if placement.pending[c, kind] == 0:
         placement.started[c, kind] = start
         placement.expected[c, kind] = math.log(placement.times[c, 1] + share * placement.times[c, 0])
 
 
-@inner
+@leaf
 def _overrun(placement, now, c, kind):  # type: ignore[no-untyped-def]
     """Return by how much a part of a class and kind that still runs exceeds its predicted log seconds."""
     elapsed = now - placement.started[c, kind]
     return max(0.0, math.log(elapsed) - placement.expected[c, kind]) if elapsed > 0.0 else 0.0
 
 
-@inner
+@leaf
 def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-def]
     """Note that a task is tried on a device; return its share."""
     placement.deferred_trials[devices[device].column, kind] = 0.0
-    placement.scalars[TRIED] += 1.0
+    placement.scalars[()].trials += 1.0
     return 0.0 if devices[device].is_cpu == 1 else 1.0
 
 
-@inner
-def choose(  # type: ignore[no-untyped-def]
-    state, placement, guard, now, size, intensity, memory, kind, divisible, free_at, earliest_start, devices
-):
+@leaf
+def choose(learner, now, task, free_at, earliest_start):  # type: ignore[no-untyped-def]
     """Return (device, share) for one task, and note it in the rule's state.
 
     It can start at `earliest_start`, later than `free_at` where its data must be moved; prices follow the queues.
-    Without queues in `guard` there is no fallback rule.
+    Without queues in the guard there is no fallback rule.
     """
-    log_size = math.log(size)
-    scalars, limits = placement.scalars, placement.limits
+    placement, guard, devices = learner.placement, learner.guard, learner.devices
     rate = _arrival_rate(placement, now, len(devices))
-    informed = estimate(state, placement, now, rate, size, intensity, memory, kind)
+    informed = estimate(learner, now, rate, task)
     if not informed:
-        # Not even the unit of time is known: the device that is free first, and accelerators for tasks that are
-        # larger than the average so far.
-        scalars[LOG_SIZES] += log_size
-        if placement.params[ACCELERATORS] > 0.0 and log_size * (scalars[TASKS] + 1.0) >= scalars[LOG_SIZES]:
-            for d in range(len(devices)):
-                if devices[d].is_cpu == 1:
-                    placement.times[devices[d].column, 0] = _UNUSABLE_S
-    due = add_task(placement, size, intensity, memory, kind)
-    prices = placement.params[FIRST_PRICE:].copy()
+        _assume_by_size(placement, task, devices)
+    due = add_task(placement, task)
+    prices = placement.prices
+    set_objective_prices(placement)
     split_fee = 0.0
     if placement.params[ACCELERATORS] > 0.0 and informed:
         if due:
-            renew_prices(state, placement, devices)
-        split_fee = _set_prices(placement, now, free_at, devices, prices)
-    device, share, latency = _best_known_placement(
-        placement, now, memory, divisible, earliest_start, devices, prices, split_fee
-    )
+            renew_prices(learner)
+        split_fee = _set_prices(learner, now, free_at, prices)
+    device, share, latency = _best_known_placement(learner, now, task, earliest_start, prices, split_fee)
+    policy = LEARNED
     if informed:
         # While durations are unknown, pessimism and trials are right, and costs on simulated queues say nothing.
-        if len(guard.means) > 0 and placement.deviation.max() < limits[_UNKNOWN]:
-            shadow_rules(state, placement, guard, now, log_size, memory, kind, divisible, devices)
+        _, most_uncertain = _range(placement.deviation)
+        if len(guard.means) > 0 and most_uncertain < placement.limits.unknown:
+            shadow_rules(learner, now, task)
             if guard.counters[ACTIVE] == FALLBACK:
-                device, share = fallback_placement(placement, now, memory, divisible, earliest_start, devices)
-        if divisible and (share == 1.0 or share == 0.0):
-            device, share = with_probe(state, placement, now, memory, kind, device, share, earliest_start, devices)
+                policy = FALLBACK
+                device, share = fallback_placement(learner, now, task, earliest_start)
+        if task.divisible and (share == 1.0 or share == 0.0):
+            device, share = with_probe(learner, now, task, device, share, earliest_start)
         add_latency(placement, latency)
         if not 0.0 < share < 1.0:
-            trial = _device_to_try(state, placement, now, memory, kind, latency, earliest_start, devices)
+            trial = device_to_try(learner, now, task, latency, earliest_start)
             if trial >= 0 and trial != device:
-                device, share = trial, begin_trial(placement, kind, trial, devices)
+                policy = TRIAL
+                device, share = trial, begin_trial(placement, task.kind, trial, devices)
+    guard.decided[policy] += 1
     if devices[device].is_cpu == 1:
         share = 0.0
     if informed:
-        await_parts(placement, now, kind, device, share, earliest_start, devices)
-    begin_parts(placement, kind, device, share, devices)
+        await_parts(placement, now, task.kind, device, share, earliest_start, devices)
+    begin_parts(placement, task.kind, device, share, devices)
     return device, share
 
 
-@inner
-def end_part(placement, kind, c, share, seconds):  # type: ignore[no-untyped-def]
+@leaf
+def _assume_by_size(placement, task, devices):  # type: ignore[no-untyped-def]
+    """Leave a task to the device that is free first, and to accelerators if it is larger than the average so far.
+
+    Not even the unit of time is known yet.
+    """
+    scalars, log_size = placement.scalars[()], math.log(task.size)
+    scalars.log_sizes += log_size
+    if placement.params[ACCELERATORS] > 0.0 and log_size * (scalars.tasks + 1.0) >= scalars.log_sizes:
+        for d in range(len(devices)):
+            if devices[d].is_cpu == 1:
+                placement.times[devices[d].column, 0] = _UNUSABLE_S
+
+
+@leaf
+def _end_part(placement, kind, c, share, seconds):  # type: ignore[no-untyped-def]
     """Note that a part on a class no longer runs."""
     placement.pending[c, kind] = max(0, placement.pending[c, kind] - 1)
     placement.started[c, kind] = np.inf
@@ -546,28 +659,30 @@ def end_part(placement, kind, c, share, seconds):  # type: ignore[no-untyped-def
         _end_trial(placement, c, kind, seconds)
 
 
-@inner
-def end_parts(placement, kind, device, share, cpu_time, accelerator_time, sides, devices):  # type: ignore[no-untyped-def]
-    """Note that the parts of a decision on the given sides no longer run."""
-    if share < 1.0 and sides != ACCELERATOR_SIDE:
-        end_part(placement, kind, devices[devices[device].cpu].column, 1.0 - share, cpu_time)
-    if share > 0.0 and devices[device].is_cpu == 0 and sides != CPU_SIDE:
-        end_part(placement, kind, devices[device].column, share, accelerator_time)
+@leaf
+def end_parts(placement, kind, ended, devices):  # type: ignore[no-untyped-def]
+    """Note that parts of a decision no longer run."""
+    device, share = ended.device, ended.share
+    if share < 1.0 and ended.sides != ACCELERATOR_SIDE:
+        _end_part(placement, kind, devices[devices[device].cpu].column, 1.0 - share, ended.cpu_time)
+    if share > 0.0 and devices[device].is_cpu == 0 and ended.sides != CPU_SIDE:
+        _end_part(placement, kind, devices[device].column, share, ended.accelerator_time)
 
 
-@inner
-def learn_outcome(  # type: ignore[no-untyped-def]
-    state, size, intensity, memory, kind, device, share, cpu_time, accelerator_time, sides, devices
-):
+@leaf
+def learn_outcome(model, task, ended, devices):  # type: ignore[no-untyped-def]
     """Learn from the parts of a task that have ended; return whether that detected drift."""
-    features = np.empty(FEATURES)
-    task_features(size, intensity, memory, features)
-    log_size = math.log(size)
+    device = ended.device
+    share = ended.share
     drifted = False
-    if 0.0 < cpu_time < np.inf and share < 1.0 and sides != ACCELERATOR_SIDE:
-        c = devices[devices[device].cpu].column
-        drifted |= learn_part(state, features, c, kind, log_size, intensity, memory, 1.0 - share, cpu_time)
-    if 0.0 < accelerator_time < np.inf and share > 0.0 and sides != CPU_SIDE:
-        c = devices[device].column
-        drifted |= learn_part(state, features, c, kind, log_size, intensity, memory, share, accelerator_time)
+    if 0.0 < ended.cpu_time < np.inf and share < 1.0 and ended.sides != ACCELERATOR_SIDE:
+        drifted |= _learn_side(model, task, devices[devices[device].cpu].column, 1.0 - share, ended.cpu_time)
+    if 0.0 < ended.accelerator_time < np.inf and share > 0.0 and ended.sides != CPU_SIDE:
+        drifted |= _learn_side(model, task, devices[device].column, share, ended.accelerator_time)
     return drifted
+
+
+@leaf
+def _learn_side(model, task, c, share, seconds):  # type: ignore[no-untyped-def]
+    known = covariates(model, task.size, task.intensity, task.memory, task.kind)
+    return learn_part(model, c, known, share, seconds)

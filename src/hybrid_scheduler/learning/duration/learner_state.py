@@ -24,26 +24,35 @@ RECENT = 512
 #: Most task kinds with blocks of their own; further ones share the blocks of all kinds.
 MAX_KINDS = 64
 
-# Entries of `layout`: coordinates in use, task kinds in use, blocks, first coordinate of task kinds, their length.
-# Last, whether a prior says what a unit of work takes.
-SIZE, KINDS, BLOCKS, TOP, PER_KIND, INFORMED = range(6)
-# Columns of `stats`: mean squared error of the linear model, with the narrow and with the wide correction; outcomes
-# in these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log error of
-# the predictions and of the means by kind; the mean over all kinds. Then the jump of the durations at a size, zeros
-# where there is none: the log size, centred; by how many log seconds they are longer above it; the coefficients of
-# 1, u and u² in the smooth curve that corrects the linear model beside it.
-LINEAR_ERROR, NARROW_ERROR, WIDE_ERROR, LINEAR_SCORED, NOISE, NOISE_WEIGHT, UP, DOWN = range(8)
-ERROR, MEAN_ERROR, CLASS_MEAN = range(8, 11)
-THRESHOLD, JUMP, LEVEL, SLOPE, CURVE = range(11, 16)
-_STATS = 16
-# Entries of `scores`, over the outcomes since they were last set to 0: their number, sums of absolute and squared
-# log errors, and of log seconds and their squares.
-SCORED, ABSOLUTE, SQUARED, LOGS, LOG_SQUARES = range(5)
-# Columns of `recent`: log size, intensity, MB, the feature of log memory, task kind, log seconds of the whole task,
-# residual, the share of the task that ran.
-LOG_SIZE, INTENSITY, MEMORY, LOG_MEMORY, KIND, LOG_SECONDS, RESIDUAL, SHARE = range(8)
-# Entries of `local`, the numbers of `LocalFit`.
-MISFIT, REACH, LINEAR_PRIOR_COUNT, OUTLIER, BEYOND = range(5)
+
+def _record(names: str, number: type = np.float64) -> np.dtype[Any]:
+    """Return the type of a record of numbers, by which compiled code names them."""
+    return np.dtype([(name, number) for name in names.split()], align=True)
+
+
+#: Coordinates and task kinds in use, blocks, first coordinate of task kinds, their length, whether a prior says
+#: what a unit of work takes.
+_LAYOUT = _record("length kinds blocks top per_kind informed", np.int64)
+#: Statistics of a class: mean squared error of the linear model, with the narrow and with the wide correction;
+#: outcomes in these; noise variance and its weight; cumulative sums of errors up and down; recent mean absolute log
+#: error of the predictions and of the means by kind; the mean over all kinds. Then the jump of the durations at a
+#: size, zeros where there is none: the log size, centred; by how many log seconds they are longer above it; the
+#: coefficients of 1, u and u² in the smooth curve that corrects the linear model beside it.
+_STATS = _record(
+    "linear_error narrow_error wide_error scored noise noise_weight up down error mean_error class_mean "
+    "threshold jump level slope curve"
+)
+#: Over the outcomes since the last version: their number, sums of absolute and squared log errors, and of log
+#: seconds and their squares.
+_SCORES = _record("count absolute squared logs log_squares")
+#: An outcome: log size, intensity, MB, the feature of log memory, task kind, log seconds of the whole task,
+#: residual, the share of the task that ran.
+RECENT_OUTCOME = _record("log_size intensity memory log_memory kind log_seconds residual share")
+#: Cost of a part however small, as seconds and as a share of the whole; then the moments of their least squares:
+#: unit of time, sums of w, w x, w x², w y, w x y.
+_FIXED = _record("seconds share unit w wx wxx wy wxy")
+#: Squared standardised errors of uncertain predictions: their sum and number.
+_CALIBRATION = _record("squares count")
 # Prior of the weights by level: means, and standard deviations around them.
 #                     1     u    i     m     u²    i²   log
 _MEAN = np.array([-2.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -61,58 +70,16 @@ _FIRST_KIND = 0.3
 
 #: Limits on numbers in stored arrays of the regression, of the rule and of jumps.
 _HUGE, _HUGE_NUMBER, _HUGE_JUMP = 1e15, 1e100, 1e3
+#: Place of the first statistic of a class that describes its jump.
+_FIRST_OF_JUMP = 11
 #: Columns of stored arrays in earlier versions, columns now, and the value of the new ones.
-_NEW_COLUMNS = {"stats": (THRESHOLD, _STATS, 0.0), "recent": (SHARE, SHARE + 1, 1.0)}
+_NEW_COLUMNS = {"stats": (_FIRST_OF_JUMP, 16, 0.0), "recent": (7, 8, 1.0)}
 #: Standard deviation of log seconds of a class that was learned from another model's predictions.
 _PREDICTED = 0.1
 #: Tasks over which the price of accelerator seconds is computed.
 WINDOW = 1024
 
 # ------------------------------------------------------------------------------------------ the regression
-
-
-class ModelState(NamedTuple):
-    """Arrays of one model; `layout` says how many coordinates and task kinds are in use."""
-
-    layout: Ints
-    outcomes: Ints  # finished parts so far
-    weights: Floats
-    covariance: Floats
-    prior_variance: Floats
-    device_kind: Ints  # block of each class's kind of device
-    device_class: Ints  # block of each class; -1 where it is the only one of its kind of device
-    link: Floats  # seconds per MB, by class
-    stats: Floats
-    fixed: Floats
-    recent: Floats  # last outcomes of each class
-    recent_count: Ints
-    observed: Floats  # outcomes by class and task kind
-    means: Floats  # mean log seconds at the centre of the sizes, by class and task kind
-    errors: Floats  # recent mean absolute log error of predictions, by class and task kind
-    scores: Floats
-    calibration: Floats  # squared standardised errors of uncertain predictions: sum, and number
-    local: Floats  # the numbers of `LocalFit`
-    coordinate: Ints  # scratch: coordinates of the last features
-    value: Floats  # scratch: their values
-    gain: Floats  # scratch
-
-
-_V, _M, _C, _I = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1], types.int64[::1]
-STATE = types.NamedTuple(
-    (_I, _I, _V, _M, _V, _I, _I, _V, _M, _M, _C, _I, _M, _M, _M, _V, _V, _V, _I, _V, _V), ModelState
-)
-
-
-class DurationPrior(NamedTuple):
-    """Prior of the weights, learned on other machines: means and standard deviations.
-
-    Kinds of device that are not in it, and task kinds, have the general prior.
-    """
-
-    all_devices: Floats  # rows: mean, deviation
-    device_kinds: dict[str, Floats]
-    device_class: Floats  # deviation
-    transfer: Floats  # mean, deviation
 
 
 class LocalFit(NamedTuple):
@@ -128,6 +95,67 @@ class LocalFit(NamedTuple):
     outlier: float = 0.35
     #: Standard deviation of log seconds, per unit of log size between a task and the nearest outcome.
     beyond: float = 1.0
+
+
+class ModelState(NamedTuple):
+    """Arrays of one model; `layout` says how many coordinates and task kinds are in use."""
+
+    layout: NDArray[Any]  # a record
+    outcomes: Ints  # finished parts so far
+    weights: Floats
+    covariance: Floats
+    prior_variance: Floats
+    device_kind: Ints  # block of each class's kind of device
+    device_class: Ints  # block of each class; -1 where it is the only one of its kind of device
+    link: Floats  # seconds per MB, by class
+    stats: NDArray[Any]  # a record for each class
+    fixed: NDArray[Any]  # a record for each class
+    recent: NDArray[Any]  # last outcomes of each class
+    recent_count: Ints
+    observed: Floats  # outcomes by class and task kind
+    means: Floats  # mean log seconds at the centre of the sizes, by class and task kind
+    errors: Floats  # recent mean absolute log error of predictions, by class and task kind
+    scores: NDArray[Any]  # a record
+    calibration: NDArray[Any]  # a record
+    local: LocalFit
+    features: Floats  # scratch: those of a task
+    coordinate: Ints  # scratch: coordinates of the last features
+    value: Floats  # scratch: their values
+    gain: Floats  # scratch
+
+
+def _record_array(dtype: np.dtype[Any], dimensions: int) -> types.Array:
+    return types.Array(from_dtype(dtype), dimensions, "C")
+
+
+#: Type of `ModelState.recent`.
+RECENT_OUTCOMES = _record_array(RECENT_OUTCOME, 2)
+_V, _M, _I = types.float64[::1], types.float64[:, ::1], types.int64[::1]
+STATE = types.NamedTuple(
+    (
+        _record_array(_LAYOUT, 0), _I, _V, _M, _V, _I, _I, _V, _record_array(_STATS, 1), _record_array(_FIXED, 1),
+        RECENT_OUTCOMES, _I, _M, _M, _M, _record_array(_SCORES, 0), _record_array(_CALIBRATION, 0),
+        types.NamedUniTuple(types.float64, 5, LocalFit), _V, _I, _V, _V,
+    ),
+    ModelState,
+)  # fmt: skip
+
+
+def as_numbers(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as files have it: with the fields of its records, if it has any, as last dimension."""
+    return array if array.dtype.names is None else array[..., None].view(array.dtype[0])
+
+
+class DurationPrior(NamedTuple):
+    """Prior of the weights, learned on other machines: means and standard deviations.
+
+    Kinds of device that are not in it, and task kinds, have the general prior.
+    """
+
+    all_devices: Floats  # rows: mean, deviation
+    device_kinds: dict[str, Floats]
+    device_class: Floats  # deviation
+    transfer: Floats  # mean, deviation
 
 
 #: The correction for kernels that are measured on a real machine.
@@ -156,13 +184,13 @@ def new_state(
     classes = platform.classes
     blocks = _block_layout(platform)
     weights, deviation = _prior_weights(blocks, len(classes), kinds, prior)
-    stats = np.zeros((len(classes), _STATS))
-    stats[:, NOISE], stats[:, NOISE_WEIGHT] = _FIRST_NOISE**2, _FIRST_NOISE_WEIGHT
+    layout = np.array((blocks.top, 0, blocks.num_blocks, blocks.top, blocks.per_kind, prior is not None), _LAYOUT)
+    stats = np.zeros(len(classes), _STATS)
+    stats["noise"] = _FIRST_NOISE**2
+    stats["noise_weight"] = _FIRST_NOISE_WEIGHT
     max_features = 3 * (FEATURES + KIND_FEATURES) + 2
     return ModelState(
-        layout=np.array(
-            [blocks.top, 0, blocks.num_blocks, blocks.top, blocks.per_kind, prior is not None], np.int64
-        ),
+        layout=layout,
         outcomes=np.zeros(1, np.int64),
         weights=weights,
         covariance=np.diag(deviation**2),
@@ -171,15 +199,16 @@ def new_state(
         device_class=blocks.device_class,
         link=np.array([0.0 if d.is_cpu or math.isinf(d.bandwidth) else 1.0 / d.bandwidth for d in classes]),
         stats=stats,
-        fixed=np.zeros((len(classes), 8)),
-        recent=np.zeros((len(classes), RECENT, 8)),
+        fixed=np.zeros(len(classes), _FIXED),
+        recent=np.zeros((len(classes), RECENT), RECENT_OUTCOME),
         recent_count=np.zeros(len(classes), np.int64),
         observed=np.zeros((len(classes), kinds + 1)),
         means=np.zeros((len(classes), kinds + 1)),
         errors=np.zeros((len(classes), kinds + 1)),
-        scores=np.zeros(5),
-        calibration=np.zeros(2),
-        local=np.array(local or LocalFit(), np.float64),
+        scores=np.zeros((), _SCORES),
+        calibration=np.zeros((), _CALIBRATION),
+        local=LocalFit(*map(float, local or LocalFit())),
+        features=np.zeros(FEATURES),
         coordinate=np.zeros(max_features, np.int64),
         value=np.zeros(max_features),
         gain=np.zeros(len(weights)),
@@ -254,20 +283,19 @@ def resize_model(
     state: ModelState, platform: Platform, kinds: int, prior: DurationPrior | None = None
 ) -> ModelState:
     """Return the same model with space for more task kinds."""
-    wider = new_state(platform, kinds, prior)
+    wider = new_state(platform, kinds, prior, state.local)
     size = len(state.weights)
     wider.weights[:size] = state.weights
     wider.covariance[:size, :size] = state.covariance
-    same = ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores", "calibration", "local")
-    for name in same:
-        getattr(wider, name)[:] = getattr(state, name)
+    for name in ("layout", "outcomes", "stats", "fixed", "recent", "recent_count", "scores", "calibration"):
+        getattr(wider, name)[...] = getattr(state, name)
     for name in ("observed", "means", "errors"):
         old = getattr(state, name)
         getattr(wider, name)[:, : old.shape[1]] = old
     return wider
 
 
-def widen_after_pretraining(state: ModelState, stats: Floats, known: NDArray[np.bool_]) -> None:
+def widen_after_pretraining(state: ModelState, stats: NDArray[Any], known: NDArray[np.bool_]) -> None:
     """Make a model that learned from predictions uncertain enough for outcomes to correct it.
 
     Parameters
@@ -279,20 +307,23 @@ def widen_after_pretraining(state: ModelState, stats: Floats, known: NDArray[np.
     known
         Whether each class was predicted by a model of its own; others are as uncertain as new ones.
     """
-    state.stats[:, NOISE:ERROR] = stats[:, NOISE:ERROR]
-    state.scores[:] = 0.0
-    state.calibration[:] = 0.0
+    for name in ("noise", "noise_weight", "up", "down"):
+        state.stats[name] = stats[name]
+    state.scores[...] = 0
+    state.calibration[...] = 0
     for c, own in enumerate(known):
         block = state.device_class[c] if state.device_class[c] >= 0 else state.device_kind[c]
         at = block * FEATURES
         state.covariance[at, at] += _PREDICTED**2 if own else state.prior_variance[at]
         if not own:
-            state.observed[c], state.recent_count[c], state.stats[c, THRESHOLD:] = 0.0, 0, 0.0
+            state.observed[c] = 0.0
+            state.recent_count[c] = 0
+            as_numbers(state.stats)[c, _FIRST_OF_JUMP:] = 0.0
 
 
 def class_weights(state: ModelState) -> tuple[Floats, Floats]:
     """Return the weights of the features and the transfer efficiency by class, for the first task kind."""
-    _, _, blocks, top, _, _ = state.layout.tolist()
+    _, _, blocks, top, _, _ = state.layout.item()
     weights = np.zeros((len(state.link), FEATURES))
     for c in range(len(weights)):
         for block in (0, state.device_kind[c], state.device_class[c]):
@@ -312,26 +343,26 @@ def _in_kinds(indices: Floats, kinds: int) -> bool:
 
 def model_state_error(state: ModelState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
-    size, used, blocks, top, per_kind, informed = state.layout.tolist()
+    size, used, blocks, top, per_kind, informed = state.layout.item()
     expected = (len(state.prior_variance) - kind_capacity(state) * per_kind, kinds)
     fits = (top, used) == expected and size == top + kinds * per_kind and informed in (0, 1)
     if not fits or blocks * FEATURES + len(state.link) != top or (len(state.weights) - top) % per_kind:
         return "model.layout does not match the sizes of the arrays"
     stored = (state.weights, state.covariance, state.stats, state.fixed, state.recent, state.observed, state.means)
     arrays = (*stored, state.errors, state.scores, state.calibration)
-    finite = all((np.abs(array) < _HUGE).all() for array in arrays)
-    if not finite or not (np.abs(state.stats[:, THRESHOLD:]) < _HUGE_JUMP).all():
+    finite = all((np.abs(as_numbers(array)) < _HUGE).all() for array in arrays)
+    if not finite or not (np.abs(as_numbers(state.stats)[:, _FIRST_OF_JUMP:]) < _HUGE_JUMP).all():
         return "the model has numbers that are not finite or out of range"
     if (np.diag(state.covariance) < -1e-6).any() or (state.observed < 0.0).any() or state.outcomes[0] < 0:
         return "the model has negative variances or counts"
-    if (state.calibration < 0.0).any():
+    if (as_numbers(state.calibration) < 0.0).any():
         return "the model has negative variances or counts"
-    if not (state.stats[:, NOISE] > 0.0).all() or (state.recent_count < 0).any():
+    if not (state.stats["noise"] > 0.0).all() or (state.recent_count < 0).any():
         return "a noise level must be positive and a count not negative"
     for c, count in enumerate(np.minimum(state.recent_count, RECENT).tolist()):
         rows = state.recent[c, :count]
-        shares = rows[:, SHARE]
-        if not (_in_kinds(rows[:, KIND], kinds) and (rows[:, MEMORY] >= 0.0).all() and (shares > 0.0).all()):
+        known = _in_kinds(rows["kind"], kinds)
+        if not (known and (rows["memory"] >= 0.0).all() and (rows["share"] > 0.0).all()):
             return "recent tasks have unknown task kinds, a negative memory or an empty part"
     return None
 
@@ -398,19 +429,20 @@ MEASURED_LIMITS = ExplorationLimits(
 )  # fmt: skip
 
 
-# scalars: [tasks seen, critical ratio of CPU to accelerator time, typical seconds, seconds spent, seconds lost by
-# trials, trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean
-# gap]
-TASKS, CRITICAL_RATIO, TYPICAL_TIME, SPENT, LOST, TRIED, LOG_TIME, LOG_SIZES, LAST, GAP = range(10)
+#: Tasks seen, critical ratio of CPU to accelerator time, typical seconds, seconds spent, seconds lost by trials,
+#: trials, mean log seconds on the best class, sum of log sizes before the first outcome, last arrival, mean gap.
+_SCALARS = _record("tasks critical_ratio typical_time spent lost trials log_time log_sizes last_arrival gap")
+#: A task of the window.
+_WINDOW_TASK = _record("size intensity memory kind")
 
 
 class PlacementState(NamedTuple):
     """Arrays of the placement rule; compiled functions change them in place."""
 
     params: Floats  # see `compiled/device_prices.py`
-    limits: Floats
-    scalars: Floats
-    window: Floats  # size, intensity, memory and kind of the last tasks
+    limits: ExplorationLimits
+    scalars: NDArray[Any]  # a record
+    window: NDArray[Any]  # the last tasks
     relative_speed: Floats  # by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
     deferred_trials: Floats  # trials put off, by class and task kind
@@ -422,12 +454,13 @@ class PlacementState(NamedTuple):
     mean: Floats  # scratch: mean log seconds by class
     deviation: Floats  # scratch: standard deviation of log seconds by class
     risk: Floats  # scratch: seconds of delay that the uncertain duration of a task causes to others, by class
+    prices: Floats  # scratch: price of a second by class
     trusted: Floats  # scratch: (whole, fixed) seconds by class, as the guard trusts them
 
     @property
     def trials(self) -> int:
         """Number of trials so far."""
-        return int(self.scalars[TRIED])
+        return int(self.scalars["trials"])
 
     @property
     def objective_prices(self) -> tuple[float, Floats]:
@@ -435,11 +468,13 @@ class PlacementState(NamedTuple):
         return float(self.params[LATENCY_WEIGHT]), self.params[FIRST_PRICE:]
 
 
-_VECTOR, _MATRIX = types.float64[::1], types.float64[:, ::1]
 PLACEMENT = types.NamedTuple(
-    (_VECTOR, _VECTOR, _VECTOR, _MATRIX, _VECTOR, types.int64[:, ::1], *(_MATRIX,) * 6, *(_VECTOR,) * 3, _MATRIX),
+    (
+        _V, types.NamedUniTuple(types.float64, 14, ExplorationLimits), _record_array(_SCALARS, 0),
+        _record_array(_WINDOW_TASK, 1), _V, types.int64[:, ::1], *(_M,) * 6, *(_V,) * 4, _M,
+    ),
     PlacementState,
-)
+)  # fmt: skip
 DEVICES = from_dtype(DEVICE)[::1]
 
 
@@ -462,9 +497,9 @@ def new_placement(
     coefficients = PRICE_COEFFICIENTS if prices else np.zeros(len(PRICE_COEFFICIENTS))
     return PlacementState(
         params=np.concatenate([counts, coefficients, [1.0], np.zeros(classes)]).astype(np.float64),
-        limits=np.array(limits or ExplorationLimits(), np.float64),
-        scalars=np.zeros(10),
-        window=np.zeros((WINDOW, 4)),
+        limits=ExplorationLimits(*map(float, limits or ExplorationLimits())),
+        scalars=np.zeros((), _SCALARS),
+        window=np.zeros(WINDOW, _WINDOW_TASK),
         relative_speed=np.zeros(classes),
         pending=np.zeros((classes, 2), np.int64),
         deferred_trials=np.zeros((classes, 2)),
@@ -476,13 +511,14 @@ def new_placement(
         mean=np.zeros(classes),
         deviation=np.zeros(classes),
         risk=np.zeros(classes),
+        prices=np.zeros(classes),
         trusted=np.zeros((classes, 2)),
     )
 
 
 def resize_placement(placement: PlacementState, kinds: int) -> PlacementState:
     """Return the same rule with space for more task kinds."""
-    wider = {}
+    wider: dict[str, Any] = {}
     for name in ("pending", "deferred_trials", "reserved_loss", "loss_free_seconds", "started", "expected"):
         old = getattr(placement, name)
         wider[name] = np.full((len(old), kinds + 1), np.inf if name == "started" else 0, old.dtype)
@@ -492,16 +528,18 @@ def resize_placement(placement: PlacementState, kinds: int) -> PlacementState:
 
 def recent_window(placement: PlacementState) -> Floats:
     """Return size, intensity, memory and kind of the last tasks, the newest last."""
-    seen = int(placement.scalars[TASKS])
-    return np.roll(placement.window, -(seen % WINDOW), axis=0)[max(0, WINDOW - seen) :]
+    seen = int(placement.scalars["tasks"])
+    return np.roll(as_numbers(placement.window), -(seen % WINDOW), axis=0)[max(0, WINDOW - seen) :]
 
 
 def placement_state_error(placement: PlacementState, kinds: int) -> str | None:
     """Return the reason why stored arrays cannot be used by compiled code; None if they can."""
     stored = (placement.scalars, placement.window, placement.relative_speed, placement.deferred_trials)
-    if not all((np.abs(array) < _HUGE_NUMBER).all() for array in stored) or placement.scalars[TASKS] < 0.0:
+    seen = float(placement.scalars["tasks"])
+    if not all((np.abs(as_numbers(array)) < _HUGE_NUMBER).all() for array in stored) or seen < 0.0:
         return "the placement rule has numbers that are out of range"
-    filled = placement.window[: int(min(placement.scalars[TASKS], WINDOW))]
-    if not ((filled[:, :1] > 0.0).all() and (filled[:, 2] >= 0.0).all() and _in_kinds(filled[:, 3], kinds)):
+    filled = placement.window[: int(min(seen, WINDOW))]
+    known = _in_kinds(filled["kind"], kinds)
+    if not ((filled["size"] > 0.0).all() and (filled["memory"] >= 0.0).all() and known):
         return "tasks of the window have unknown task kinds, a size of 0 or a negative memory"
     return None

@@ -67,9 +67,11 @@ def predicted_actual(data: FigureData) -> Figure:
         panels = np.atleast_1d(figure.subplots(1, len(names)))
         for letter, axes, name in zip("abcdef", panels, names, strict=False):
             outcomes = comparison.results[name].outcomes
-            predicted, actual = data.predicted[name], outcomes.time
+            predicted = data.predicted[name]
+            actual = outcomes.time
             known = np.isfinite(predicted) & outcomes.completed & (predicted > 0) & (actual > 0)
-            x, y = predicted[known], actual[known]
+            x = predicted[known]
+            y = actual[known]
             error = float(np.median(np.abs(y / x - 1.0))) if len(x) else float("nan")
             heading(axes, letter, label_of(name), f"median error {100 * error:.2f} % of {len(x):,} tasks")
             keep = np.linspace(0, len(x) - 1, min(len(x), _MAX_POINTS)).astype(int)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ...core import Floats
 from ...metrics.statistics import Interval
-from ..figure_data import FigureData
+from ..figure_data import FigureData, MissingFigureData, interval_of
 from ..figure_style import (
     INK,
     QUIET,
+    dots,
     framed,
     heading,
     label_of,
@@ -17,18 +21,7 @@ from ..figure_style import (
     line_style,
     plain_log_ticks,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from ...core import Floats
-from ..figure_data import MissingFigureData, interval_of
-from ..figure_style import dots, three_digits
+from ..panels import bound_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,30 +42,15 @@ def makespan(data: FigureData) -> Figure:
     with framed(data, "Makespan", data.interval_label() + bound, _height(len(intervals))) as figure:
         axes = figure.subplots()
         dots(axes, intervals)
-        _bound(axes, data.lower_bound)
+        bound_line(axes, data.lower_bound, "bound", " s")
         axes.set_xlabel("seconds from the first arrival to the last finish")
     return figure
 
 
-def _bound(axes: Axes, bound: float | None) -> None:
-    if not bound:
-        return
-    low, high = axes.get_xlim()
-    axes.set_xlim(min(low, bound * 0.97 if low > 0 else low), max(high, bound * 1.05))
-    axes.axvline(bound, color=INK, linewidth=1.0, linestyle=(0, (3, 2)), zorder=4)
-    bottom, top = axes.get_ylim()
-    axes.set_ylim(bottom, top + 0.7)
-    left, right = axes.transAxes.inverted().transform(axes.transData.transform([(bound, 0)]))[0][0], 0.5
-    axes.annotate(
-        f"bound {three_digits(bound)} s", (bound, 1.0), (-5 if left > right else 5, -2), textcoords="offset points",
-        xycoords=("data", "axes fraction"), size=8.5, va="top", ha="right" if left > right else "left", color=INK,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
-    )  # fmt: skip
-
-
 def average_duration(data: FigureData) -> Figure:
     """Draw mean latency and mean execution time."""
-    executing, waiting = data.intervals("mean_time"), data.intervals("mean_latency")
+    executing = data.intervals("mean_time")
+    waiting = data.intervals("mean_latency")
     explanation = f"seconds per task; {data.interval_label('mean_latency')}"
     with framed(data, "Average duration", explanation, _height(len(executing), 2)) as figure:
         top, bottom = figure.subplots(2, 1)
@@ -115,7 +93,8 @@ def _ratios(data: FigureData, metric: str, baseline: str) -> dict[str, Interval]
 
 def cost(data: FigureData) -> Figure:
     """Draw cost and energy."""
-    dollars, joules = data.intervals("cost"), data.intervals("energy")
+    dollars = data.intervals("cost")
+    joules = data.intervals("energy")
     title = "Cost and energy of all tasks"
     explanation = f"rent of busy seconds and electricity; {data.interval_label()}"
     with framed(data, title, explanation, _height(len(dollars), 2)) as figure:
@@ -133,7 +112,8 @@ def _scaled(one: Interval, factor: float) -> Interval:
 
 def load_balance(data: FigureData) -> Figure:
     """Draw Jain's index over all devices and over the accelerators alone."""
-    everywhere, gpus = data.intervals("load_balance"), data.intervals("load_balance_gpu")
+    everywhere = data.intervals("load_balance")
+    gpus = data.intervals("load_balance_gpu")
     explanation = f"Jain index of busy seconds: 1 when all are equally busy; {data.interval_label()}"
     with framed(data, "Load balance", explanation, _height(len(everywhere), 2)) as figure:
         for axes, found, words in zip(
@@ -176,7 +156,9 @@ def _points(
 ) -> None:
     sy = 1e-3 if up == "energy" else 1.0
     for name in names:
-        style, h, v = line_style(name), x[name], y[name]
+        style = line_style(name)
+        h = x[name]
+        v = y[name]
         axes.plot([h.low * sx, h.high * sx], [v.mean * sy] * 2, color=style["color"], linewidth=1.0, alpha=0.6)
         axes.plot([h.mean * sx] * 2, [v.low * sy, v.high * sy], color=style["color"], linewidth=1.0, alpha=0.6)
         axes.plot(

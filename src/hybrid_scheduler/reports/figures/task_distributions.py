@@ -9,26 +9,22 @@ import numpy as np
 from ...core import Floats
 from ..figure_data import FigureData, MissingFigureData
 from ..figure_style import (
-    HAIRLINE,
     INK,
-    QUIET,
     framed,
     heading,
     legend_below,
     legend_height,
     line_style,
-    look_of,
-    name_rows,
     plain_log_ticks,
     three_digits,
 )
+from ..panels import fraction_histograms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _POINTS = 400
-_BINS = 40
 _WORKLOAD_COLOR = "#475569"
 #: Ratio of maximum to median from which a histogram has a logarithmic axis.
 _LONG_TAIL = 30.0
@@ -93,26 +89,9 @@ def fractions(data: FigureData) -> Figure:
     explanation = "number of tasks by GPU fraction, each row to its own scale; dark line and number: mean"
     with framed(data, "GPU fraction of each task", explanation, 1.6 + 0.42 * len(names)) as figure:
         axes = figure.subplots()
-        edges = np.linspace(0.0, 1.0, _BINS + 1)
-        for row, name in enumerate(names):
-            outcomes = comparison.results[name].outcomes
-            values, base = outcomes.fraction[outcomes.completed], len(names) - 1 - row
-            counts, _ = np.histogram(values, edges)
-            heights = 0.8 * counts / max(counts.max(), 1)
-            color = look_of(name).light
-            axes.axhline(base - 0.4, color=HAIRLINE, linewidth=0.5, zorder=1)
-            axes.stairs(base - 0.4 + heights, edges, baseline=base - 0.4, fill=True, color=color, alpha=0.35)
-            axes.stairs(base - 0.4 + heights, edges, baseline=base - 0.4, color=color, linewidth=0.9)
-            if len(values):
-                mean = float(values.mean())
-                axes.plot([mean, mean], [base - 0.4, base + 0.4], color=INK, linewidth=1.1, zorder=4)
-                axes.annotate(
-                    f"{mean:.2f}", (1, base), (8, 0), xycoords=("axes fraction", "data"), color=QUIET, size=8.5,
-                    textcoords="offset points", va="center", annotation_clip=False,
-                )  # fmt: skip
-        name_rows(axes, names)
-        axes.set_xlim(-0.01, 1.01)
-        axes.set_xlabel("GPU fraction of the task (0 = CPU alone, 1 = GPU alone)")
+        completed = {name: result.outcomes for name, result in comparison.results.items()}
+        fractions = {name: outcomes.fraction[outcomes.completed] for name, outcomes in completed.items()}
+        fraction_histograms(axes, names, fractions)
     return figure
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...engine import Comparison
 from ..figure_data import FigureData
 from ..figure_style import HAIRLINE, INK, QUIET, framed, label_of, legend_below, legend_height, line_style, look_of
-from ..pipeline_figure import rolling_mean
+from ..panels import fractions_over_time, moving_window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 _POINTS = 160
 #: Most tasks, devices and schedulers in a Gantt chart.
-_TASKS, _DEVICES, _SCHEDULERS = 36, 12, 4
+_TASKS = 36
+_DEVICES = 12
+_SCHEDULERS = 4
 #: Colours of tasks that end earlier or later in the second schedule (Okabe and Ito).
-_SOONER, _LATER = "#0072B2", "#D55E00"
+_SOONER = "#0072B2"
+_LATER = "#D55E00"
 
 
 def race(data: FigureData) -> Figure:
@@ -52,24 +55,12 @@ def allocation(data: FigureData) -> Figure:
     comparison = data.single_run()
     names = list(comparison.results)
     arrival = comparison.workload.arrival_time
-    count = len(arrival)
-    window = min(count, 2 * max(5, count // 40))  # even: what alternates from task to task has a steady mean
-    spread_out = count > 1 and float(np.ptp(arrival)) > 0
-    time = arrival - arrival[0] if spread_out else np.arange(1.0, count + 1.0)
-    explanation = f"GPU fraction, mean of the last {window:,} tasks"
+    explanation = f"GPU fraction, mean of the last {moving_window(len(arrival)):,} tasks"
     height = 3.7 + legend_height(names)
     with framed(data, "Allocation over time", explanation, height, legend=legend_height(names)) as figure:
-        axes = figure.subplots()
-        for order, name in enumerate(names):
-            outcomes = comparison.results[name].outcomes
-            means = rolling_mean(np.where(outcomes.completed, outcomes.fraction, np.nan), window)
-            points = np.unique(np.linspace(0, len(means) - 1, _POINTS).astype(int))
-            every = max(1, len(points) // 6)
-            places = time[window - 1 :][points]
-            axes.plot(places, means[points], markevery=(order * every // len(names), every), **line_style(name))
-        axes.set_ylim(-0.03, 1.03)
-        axes.set_ylabel("GPU fraction")
-        axes.set_xlabel("arrival time (s)" if spread_out else "task, in order: all arrive at once")
+        outcomes = {name: result.outcomes for name, result in comparison.results.items()}
+        fractions = {name: np.where(one.completed, one.fraction, np.nan) for name, one in outcomes.items()}
+        fractions_over_time(figure.subplots(), names, arrival, fractions)
         legend_below(figure, names)
     return figure
 
@@ -111,10 +102,12 @@ def gantt_diff(data: FigureData) -> Figure:
     """
     (first, name), (second, other) = data.schedules()
     rows = slice(*_middle(len(first.workload)))
-    before, after = first.results[name].outcomes, second.results[other].outcomes
+    before = first.results[name].outcomes
+    after = second.results[other].outcomes
     change = (after.finish - before.finish)[rows]
     moved = ((after.device != before.device) | (after.fraction != before.fraction))[rows]
-    sooner, later = int((change < 0).sum()), int((change > 0).sum())
+    sooner = int((change < 0).sum())
+    later = int((change > 0).sum())
     explanation = (
         f"tasks {rows.start + 1:,} to {rows.stop:,}: {int(moved.sum())} moved; in the second schedule {sooner} "
         f"end earlier (blue), {later} later (orange)"

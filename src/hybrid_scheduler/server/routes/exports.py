@@ -7,27 +7,31 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
-from starlette.responses import StreamingResponse
 
 from ...cluster import Machine
-from ...storage.history_analysis import hosts_of
-from .. import file_exports
+from .. import file_exports, trace_uploads
 from ..app_context import AppContext, RequestContext
-from ..engine_control import StartOptions, chosen_machine
-from ..errors import not_found
-from ..json_response import StrictJSONResponse
-from ..schemas import TraceAccepted, TraceInspection, TraceList, base_models, problems
-from ..trace_uploads import FORMATS, ImportOptions, inspect_trace, list_traces, parse_mapping, store_trace
-from .strict_route import RUN_ID, RunQuery, SchedulerQuery, StrictRoute, current_run, stored_run
+from ..file_exports import Writer
+from ..json_response import StrictJSONResponse, attachment
+from ..new_runs import StartOptions, chosen_machine
+from ..schemas import base_models
+from ..schemas.base_models import BINARY, TEXT, described, described_file
+from ..schemas.catalogue import TraceAccepted, TraceInspection, TraceList
+from ..trace_reading import ImportOptions
+from ..trace_uploads import FORMATS
+from .strict_route import ChosenRun, RunQuery, SchedulerQuery, StrictRoute, stored_run
 
 router = APIRouter(prefix="/api/export", tags=["exports"], route_class=StrictRoute)
 traces_router = APIRouter(prefix="/api", tags=["traces"])
 
+_CSV = "text/csv"
+_JSON = "application/json"
+_PARQUET = "application/vnd.apache.parquet"
+_MEDIA_TYPES = {"csv": _CSV, "json": _JSON, "parquet": _PARQUET}
 Rows = Annotated[
-    Annotated[int, Field(ge=1, le=10_000)] | Literal["all"],
-    Query(description="Number of newest tasks, or `all`."),
+    Annotated[int, Field(ge=1, le=10_000)] | Literal["all"], Query(description="Number of newest tasks, or `all`.")
 ]
 
 
@@ -41,112 +45,57 @@ _TRACE_SCHEMA = {
 }
 
 
-def _file_responses(media_type: str, schema: dict[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:
-    content = {media_type: {"schema": schema or {"type": "string"}}}
-    return {200: {"description": "The file.", "content": content}, **problems(404, 422, 503)}
-
-
-def _download(chunks: Any, media_type: str, name: str) -> Response:
-    return StreamingResponse(
-        chunks, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
-
-
-async def _file_name(
-    context: AppContext, content: str, run_id: str | None, scheduler: str | None = None
-) -> tuple[str, dict[str, Any] | None]:
-    """Return the name of a download, which tells run, scheduler, content and date, and the run.
-
-    Raises
-    ------
-    ApiError
-        With status 404, if there is no such run.
-    """
+async def _export(
+    context: AppContext, content: str, write: Writer, run_id: str | None, scheduler: str | None, limit: int | str
+) -> Response:
+    """Return a download; `content` ends its name, which begins with run and scheduler."""
     run = None if run_id is None else await stored_run(context, run_id)
-    if run_id is not None and run is None:
-        raise not_found("run", run_id)
     words = ["all-runs"] if run is None else [run["name"] or run["scenario"], run["run_id"][-6:]]
     stem, ending = content.split(".")
     day = datetime.fromtimestamp(context.clock(), UTC).date().isoformat()
     plain = (re.sub(r"[^A-Za-z0-9_]+", "-", word).strip("-") for word in [*words, scheduler or "", stem, day])
-    return "-".join(filter(None, plain)) + f".{ending}", run
+    pages = await file_exports.history_pages(context.repository, run_id, limit)
+    name = "-".join(filter(None, plain)) + f".{ending}"
+    return attachment(write(pages, scheduler, run), _MEDIA_TYPES[ending], name)
 
 
-@router.get(
-    "/tasks.csv",
-    operation_id="exportTasksCsv",
-    summary="Tasks as CSV",
-    response_class=Response,
-    responses=_file_responses("text/csv"),
-)
-async def tasks_csv(context: RequestContext, run_id: RunQuery = None, limit: Rows = "all") -> Response:
+@router.get("/tasks.csv", **described_file("Tasks as CSV", {_CSV: TEXT}, 404, 422, 503))
+async def export_tasks_csv(context: RequestContext, run_id: RunQuery = None, limit: Rows = "all") -> Response:
     """Return tasks without results, oldest first."""
-    name, _ = await _file_name(context, "tasks.csv", run_id)
-    pages = await file_exports.history_pages(context.repository, run_id, limit)
-    return _download(file_exports.tasks_csv(pages), "text/csv", name)
+    return await _export(context, "tasks.csv", file_exports.tasks_csv, run_id, None, limit)
 
 
-@router.get(
-    "/results.csv",
-    operation_id="exportResultsCsv",
-    summary="Results as CSV",
-    response_class=Response,
-    responses=_file_responses("text/csv"),
-)
-async def results_csv(
+@router.get("/results.csv", **described_file("Results as CSV", {_CSV: TEXT}, 404, 422, 503))
+async def export_results_csv(
     context: RequestContext, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
     """Return results in the order of their tasks."""
-    name, _ = await _file_name(context, "results.csv", run_id, scheduler)
-    pages = await file_exports.history_pages(context.repository, run_id, limit)
-    return _download(file_exports.results_csv(pages, scheduler), "text/csv", name)
+    return await _export(context, "results.csv", file_exports.results_csv, run_id, scheduler, limit)
 
 
-@router.get(
-    "/results.parquet",
-    operation_id="exportResultsParquet",
-    summary="Results as Parquet",
-    response_class=Response,
-    responses=_file_responses("application/vnd.apache.parquet", {"type": "string", "format": "binary"}),
-)
-async def results_parquet(
+@router.get("/results.parquet", **described_file("Results as Parquet", {_PARQUET: BINARY}, 404, 422, 503))
+async def export_results_parquet(
     context: RequestContext, run_id: RunQuery = None, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
     """Return results in the order of their tasks."""
-    name, _ = await _file_name(context, "results.parquet", run_id, scheduler)
-    pages = await file_exports.history_pages(context.repository, run_id, limit)
-    chunks = file_exports.results_parquet(pages, scheduler)
-    return _download(chunks, "application/vnd.apache.parquet", name)
+    return await _export(context, "results.parquet", file_exports.results_parquet, run_id, scheduler, limit)
 
 
-@router.get(
-    "/trace.json",
-    operation_id="exportTrace",
-    summary="A run for ui.perfetto.dev or chrome://tracing",
-    response_class=Response,
-    responses=_file_responses("application/json", _TRACE_SCHEMA),
-)
-async def trace(
-    context: RequestContext,
-    run_id: Annotated[str | None, Query(pattern=RUN_ID, description="A run; by default the live one.")] = None,
-    scheduler: SchedulerQuery = None,
-    limit: Rows = "all",
+_PERFETTO = "A run for ui.perfetto.dev or chrome://tracing"
+
+
+@router.get("/trace.json", **described_file(_PERFETTO, {_JSON: _TRACE_SCHEMA}, 404, 422, 503))
+async def export_trace(
+    context: RequestContext, run_id: ChosenRun, scheduler: SchedulerQuery = None, limit: Rows = "all"
 ) -> Response:
-    """Return when each device was busy, in Chrome's trace format."""
-    chosen = run_id or await current_run(context)
-    name, run = await _file_name(context, "trace.json", chosen, scheduler)
-    pages = await file_exports.history_pages(context.repository, chosen, limit)
-    hosts = {} if run is None else hosts_of((), run["config"])
-    return _download(file_exports.perfetto_trace(pages, scheduler, hosts), "application/json", name)
+    """Return when each device was busy, in Chrome's trace format; by default of the live run."""
+    return await _export(context, "trace.json", file_exports.perfetto_trace, run_id, scheduler, limit)
 
 
 # ------------------------------------------------------------------------------------------ uploaded traces
 
 _UPLOAD_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in FORMATS},
-    }
+    "requestBody": {"required": True, "content": {kind: {"schema": BINARY} for kind in FORMATS}}
 }
 _MACHINE = r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,63}$"
 _MappingQuery = Annotated[
@@ -156,28 +105,37 @@ _MappingQuery = Annotated[
 _LoadQuery = Annotated[
     float | None, Query(ge=0.001, le=10, description="Stretch the arrivals to this load on the machine.")
 ]
-_PlatformQuery = Annotated[str | None, Query(pattern=_MACHINE, description="A built-in platform.")]
-_ProfileQuery = Annotated[str | None, Query(pattern=_MACHINE, description="A measured profile.")]
+
+
+async def _chosen_machine(
+    context: RequestContext,
+    platform: Annotated[str | None, Query(pattern=_MACHINE, description="A built-in platform.")] = None,
+    profile: Annotated[str | None, Query(pattern=_MACHINE, description="A measured profile.")] = None,
+) -> Machine:
+    options = StartOptions(platform=platform, profile=profile)
+    return await asyncio.to_thread(chosen_machine, context.machine, options)
+
+
+def _uploaded_file(request: Request, context: RequestContext) -> trace_uploads.Upload:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return trace_uploads.Upload(request.stream(), FORMATS[media_type], context.options, context.reader)
+
+
+_ChosenMachine = Annotated[Machine, Depends(_chosen_machine)]
+_UploadedFile = Annotated[trace_uploads.Upload, Depends(_uploaded_file)]
+_UPLOAD: dict[str, Any] = {"status_code": 201, "openapi_extra": _UPLOAD_BODY}
 
 
 @traces_router.post(
-    "/traces",
-    status_code=201,
-    operation_id="uploadTrace",
-    summary="Store a trace if every row is valid",
-    response_model=TraceAccepted,
-    responses=problems(409, 413, 415, 422, 503),
-    openapi_extra=_UPLOAD_BODY,
+    "/traces", **described("Store a trace if every row is valid", TraceAccepted, 409, 413, 415, 422, 503, **_UPLOAD)
 )
-async def upload(
-    request: Request,
-    context: RequestContext,
+async def upload_trace(
+    upload: _UploadedFile,
+    machine: _ChosenMachine,
     name: Annotated[str, Query(pattern=base_models.TRACE_NAME, description="Name of the trace.")],
     mapping: _MappingQuery = None,
     skip_bad: Annotated[bool, Query(description="Leave bad rows out instead of refusing the file.")] = False,
     load: _LoadQuery = None,
-    platform: _PlatformQuery = None,
-    profile: _ProfileQuery = None,
 ) -> Response:
     """Store a trace completely or not at all. An error names the line, the field and the value.
 
@@ -185,52 +143,25 @@ async def upload(
     """
     how = None
     if mapping is not None or skip_bad or load is not None:
-        how = ImportOptions(parse_mapping(mapping), skip_bad, load)
-    machine = await _machine(context, platform, profile)
-    stored = await store_trace(request.stream(), _suffix(request), name, context.options, how, machine)
-    return StrictJSONResponse(stored, 201)
+        how = ImportOptions(trace_uploads.parse_mapping(mapping), skip_bad, load)
+    return StrictJSONResponse(await upload.store(name, how, machine), 201)
 
 
-@traces_router.post(
-    "/traces/inspect",
-    operation_id="inspectTrace",
-    summary="Read a trace without storing it",
-    response_model=TraceInspection,
-    responses=problems(413, 415, 422, 503),
-    openapi_extra=_UPLOAD_BODY,
-)
-async def inspect(
-    request: Request,
-    context: RequestContext,
-    mapping: _MappingQuery = None,
-    load: _LoadQuery = None,
-    platform: _PlatformQuery = None,
-    profile: _ProfileQuery = None,
+_INSPECTED = ("Read a trace without storing it", TraceInspection, 413, 415, 422, 503)
+
+
+@traces_router.post("/traces/inspect", **described(*_INSPECTED, openapi_extra=_UPLOAD_BODY))
+async def inspect_trace(
+    upload: _UploadedFile, machine: _ChosenMachine, mapping: _MappingQuery = None, load: _LoadQuery = None
 ) -> Response:
     """Return format, columns, bad rows, offered load and histograms of a file."""
-    how = ImportOptions(parse_mapping(mapping), load=load)
-    machine = await _machine(context, platform, profile)
-    found = await inspect_trace(request.stream(), _suffix(request), how, machine, context.options)
-    return StrictJSONResponse(found)
+    how = ImportOptions(trace_uploads.parse_mapping(mapping), load=load)
+    return StrictJSONResponse(await upload.inspect(how, machine))
 
 
-def _suffix(request: Request) -> str:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return FORMATS[media_type]
-
-
-async def _machine(context: AppContext, platform: str | None, profile: str | None) -> Machine:
-    options = StartOptions(platform=platform, profile=profile)
-    return await asyncio.to_thread(chosen_machine, context.machine, options)
-
-
-@traces_router.get(
-    "/traces",
-    operation_id="listTraces",
-    summary="Traces that can be replayed",
-    response_model=TraceList,
-    responses=problems(503),
-)
-async def traces(context: RequestContext) -> Response:
+@traces_router.get("/traces", **described("Traces that can be replayed", TraceList, 503))
+async def list_traces(context: RequestContext) -> Response:
     """Return the stored traces by name."""
-    return StrictJSONResponse({"traces": await list_traces(context.options.traces)})
+    return StrictJSONResponse(
+        {"traces": await asyncio.to_thread(trace_uploads.stored_traces, context.options.traces)}
+    )

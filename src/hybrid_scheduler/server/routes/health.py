@@ -7,11 +7,13 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from ...live.status import FAILURE_NOTE
 from ..app_context import AppContext, RequestContext
 from ..engine_control import MAX_HEARTBEAT_AGE_S
 from ..errors import ApiError
 from ..json_response import StrictJSONResponse
-from ..schemas import Alive, Health, problems
+from ..schemas.base_models import TEXT, described, described_file
+from ..schemas.catalogue import Alive, Health
 
 router = APIRouter(prefix="/api", tags=["health"])
 
@@ -21,38 +23,20 @@ _CACHE_TIMEOUT_S = 0.5
 _ENGINE_TIMEOUT_S = 1.5
 
 
-@router.get(
-    "/health",
-    operation_id="getHealth",
-    summary="Database, cache and engine",
-    response_model=Health,
-    responses=problems(),
-)
-async def health(context: RequestContext) -> Response:
+@router.get("/health", **described("Database, cache and engine", Health))
+async def get_health(context: RequestContext) -> Response:
     """Return the state of the database, the cache and the engine."""
     return StrictJSONResponse(await _check_health(context))
 
 
-@router.get(
-    "/health/live",
-    operation_id="getLiveness",
-    summary="The process answers",
-    response_model=Alive,
-    responses=problems(),
-)
-async def live() -> dict[str, Any]:
+@router.get("/health/live", **described("The process answers", Alive))
+async def get_liveness() -> dict[str, Any]:
     """Return `ok` while the process is running."""
     return {"status": "ok"}
 
 
-@router.get(
-    "/health/ready",
-    operation_id="getReadiness",
-    summary="Requests can be served",
-    response_model=Alive,
-    responses=problems(503),
-)
-async def ready(context: RequestContext) -> Response:
+@router.get("/health/ready", **described("Requests can be served", Alive, 503))
+async def get_readiness(context: RequestContext) -> Response:
     """Return `ok`, or 503 while the database or the engine is unavailable."""
     found = await _check_health(context)
     unavailable = [name for name in ("database", "engine") if found[name]["state"] == "away"]
@@ -61,14 +45,8 @@ async def ready(context: RequestContext) -> Response:
     return StrictJSONResponse({"status": "ok"})
 
 
-@router.get(
-    "/metrics",
-    operation_id="getMetrics",
-    summary="Metrics for Prometheus",
-    response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
-)
-async def metrics(context: RequestContext) -> Response:
+@router.get("/metrics", **described_file("Metrics for Prometheus", {"text/plain": TEXT}))
+async def get_metrics(context: RequestContext) -> Response:
     """Return all metrics in Prometheus' text format."""
     text, content_type = await context.metrics.render(context, await _check_health(context))
     return Response(text, media_type=None, headers={"Content-Type": content_type})
@@ -84,7 +62,8 @@ async def _check_health(context: AppContext) -> dict[str, Any]:
     age, status = engine or (None, None)
     # It may still be read while nothing can be stored.
     is_unavailable = not database or (status is not None and status["storage"] == "away")
-    state = "away" if status is None else status["state"]
+    failed = status is None or any(note.startswith(FAILURE_NOTE) for note in status.get("notes", ()))
+    state = "away" if status is None or failed else status["state"]
     degraded = state == "away" or not cache
     return {
         "status": "down" if is_unavailable else "degraded" if degraded else "ok",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
@@ -11,30 +12,26 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from ...experiments.sweep import read_cells, sweep_folders
+from ...live.commands import DeleteTasks
 from ...storage.device_load import LoadWindow
-from ..app_context import AppContext, RequestContext
+from ..app_context import RequestContext
 from ..errors import not_found
+from ..file_exports import Pages, Row, history_pages, result_rows
 from ..json_response import StrictJSONResponse, cached_json, dumps
-from ..schemas import (
-    Comparative,
-    Deleted,
-    DeviceLoadResponse,
-    EventPage,
-    Statistics,
-    Sweep,
-    SweepList,
-    TaskDetail,
-    Trends,
-    base_models,
-    problems,
-)
+from ..schemas import base_models
+from ..schemas.base_models import described
+from ..schemas.catalogue import Statistics
+from ..schemas.runs import Comparative, DeviceLoadResponse, Sweep, SweepList, Trends
+from ..schemas.stream import EventPage
+from ..schemas.tasks import Deleted, ResultRow, TaskDetail
 from .strict_route import (
+    ChosenRun,
     Limit,
     RunQuery,
     SchedulerQuery,
     StrictRoute,
     completed_deletion,
-    current_run,
+    required,
     stored_run,
 )
 
@@ -46,14 +43,8 @@ events_router = APIRouter(prefix="/api", tags=["events"], route_class=StrictRout
 MAX_AT_ONCE = 1000
 
 
-@router.get(
-    "/full_history",
-    operation_id="getFullHistory",
-    summary="Tasks with all results, oldest first",
-    response_model=list[TaskDetail],
-    responses=problems(422, 503),
-)
-async def full_history(
+@router.get("/full_history", **described("Tasks with all results, oldest first", list[TaskDetail], 422, 503))
+async def get_full_history(
     context: RequestContext,
     limit: Annotated[
         Annotated[int, Field(ge=1, le=10_000)] | Literal["all"],
@@ -62,41 +53,36 @@ async def full_history(
     run_id: RunQuery = None,
 ) -> Response:
     """Return tasks with the results of every scheduler."""
-    if limit == "all":
-        return await _stream_history(context, run_id, None)
-    if limit > MAX_AT_ONCE:
-        return await _stream_history(context, run_id, limit)
-    return StrictJSONResponse(await context.repository.history(limit, run_id=run_id))
+    if limit != "all" and limit <= MAX_AT_ONCE:
+        return StrictJSONResponse(await context.repository.history(limit, run_id=run_id))
+    return _listed(await history_pages(context.repository, run_id, limit), lambda page: page)
 
 
-async def _stream_history(context: AppContext, run_id: str | None, newest: int | None) -> Response:
-    pages = context.repository.iterate_history(run_id=run_id, newest=newest)
-    # The first page is read before the status line, so that an unavailable database gives a 503.
-    first: list[dict[str, Any]] = await anext(pages, [])
+def _listed(pages: Pages, rows_of: Callable[[list[Row]], list[Row]]) -> Response:
+    """Return a JSON list of the rows of all pages, streamed page by page."""
 
     async def chunks() -> AsyncIterator[bytes]:
-        yield b"[" + dumps(first)[1:-1]
+        opening = b"["
         async for page in pages:
-            if page:
-                yield b"," + dumps(page)[1:-1]
-        yield b"]"
+            rows = dumps(rows_of(page))[1:-1]
+            if rows:
+                yield opening + rows
+                opening = b","
+        yield b"[]" if opening == b"[" else b"]"
 
     return StreamingResponse(chunks(), media_type="application/json")
 
 
-@router.delete(
-    "/history",
-    operation_id="deleteHistory",
-    summary="Delete all tasks and results",
-    response_model=Deleted,
-    responses={202: {"model": Deleted, "description": "Accepted; the deletion goes on."}, **problems(503)},
-)
+_ACCEPTED = {202: {"model": Deleted, "description": "Accepted; the deletion goes on."}}
+
+
+@router.delete("/history", **described("Delete all tasks and results", Deleted, 503, responses=_ACCEPTED))
 async def delete_history(context: RequestContext) -> Response:
     """Delete tasks and results. Runs, notifications and model versions stay, and ids are never reused.
 
     A long deletion is answered with 202 and its progress. It is completed even if the server restarts.
     """
-    deleted = await context.control.delete_tasks()
+    deleted = await context.control.run(DeleteTasks())
     context.state.deletions += 1
     context.repository.timelines.clear()
     if deleted is not None:
@@ -107,58 +93,50 @@ async def delete_history(context: RequestContext) -> Response:
     return StrictJSONResponse(progress, 202, headers={"Location": "/api/history/deletion"})
 
 
-@router.get(
-    "/history/deletion",
-    operation_id="getDeletion",
-    summary="Progress of a deletion of the history",
-    response_model=Deleted,
-    responses=problems(503),
-)
-async def deletion(context: RequestContext) -> Response:
+@router.get("/history/deletion", **described("Progress of a deletion of the history", Deleted, 503))
+async def get_deletion(context: RequestContext) -> Response:
     """Return how many tasks are to be deleted and are deleted; `done` if no deletion is going on."""
     return StrictJSONResponse(await context.repository.deletion() or completed_deletion(0))
 
 
-@router.get(
-    "/history/comparative",
-    operation_id="getComparative",
-    summary="Schedulers side by side over the newest tasks",
-    response_model=Comparative,
-    responses=problems(422, 503),
-)
-async def comparative(context: RequestContext, limit: Limit = 1000, run_id: RunQuery = None) -> Response:
+_COMPARED = ("Schedulers side by side over the newest tasks", Comparative | list[ResultRow], 422, 503)
+
+
+@router.get("/history/comparative", **described(*_COMPARED))
+async def get_comparative(
+    context: RequestContext,
+    limit: Limit = 1000,
+    run_id: RunQuery = None,
+    format: Annotated[
+        Literal["published"] | None, Query(description="`published`: a list with every result of these tasks.")
+    ] = None,
+) -> Response:
     """Return one row per scheduler over the newest stored tasks: means, sums and quantiles, and pairwise wins.
 
     Without `run_id` the tasks of all runs count. Failed tasks have no latency. There are no intervals, because
-    neighbouring tasks are not independent; the status has intervals by batch means.
+    neighbouring tasks are not independent; the status has intervals by batch means. The list has one row per task
+    and scheduler, oldest task first.
     """
+    if format is not None:
+        pages = await history_pages(context.repository, run_id, limit)
+        return _listed(pages, lambda page: list(result_rows(page)))
+    compute = partial(context.repository.comparative, limit, run_id=run_id)
+    return await cached_json(context, f"comparative:{run_id}:{limit}", compute)
 
-    async def compute() -> dict[str, Any]:
-        return await context.repository.comparative(limit, run_id=run_id)
 
-    return StrictJSONResponse(await cached_json(context, f"comparative:{run_id}:{limit}", compute))
-
-
-@router.get(
-    "/history/trends",
-    operation_id="getTrends",
-    summary="Means over the course of a run",
-    response_model=Trends,
-    responses=problems(422, 503),
-)
-async def trends(
+@router.get("/history/trends", **described("Means over the course of a run", Trends, 422, 503))
+async def get_trends(
     context: RequestContext,
-    run_id: RunQuery = None,
+    run_id: ChosenRun,
     buckets: Annotated[int, Query(ge=1, le=1000, description="Largest number of buckets.")] = 120,
 ) -> Response:
     """Return means per bucket of tasks; by default of the live run."""
-    chosen = run_id or await current_run(context)
 
     async def compute() -> dict[str, Any]:
-        found = None if chosen is None else await context.repository.trends(chosen, buckets)
-        return found or {"run_id": chosen, "sampled": False, "buckets": []}
+        means = None if run_id is None else await context.repository.trends(run_id, buckets)
+        return means or {"run_id": run_id, "sampled": False, "buckets": []}
 
-    return StrictJSONResponse(await cached_json(context, f"trends:{chosen}:{buckets}", compute))
+    return await cached_json(context, f"trends:{run_id}:{buckets}", compute)
 
 
 #: Values of a cell; others, such as nested ones, are left out.
@@ -168,15 +146,11 @@ _Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
 @router.get(
-    "/history/load",
-    operation_id="getDeviceLoad",
-    summary="Busy seconds of devices per column of time",
-    response_model=DeviceLoadResponse,
-    responses=problems(404, 422, 503),
+    "/history/load", **described("Busy seconds of devices per column of time", DeviceLoadResponse, 404, 422, 503)
 )
-async def load(
+async def get_device_load(
     context: RequestContext,
-    run_id: RunQuery = None,
+    run_id: ChosenRun,
     scheduler: SchedulerQuery = None,
     start: Annotated[_Seconds | None, Query(description="Virtual seconds; the first arrival by default.")] = None,
     end: Annotated[_Seconds | None, Query(description="Virtual seconds; the newest arrival by default.")] = None,
@@ -190,46 +164,30 @@ async def load(
 
     Without `run_id` it is the live run. Without `scheduler` all schedulers are returned, without blocks.
     """
-    chosen = run_id or await current_run(context)
     window = LoadWindow(start, end, last, ahead, columns)
+    chosen = required(run_id, "run", "live")
 
     async def compute() -> dict[str, Any]:
-        known = None if chosen is None else await stored_run(context, chosen)
-        found = None if known is None else await context.repository.device_load(known["run_id"], scheduler, window)
-        if found is None:
-            raise not_found("run", chosen or "live")
-        return found
+        await stored_run(context, chosen)
+        return required(await context.repository.device_load(chosen, scheduler, window), "run", chosen)
 
-    key = f"load:{chosen}:{scheduler}:{start}:{end}:{last}:{ahead}:{columns}"
-    return StrictJSONResponse(await cached_json(context, key, compute))
+    return await cached_json(context, f"load:{chosen}:{scheduler}:{window}", compute)
 
 
 #: Most cells of a sweep in one response.
 MAX_CELLS = 10_000
 
 
-@sweeps_router.get(
-    "/sweeps",
-    operation_id="listSweeps",
-    summary="Stored sweeps, newest first",
-    response_model=SweepList,
-    responses=problems(503),
-)
-async def sweeps(context: RequestContext) -> Response:
+@sweeps_router.get("/sweeps", **described("Stored sweeps, newest first", SweepList, 503))
+async def list_sweeps(context: RequestContext) -> Response:
     """Return the sweeps that `hybrid-scheduler sweep` wrote below `data/results`, also those still running."""
     rows = await asyncio.to_thread(sweep_folders, context.options.sweeps)
-    keys = ("name", "cells", "modified_at")
-    return StrictJSONResponse({"sweeps": [dict(zip(keys, row, strict=True)) for row in rows]})
+    sweeps = [{"name": name, "cells": cells, "modified_at": modified_at} for name, cells, modified_at in rows]
+    return StrictJSONResponse({"sweeps": sweeps})
 
 
-@sweeps_router.get(
-    "/sweeps/{name}",
-    operation_id="getSweep",
-    summary="The cells of a sweep",
-    response_model=Sweep,
-    responses=problems(404, 422, 503),
-)
-async def sweep(
+@sweeps_router.get("/sweeps/{name}", **described("The cells of a sweep", Sweep, 404, 422, 503))
+async def get_sweep(
     context: RequestContext,
     name: Annotated[str, Path(pattern=base_models.TRACE_NAME, description="Name of the sweep's folder.")],
 ) -> Response:
@@ -246,32 +204,19 @@ async def sweep(
     return StrictJSONResponse({"name": name, "cells": cells, "truncated": len(rows) > MAX_CELLS})
 
 
-@router.get(
-    "/statistics",
-    operation_id="getStatistics",
-    summary="Number of stored rows and size of the database",
-    response_model=Statistics,
-    responses=problems(503),
-)
-async def statistics(context: RequestContext) -> Response:
+@router.get("/statistics", **described("Number of stored rows and size of the database", Statistics, 503))
+async def get_statistics(context: RequestContext) -> Response:
     """Return rows per table, bytes in all, and the times of the oldest and newest task."""
 
     async def compute() -> dict[str, Any]:
-        found = await context.repository.counts()
-        found["size_bytes"] = found.pop("bytes")
-        return {"database": context.database_kind, **found}
+        counts = await context.repository.counts()
+        return {"database": context.database_kind, "size_bytes": counts.pop("bytes"), **counts}
 
-    return StrictJSONResponse(await cached_json(context, "statistics", compute))
+    return await cached_json(context, "statistics", compute)
 
 
-@events_router.get(
-    "/events",
-    operation_id="listEvents",
-    summary="Events after a sequence number",
-    response_model=EventPage,
-    responses=problems(422, 503),
-)
-async def events(
+@events_router.get("/events", **described("Events after a sequence number", EventPage, 422, 503))
+async def list_events(
     context: RequestContext,
     after: Annotated[
         int, Query(ge=0, le=base_models.INT64_MAX, description="Sequence number of the last event you have.")

@@ -12,13 +12,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from ...core import InvalidInputError
-from ...live.measured_run import MAX_TASKS
+from ...live.measured_run import MAX_TASKS, check_length
 from ..app_context import RequestContext
-from ..errors import not_found
 from ..json_response import StrictJSONResponse
-from ..schemas import ProgramAccepted, ProgramList, ProgramReport, problems
-from .strict_route import RUN_ID, StrictRoute
+from ..schemas.base_models import described
+from ..schemas.measured import ProgramAccepted, ProgramList, ProgramReport
+from .strict_route import RUN_ID, StrictRoute, required
 
 router = APIRouter(prefix="/api", tags=["programs"], route_class=StrictRoute)
 
@@ -48,29 +47,20 @@ class _Program:
         rows = list(islice(self.rows, first - oldest, first - oldest + limit))
         columns: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in self.columns]
         tasks = dict(zip(self.columns, columns, strict=True))
-        return {
-            **self.report,
-            "finished": self.finished,
-            "next_after": first + len(rows),
-            "tasks": tasks,
-        }
+        return {**self.report, "finished": self.finished, "next_after": first + len(rows), "tasks": tasks}
 
 
 @router.post(
     "/programs",
-    operation_id="reportProgram",
-    summary="Report what a running program did since its last report",
-    response_model=ProgramAccepted,
-    responses=problems(413, 415, 422),
+    **described("Report what a running program did since its last report", ProgramAccepted, 422),
 )
-async def report(context: RequestContext, program: ProgramReport) -> Response:
+async def report_program(context: RequestContext, program: ProgramReport) -> Response:
     """Keep a report, as `HybridExecutor(dashboard=...)` sends it once a second."""
     content = program.model_dump()
     tasks = content["tasks"]
     n = len(tasks["number"])
     for name, values in tasks.items():
-        if len(values) != n:
-            raise InvalidInputError(f"tasks.{name}", f"one value per task ({n})", f"{len(values)} values")
+        check_length(f"tasks.{name}", values, n)
     programs = context.state.programs
     known = programs.pop(program.run_id, None) or _Program(tuple(tasks))
     programs[program.run_id] = known  # the last one is the newest
@@ -80,14 +70,8 @@ async def report(context: RequestContext, program: ProgramReport) -> Response:
     return StrictJSONResponse({"run_id": program.run_id, "tasks": known.finished})
 
 
-@router.get(
-    "/programs",
-    operation_id="getPrograms",
-    summary="Programs that run on real devices now",
-    response_model=ProgramList,
-    responses=problems(404, 422),
-)
-async def programs(
+@router.get("/programs", **described("Programs that run on real devices now", ProgramList, 404, 422))
+async def get_programs(
     context: RequestContext,
     run_id: Annotated[str | None, Query(pattern=RUN_ID, description="This program; the newest by default.")] = None,
     after: Annotated[int, Query(ge=0, le=2**53, description="Leave out so many of the first calls.")] = 0,
@@ -98,16 +82,13 @@ async def programs(
     The newest 20,000 calls of each are kept.
     """
     known: dict[str, _Program] = context.state.programs
-    if run_id is not None and run_id not in known:
-        raise not_found("program", run_id)
+    if run_id is not None:
+        required(known.get(run_id), "program", run_id)
     shown = run_id or next(reversed(known), None)
-    return StrictJSONResponse(
-        {
-            "programs": [
-                {name: one.report[name] for name in ("run_id", "program", "created_at", "ended")}
-                | {"finished": one.finished}
-                for one in reversed(known.values())
-            ],
-            "current": known[shown].state(after, limit) if shown is not None else None,
-        }
-    )
+    names = ("run_id", "program", "created_at", "ended")
+    programs = [
+        {**{name: program.report[name] for name in names}, "finished": program.finished}
+        for program in reversed(known.values())
+    ]
+    current = known[shown].state(after, limit) if shown is not None else None
+    return StrictJSONResponse({"programs": programs, "current": current})

@@ -5,41 +5,31 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from dataclasses import replace
-from shlex import quote
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
-from ...core import InvalidInputError, platform_named, workstation
-from ...core.platform import PLATFORMS, platform_from_json
+from ...core import InvalidInputError
 from ...live import IdempotencyKey, MeasuredRun, RunLabels, measured_from_json
+from ...live.commands import DeleteRun, DescribeRun, StoreMeasured
 from ...live.lane_statistics import WINDOW, LaneStatistics
-from ...live.live_run import stored_verdict
-from ...live.status import SchedulerStatistics
-from ...physics import PHYSICS, SlowedPhysics, Tariff, full_speed, physics_from_json, physics_named
-from ...workload.argument_checks import parse_spec
+from ...live.status import SchedulerState, SchedulerStatistics
 from ..app_context import AppContext, RequestContext
-from ..errors import ApiError, not_found
-from ..json_response import StrictJSONResponse, cached_json, dumps
-from ..schemas import (
-    Deleted,
-    Gantt,
-    GanttDiff,
-    LearningCurve,
-    MeasuredRunCreate,
-    Run,
-    RunDetail,
-    RunDiff,
-    RunLabelsRequest,
-    RunPage,
-    RunStored,
-    problems,
-)
+from ..errors import ApiError, api_error
+from ..json_response import StrictJSONResponse, attachment, cached_json, dumps
+from ..run_replay import replay_of
+from ..schemas.base_models import BINARY, TEXT, described, described_file
+from ..schemas.catalogue import LearningCurve
+from ..schemas.measured import MeasuredRunCreate, RunStored
+from ..schemas.runs import Gantt, GanttDiff, Run, RunDetail, RunDiff, RunPage
+from ..schemas.simulation import RunLabelsRequest
+from ..schemas.tasks import Deleted
+from ..stored_comparison import stored_verdict
 from ..whatif_worker import EvidenceJob
 from .strict_route import (
-    REPLAY,
     RUN_ID,
     SCHEDULER,
     KeyHeader,
@@ -47,8 +37,13 @@ from .strict_route import (
     RunInPath,
     StrictRoute,
     completed_deletion,
+    created,
+    page_of,
+    required,
+    stored_once,
     stored_run,
-    used_key,
+    stores,
+    while_connected,
 )
 from .whatif import whatif_slot
 
@@ -59,14 +54,8 @@ _DIFF_SETTINGS = ("scenario", "load", "seed", "platform", "schedulers", "source"
 _QUANTILES = ("p50_latency", "p95_latency", "p99_latency")
 
 
-@router.get(
-    "/runs",
-    operation_id="listRuns",
-    summary="Runs, newest first",
-    response_model=RunPage,
-    responses=problems(422, 503),
-)
-async def runs(
+@router.get("/runs", **described("Runs, newest first", RunPage, 422, 503))
+async def list_runs(
     context: RequestContext,
     limit: Limit = 100,
     before: Annotated[
@@ -75,18 +64,14 @@ async def runs(
 ) -> Response:
     """Return one page of runs."""
     rows = await context.repository.runs(limit, before)
-    return StrictJSONResponse({"runs": rows, "next_before": rows[-1]["run_id"] if len(rows) == limit else None})
+    return page_of("runs", rows, limit, "run_id")
 
 
-@router.post(
-    "/runs",
-    status_code=201,
-    operation_id="storeMeasuredRun",
-    summary="Store a run that was measured on real devices",
-    response_model=RunStored,
-    responses={201: {"description": "The run is stored.", "headers": REPLAY}, **problems(409, 413, 415, 422, 503)},
-)
-async def store_measured(
+_STORE = ("Store a run that was measured on real devices", RunStored, 409, 422, 503)
+
+
+@router.post("/runs", **described(*_STORE, **stores("The run is stored.")))
+async def store_measured_run(
     context: RequestContext, measured: MeasuredRunCreate, idempotency_key: KeyHeader = None
 ) -> Response:
     """Store a measured run, as `execute --store` does. The response comes once everything is durable.
@@ -95,87 +80,67 @@ async def store_measured(
     once. The live run is not interrupted.
     """
     content = measured.model_dump()
-    run = await asyncio.to_thread(lambda: measured_from_json(content))
-    if idempotency_key is None:
-        return await _store(context, run)
-    key = IdempotencyKey(idempotency_key, hashlib.sha256(dumps(content)).hexdigest(), 0)
-    # Of two requests at once, the second waits for the first and then finds its run.
-    async with context.state.key_locks.hold(key.key):
-        known = await context.repository.idempotency_record(key.key)
-        if known is None:
-            return await _store(context, run, key)
-    if known[0] != key.fingerprint:
-        raise used_key(key.key)
-    first = await context.repository.task(known[1])  # the key is stored with the run's first task
-    if first is None:
-        raise ApiError(409, "the run was stored, and its tasks have been deleted since")
-    return _stored_response(run, first["run_id"], replay=True)
+    fingerprint = hashlib.sha256(dumps(content)).hexdigest()
+    run = await asyncio.to_thread(measured_from_json, content)
+    key = None if idempotency_key is None else IdempotencyKey(idempotency_key, fingerprint)
+
+    async def repeat(task_id: int) -> Response:
+        first = await context.repository.task(task_id)  # the key is stored with the run's first task
+        if first is None:
+            raise ApiError(409, "the run was stored, and its tasks have been deleted since")
+        return _stored(run, first["run_id"], replay=True)
+
+    return await stored_once(context, idempotency_key, fingerprint, partial(_store, context, run, key), repeat)
 
 
-async def _store(context: AppContext, run: MeasuredRun, key: IdempotencyKey | None = None) -> Response:
+async def _store(context: AppContext, run: MeasuredRun, key: IdempotencyKey | None) -> Response:
     """Store a run, unless there is one with its id."""
     if run.run_id is None:
-        return _stored_response(run, await context.control.store_measured(run, key))
+        return _stored(run, await context.control.run(StoreMeasured(run, key)))
+    used = ApiError(409, f"run_id: must be one that no other run has, got {run.run_id}")
     async with context.state.key_locks.hold(f"run {run.run_id}"):
         known = await context.repository.run(run.run_id)
         if known is None:
             try:
-                return _stored_response(run, await context.control.store_measured(run, key))
+                return _stored(run, await context.control.run(StoreMeasured(run, key)))
             except (InvalidInputError, ApiError) as error:
-                fields = (
-                    [error.field] if isinstance(error, InvalidInputError) else [field for field, *_ in error.fields]
-                )
-                if "run_id" not in fields:
+                refusal = api_error(error)
+                if refusal is None or "run_id" not in [field for field, *_ in refusal.fields]:
                     raise
-                raise _used_run_id(run.run_id) from None  # another run with this id was being stored
+                raise used from None  # another run with this id was being stored
     if known["source"] != "measured" or known["created_at"] != run.created_at:
-        raise _used_run_id(run.run_id)
-    return _stored_response(run, run.run_id, replay=True)
+        raise used
+    return _stored(run, run.run_id, replay=True)
 
 
-def _used_run_id(run_id: str) -> ApiError:
-    return ApiError(409, f"run_id: must be one that no other run has, got {run_id}")
-
-
-def _stored_response(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
+def _stored(run: MeasuredRun, run_id: str, *, replay: bool = False) -> Response:
     body = {"run_id": run_id, "tasks": len(run.tasks), "schedulers": list(run.schedulers)}
-    return StrictJSONResponse(body, 201, headers={"Idempotent-Replay": "true"} if replay else None)
+    return created(body, replay=replay)
 
 
-@router.get(
-    "/runs/{run_id}",
-    operation_id="getRun",
-    summary="One run with its comparison",
-    response_model=RunDetail,
-    responses=problems(404, 422, 503),
-)
-async def run(request: Request, context: RequestContext, run_id: RunInPath) -> Response:
+@router.get("/runs/{run_id}", **described("One run with its comparison", RunDetail, 404, 422, 503))
+async def get_run(request: Request, context: RequestContext, run_id: RunInPath) -> Response:
     """Return a run with one row per scheduler."""
     return StrictJSONResponse(await _detail(context, run_id, str(request.base_url).rstrip("/")))
 
 
-@router.patch(
-    "/runs/{run_id}",
-    operation_id="describeRun",
-    summary="Give a run a name, tags or a note",
-    response_model=Run,
-    responses=problems(404, 413, 415, 422, 503),
-)
-async def describe(context: RequestContext, run_id: RunInPath, request: RunLabelsRequest) -> Response:
+@router.patch("/runs/{run_id}", **described("Give a run a name, tags or a note", Run, 404, 422, 503))
+async def describe_run(context: RequestContext, run_id: RunInPath, request: RunLabelsRequest) -> Response:
     """Replace the labels that are given; the response comes once they are durable."""
     async with context.state.key_locks.hold(f"labels {run_id}"):
-        known = await _existing_run(context, run_id)
-        known |= {name: given for name, given in request.model_dump().items() if given is not None}
-        await context.control.describe_run(run_id, RunLabels(known["name"], tuple(known["tags"]), known["note"]))
+        known = await stored_run(context, run_id)
+        known |= request.model_dump(exclude_none=True)
+        labels = RunLabels(known["name"], tuple(known["tags"]), known["note"])
+        await context.control.run(DescribeRun(run_id, labels))
     return StrictJSONResponse(known)
+
+
+_GOES_ON = {202: {"model": Deleted, "description": "The deletion goes on."}}
 
 
 @router.delete(
     "/runs/{run_id}",
-    operation_id="deleteRun",
-    summary="Delete one run that has ended",
-    response_model=Deleted,
-    responses={202: {"model": Deleted, "description": "The deletion goes on."}, **problems(404, 409, 422, 503)},
+    **described("Delete one run that has ended", Deleted, 404, 409, 422, 503, responses=_GOES_ON),
 )
 async def delete_run(context: RequestContext, run_id: RunInPath) -> Response:
     """Delete a run with its tasks, results, events and model versions, in one transaction.
@@ -183,9 +148,9 @@ async def delete_run(context: RequestContext, run_id: RunInPath) -> Response:
     A long deletion is answered with 202; the run is deleted once its address answers 404. If the server ends before
     that, the run stays complete.
     """
-    known = await _existing_run(context, run_id)
+    known = await stored_run(context, run_id)
     try:
-        deleted = await context.control.delete_run(run_id)
+        deleted = await context.control.run(DeleteRun(run_id))
     except (InvalidInputError, ApiError) as error:
         if isinstance(error, ApiError) and error.status != 422:
             raise
@@ -196,14 +161,8 @@ async def delete_run(context: RequestContext, run_id: RunInPath) -> Response:
     return StrictJSONResponse(completed_deletion(deleted))
 
 
-@router.get(
-    "/runs/{run_id}/gantt",
-    operation_id="getGantt",
-    summary="Busy intervals of the devices",
-    response_model=Gantt,
-    responses=problems(404, 422, 503),
-)
-async def gantt(
+@router.get("/runs/{run_id}/gantt", **described("Busy intervals of the devices", Gantt, 404, 422, 503))
+async def get_gantt(
     context: RequestContext,
     run_id: RunInPath,
     scheduler: Annotated[str, Query(pattern=SCHEDULER, description="The scheduler whose cluster is returned.")],
@@ -219,22 +178,15 @@ async def gantt(
 ) -> Response:
     """Return which part of which task ran on which device, as columns."""
     columns = await context.repository.gantt(run_id, scheduler, start, end, limit)
-    if columns is None:
-        raise not_found("run", run_id)
-    return StrictJSONResponse(columns)
+    return StrictJSONResponse(required(columns, "run", run_id))
 
 
-@router.get(
-    "/runs/{run_id}/evidence",
-    operation_id="exportEvidence",
-    summary="One file that proves the comparison of a run's tasks",
-    response_class=Response,
-    responses={
-        200: {"description": "The file.", "content": {"text/html": {"schema": {"type": "string"}}}},
-        **problems(404, 422, 503),
-    },
-)
-async def evidence(
+_EVIDENCE = "One file that proves the comparison of a run's tasks"
+
+
+@router.get("/runs/{run_id}/evidence", **described_file(_EVIDENCE, {"text/html": TEXT}, 404, 422, 503))
+async def export_evidence(
+    request: Request,
     context: RequestContext,
     run_id: RunInPath,
     limit: Annotated[int, Query(ge=1, le=5_000, description="Number of tasks; the newest.")] = 500,
@@ -244,26 +196,17 @@ async def evidence(
     `hybrid-scheduler report --verify FILE` repeats it and compares the hash. The machines start empty and models
     untrained by this run, so its numbers are those of these tasks alone.
     """
-    return _file(await _computed(context, run_id, limit, "evidence"), "text/html", f"evidence-{run_id}.html")
+    content = await while_connected(request, _computed(context, run_id, limit, "evidence"))
+    return attachment(content, "text/html", f"evidence-{run_id}.html")
 
 
-@router.get(
-    "/runs/{run_id}/report",
-    operation_id="exportReport",
-    summary="Report on a run's newest tasks as HTML or PDF",
-    response_class=Response,
-    responses={
-        200: {
-            "description": "The file.",
-            "content": {
-                "text/html": {"schema": {"type": "string"}},
-                "application/pdf": {"schema": {"type": "string", "format": "binary"}},
-            },
-        },
-        **problems(404, 422, 503),
-    },
-)
-async def report(
+_REPORT = "Report on a run's newest tasks as HTML or PDF"
+_REPORT_TYPES = {"text/html": TEXT, "application/pdf": BINARY}
+
+
+@router.get("/runs/{run_id}/report", **described_file(_REPORT, _REPORT_TYPES, 404, 422, 503))
+async def export_report(
+    request: Request,
     context: RequestContext,
     run_id: RunInPath,
     format: Annotated[Literal["html", "pdf"], Query(description="Format of the file.")] = "html",
@@ -273,34 +216,27 @@ async def report(
 
     As in an evidence file, the machines start empty and models untrained by this run.
     """
-    kind = "application/pdf" if format == "pdf" else "text/html"
-    return _file(await _computed(context, run_id, limit, format), kind, f"report-{run_id}.{format}")
-
-
-def _file(content: bytes, media_type: str, name: str) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type=media_type, headers=headers)
+    media_type = "application/pdf" if format == "pdf" else "text/html"
+    content = await while_connected(request, _computed(context, run_id, limit, format))
+    return attachment(content, media_type, f"report-{run_id}.{format}")
 
 
 async def _computed(context: AppContext, run_id: str, limit: int, kind: str) -> bytes:
     """Return an evidence file or a report of the run's newest tasks, from the what-if worker."""
-    known = await _existing_run(context, run_id)
+    known = await stored_run(context, run_id)
     if known["source"] != "simulated":  # a simulation of its tasks would prove nothing about the measurement
         raise InvalidInputError("run_id", "a simulated run with stored tasks", run_id)
     rows = await context.repository.tasks(limit, run_id=run_id)
-    job = EvidenceJob(run_id, known["config"], rows[::-1], kind)
+    job = EvidenceJob(known["name"] or run_id, known["config"], rows[::-1], kind)
     async with whatif_slot(context):
         return await context.whatif_worker.evidence(job)
 
 
 @router.get(
     "/runs/{run_id}/learning",
-    operation_id="getLearning",
-    summary="Accuracy of a learned scheduler by version and kind",
-    response_model=LearningCurve,
-    responses=problems(404, 422, 503),
+    **described("Accuracy of a learned scheduler by version and kind", LearningCurve, 404, 422, 503),
 )
-async def learning(
+async def get_learning(
     context: RequestContext,
     run_id: RunInPath,
     scheduler: Annotated[str, Query(pattern=SCHEDULER, description="A learned scheduler.")],
@@ -309,23 +245,15 @@ async def learning(
     """Return predicted against actual durations, latency and regret of the tasks of each model version and kind."""
 
     async def compute() -> dict[str, Any]:
-        found = await context.repository.learning(run_id, scheduler)
-        if found is None:
-            raise not_found("run", run_id)
+        learned = required(await context.repository.learning(run_id, scheduler), "run", run_id)
         history = await context.repository.models(run_id, [scheduler], limit)
-        return {**found, "history": history[scheduler].versions}
+        return {**learned, "history": history[scheduler].versions}
 
-    return StrictJSONResponse(await cached_json(context, f"learning:{run_id}:{scheduler}:{limit}", compute))
+    return await cached_json(context, f"learning:{run_id}:{scheduler}:{limit}", compute)
 
 
-@router.get(
-    "/gantt/diff",
-    operation_id="diffGantt",
-    summary="Two schedules of the same tasks",
-    response_model=GanttDiff,
-    responses=problems(404, 409, 422, 503),
-)
-async def gantt_diff(
+@router.get("/gantt/diff", **described("Two schedules of the same tasks", GanttDiff, 404, 409, 422, 503))
+async def diff_gantt(
     context: RequestContext,
     a: Annotated[str, Query(pattern=RUN_ID, description="First run.")],
     scheduler: Annotated[str, Query(pattern=SCHEDULER, description="Scheduler of the first schedule.")],
@@ -342,18 +270,19 @@ async def gantt_diff(
     second = (b or a, other or scheduler)
     if second == (a, scheduler):
         raise InvalidInputError("other", "another scheduler, or another run as b", second[1])
-    found = []
+    schedules = []
     for run_id, name in ((a, scheduler), second):
         columns = await context.repository.gantt(run_id, name, None, None, limit)
-        if columns is None:
-            raise not_found("run", run_id)
-        found.append(columns)
-    return StrictJSONResponse({"a": found[0], "b": found[1], **_changes(*found)})
+        schedules.append(required(columns, "run", run_id))
+    return StrictJSONResponse({"a": schedules[0], "b": schedules[1], **_changes(*map(_by_task, schedules))})
 
 
-def _changes(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+#: Devices, finish and intensity of each task, by its position in the run.
+_Schedule = dict[int, tuple[set[str], float, float]]
+
+
+def _changes(first: _Schedule, second: _Schedule) -> dict[str, Any]:
     """Return for each task of both schedules whether it moved, and how much later it ends in the second."""
-    first, second = _by_task(a), _by_task(b)
     common = sorted(first.keys() & second.keys())
     if any(first[task][2] != second[task][2] for task in common):
         raise ApiError(409, "the runs have different tasks", hint="the same scenario, load and seed give the same")
@@ -364,25 +293,17 @@ def _changes(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _by_task(columns: dict[str, Any]) -> dict[int, tuple[set[str], float, float]]:
-    """Return devices, finish and intensity of each task, by its position in the run."""
-    found: dict[int, tuple[set[str], float, float]] = {}
+def _by_task(columns: dict[str, Any]) -> _Schedule:
+    schedule: _Schedule = {}
     rows = zip(columns["ordinal"], columns["device"], columns["end"], columns["intensity"], strict=True)
     for ordinal, device, end, intensity in rows:
-        devices, latest, _ = found.get(ordinal, (set(), 0.0, 0.0))
-        found[ordinal] = (devices | {device}, max(latest, end), intensity)
-    return found
+        devices, latest, _ = schedule.get(ordinal, (set(), 0.0, 0.0))
+        schedule[ordinal] = (devices | {device}, max(latest, end), intensity)
+    return schedule
 
 
-@router.get(
-    "/diff",
-    operation_id="diffRuns",
-    summary="Two runs side by side",
-    tags=["runs"],
-    response_model=RunDiff,
-    responses=problems(404, 422, 503),
-)
-async def diff(
+@router.get("/diff", **described("Two runs side by side", RunDiff, 404, 422, 503))
+async def diff_runs(
     request: Request,
     context: RequestContext,
     a: Annotated[str, Query(pattern=RUN_ID, description="First run.")],
@@ -390,125 +311,15 @@ async def diff(
 ) -> Response:
     """Return both runs, the differences b - a, and the settings that differ."""
     server = str(request.base_url).rstrip("/")
-    first, second = await _detail(context, a, server), await _detail(context, b, server)
+    first = await _detail(context, a, server)
+    second = await _detail(context, b, server)
     return StrictJSONResponse({"a": first, "b": second, **_diff(first, second)})
-
-
-async def _existing_run(context: AppContext, run_id: str) -> dict[str, Any]:
-    known = await context.repository.run(run_id)
-    if known is None:
-        raise not_found("run", run_id)
-    return known
 
 
 async def _detail(context: AppContext, run_id: str, server: str) -> dict[str, Any]:
     known = await stored_run(context, run_id)
-    if known is None:
-        raise not_found("run", run_id)
     rows, verdict = await _comparison(context, known)
     return {**known, "comparison": rows, "verdict": verdict, "replay": replay_of(known, server)}
-
-
-#: Most tasks of an evidence file.
-_EVIDENCE_TASKS = 5_000
-_LEARNERS = ("hybrid_ml", "rl_agent")
-
-
-def replay_of(run: dict[str, Any], server: str) -> dict[str, Any] | None:
-    """Return the commands that compute a run again, with what can differ; None for one that cannot be repeated.
-
-    Parameters
-    ----------
-    run
-        The stored run.
-    server
-        Address of this server, from which tasks and evidence are fetched.
-    """
-    config, run_id = run["config"], run["run_id"]
-    if run["source"] != "simulated" or not {"platform", "physics", "scenario"} <= config.keys():
-        return None
-    notes, exact = [], True
-    plugins = sorted({one["file"] for one in config.get("plugins", {}).values()})
-    for name in plugins:
-        digest = next(one["sha256"] for one in config["plugins"].values() if one["file"] == name)
-        notes.append(f"plug-in {name}, SHA-256 {digest[:16]}")
-    program = " ".join(["hybrid-scheduler", *(f"--plugin {quote(name)}" for name in plugins)])
-    changes, submitted = config.get("changes", []), config.get("submitted", 0)
-    notes += [f"from task {change['task']:,}: {change['change']}" for change in changes]
-    if submitted:
-        notes.append(f"tasks that clients sent: {submitted:,}")
-    machine = _machine_options(config)
-    commands = []
-    names = ",".join(run["schedulers"])
-    options = f"--seed {config['seed']} --schedulers {quote(names)}"
-    if machine is None:
-        # Machines of a user's own are inside the evidence file.
-        file = f"evidence-{run_id}.html"
-        commands.append(f"curl -o {file} '{server}/api/runs/{run_id}/evidence?limit={_EVIDENCE_TASKS}'")
-        commands.append(f"{program} report --verify {file}")
-        if run["tasks"] > _EVIDENCE_TASKS:
-            exact = False
-            notes.append(f"the evidence file holds the newest {_EVIDENCE_TASKS:,} of {run['tasks']:,} tasks")
-    else:
-        prefix, flags = machine
-        simulate = f"{prefix}{program} simulate"
-        if changes or submitted:
-            file = f"tasks-{run_id}.csv"
-            commands.append(f"curl -o {file} '{server}/api/export/tasks.csv?run_id={run_id}'")
-            source = f"--trace {file}"
-        elif "trace" in config:
-            trace = config["trace"]
-            load = "" if trace["load"] is None else f" --utilisation {trace['load']}"
-            source = f"--trace {quote(trace['name'])}{load}"
-            notes.append(f"trace {trace['name']}, SHA-256 {trace['sha256'][:16]}")
-        else:
-            source = (
-                f"--scenario {quote(run['scenario'])} --utilisation {run['load']} --tasks {max(1, run['tasks'])}"
-            )
-            if config["scenario"].get("then"):
-                exact = False
-                notes.append("the mix of tasks changes at another point there: the set-up repeats, not every task")
-        if config["scenario"].get("episode_length"):
-            exact = False
-            notes.append("the live run empties its clusters between episodes; the command does not")
-        commands.append(" ".join(filter(None, (simulate, source, options, flags))))
-    if any(parse_spec(spec)[0] in _LEARNERS for spec in run["schedulers"]):
-        notes.append("fixed rules repeat exactly; learners retrain by the clock and may differ slightly")
-    return {"commands": commands, "exact": exact, "notes": notes}
-
-
-def _machine_options(config: dict[str, Any]) -> tuple[str, str] | None:
-    """Return environment and options of the command line for a run's machine; None if they cannot name it."""
-    try:
-        platform, physics = platform_from_json(config["platform"]), physics_from_json(config["physics"])
-        tariff = Tariff(**config["tariff"])
-    except (KeyError, TypeError, ValueError):  # an incomplete record of another version
-        return None
-    flags, prefix = [f"--platform {quote(platform.name)}"], ""
-    gpus = len(platform) - 1
-    if platform.name not in PLATFORMS or tariff != Tariff():
-        return None
-    if platform_named(platform.name) != platform:
-        memory = platform.devices[-1].memory
-        if platform.name != "workstation" or platform != workstation(gpus, memory):
-            return None
-        prefix = f"NUM_GPUS={gpus} MEMORY_PER_GPU={memory:g} "
-    slowdown = physics.slowdown if isinstance(physics, SlowedPhysics) else None
-    physics = full_speed(physics)
-    if physics.name not in PHYSICS or physics != physics_named(physics.name):
-        return None
-    if physics.name != "analytic":
-        flags.append(f"--physics {physics.name}")
-    if slowdown is not None:
-        flags.append(f"--slowdown {quote(slowdown.as_text())}")
-    if config["noise"]["sigma"]:
-        flags.append(f"--noise {config['noise']['sigma']}")
-    if config["memory_policy"] != "clip":
-        flags.append(f"--memory-policy {config['memory_policy']}")
-    weights = {name: weight for name, weight in config["objective"].items() if weight}
-    if list(weights) != ["latency"]:
-        flags.append("--objective " + ",".join(f"{name}={weight}" for name, weight in weights.items()))
-    return prefix, " ".join(flags)
 
 
 async def _comparison(
@@ -534,7 +345,7 @@ async def _comparison(
     rows = [_checkpoint_row(name, lane, recent.get(name), latency_bound) for name, lane in lanes.items()]
     devices = run["config"].get("platform", {}).get("devices")
     verdict = stored_verdict(state, rows, devices).as_dict() if devices else None
-    return [row.as_dict() for row in rows], verdict
+    return [asdict(row) for row in rows], verdict
 
 
 async def _live_comparison(
@@ -554,7 +365,7 @@ def _checkpoint_row(
     statistics = LaneStatistics(np.zeros(len(saved["busy"]), dtype=np.int64))
     statistics.restore(saved)
     version = lane.get("version")
-    state = "off" if lane.get("failure") else "ready" if version is None else "learned"
+    state: SchedulerState = "off" if lane.get("failure") else "ready" if version is None else "learned"
     row = statistics.row(name, state, version, latency_bound, len(lane.get("queue", {}).get("tasks", ())))
     if recent is None:
         return row
@@ -566,10 +377,7 @@ def _diff(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     """Return differences b - a for the schedulers of both runs, and the settings that differ."""
     others = {row["name"]: row for row in b["comparison"]}
     rows = [
-        {
-            "name": row["name"],
-            **{metric: _difference(row, others[row["name"]], metric) for metric in _DIFF_METRICS},
-        }
+        {"name": row["name"], **{metric: _difference(row, others[row["name"]], metric) for metric in _DIFF_METRICS}}
         for row in a["comparison"]
         if row["name"] in others
     ]
@@ -578,7 +386,8 @@ def _diff(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
 
 
 def _difference(a: dict[str, Any], b: dict[str, Any], metric: str) -> dict[str, float | None]:
-    first, second = a.get(metric), b.get(metric)
+    first = a.get(metric)
+    second = b.get(metric)
     if first is None or second is None:
         return {"a": first, "b": second, "difference": None, "ci95": None}
     # Only the latency has an interval; the runs are independent, so variances add.

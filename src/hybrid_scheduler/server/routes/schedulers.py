@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,30 +11,34 @@ from fastapi import APIRouter, Query, Response
 
 from ...core import Platform
 from ...core.platform import PLATFORMS
+from ...live.commands import Models, Retrain
 from ...physics import ProfiledPhysics
 from ...profiling import builtin_profiles, platform_of, profile_named
 from ...schedulers import schedulers
 from ...workload.argument_checks import parse_spec
 from ...workload.scenarios import SCENARIOS, Scenario, capacity_of, generate
 from ..app_context import AppContext, RequestContext
-from ..engine_control import shape_of
 from ..errors import not_found
 from ..json_response import StrictJSONResponse
-from ..schemas import (
+from ..schemas.base_models import described
+from ..schemas.catalogue import (
     MachineOption,
     Model,
     RetrainAccepted,
     ScenarioInfo,
     ScenarioPreview,
     SchedulerResponse,
-    problems,
 )
+from ..trace_reading import shape_of
 from .strict_route import SchedulerInPath, StrictRoute
 
 #: Longest wait for the order of the run. Without it the list is complete, in the order of registration.
 _STATUS_TIMEOUT_S = 0.5
-#: Tasks of a preview, and bins of its time axis. A simulated day has 2,000 tasks.
-_PREVIEW_TASKS, _PREVIEW_BINS, _PREVIEW_SEED = 2_000, 60, 42
+#: Tasks of a preview. A simulated day has 2,000 tasks.
+_PREVIEW_TASKS = 2_000
+#: Bins of its time axis.
+_PREVIEW_BINS = 60
+_PREVIEW_SEED = 42
 
 _VersionLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of versions of each scheduler.")]
 _BeforeVersion = Annotated[
@@ -45,20 +50,10 @@ router = APIRouter(prefix="/api", tags=["library"], route_class=StrictRoute)
 models_router = APIRouter(prefix="/api", tags=["models"], route_class=StrictRoute)
 
 
-async def _status(context: RequestContext) -> dict[str, Any]:
-    return await context.control.status()
-
-
-@router.get(
-    "/schedulers",
-    operation_id="listSchedulers",
-    summary="Every scheduler with its colours",
-    response_model=list[SchedulerResponse],
-    responses=problems(503),
-)
+@router.get("/schedulers", **described("Every scheduler with its colours", list[SchedulerResponse], 503))
 async def list_schedulers(context: RequestContext) -> Response:
     """Return all schedulers; those of the live run come first and in its order."""
-    status = await context.state.probes.run("schedulers", _status(context), _STATUS_TIMEOUT_S)
+    status = await context.state.probes.run("schedulers", context.control.status(), _STATUS_TIMEOUT_S)
     specs = status["schedulers"] if status is not None else ()
     in_run = dict.fromkeys(parse_spec(spec)[0] for spec in specs)  # keeps the run's order
     known = schedulers()
@@ -67,16 +62,9 @@ async def list_schedulers(context: RequestContext) -> Response:
         {
             "name": name,
             "label": info.label,
-            "look": {
-                "dark": info.look.dark,
-                "light": info.look.light,
-                "glyph": info.look.glyph,
-                "dash": info.look.dash,
-            },
-            "published": info.published,
-            "protocol": info.protocol,
+            "look": asdict(info.look),
+            **{key: getattr(info, key) for key in ("published", "protocol", "summary")},
             "knows": info.knows.name.lower(),
-            "summary": info.summary,
             "parameters": {key: _json_value(value) for key, value in info.parameters.items()},
             "order": order,
             "in_run": name in in_run,
@@ -90,26 +78,16 @@ def _json_value(value: object) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-@router.get(
-    "/scenarios",
-    operation_id="listScenarios",
-    summary="Every scenario",
-    response_model=list[ScenarioInfo],
-    responses=problems(),
-)
+@router.get("/scenarios", **described("Every scenario", list[ScenarioInfo]))
 async def list_scenarios() -> Response:
     """Return the built-in scenarios."""
     return StrictJSONResponse([_scenario(scenario) for scenario in SCENARIOS.values()])
 
 
 @router.get(
-    "/scenarios/previews",
-    operation_id="previewScenarios",
-    summary="Arrivals, sizes and intensities of every scenario",
-    response_model=list[ScenarioPreview],
-    responses=problems(),
+    "/scenarios/previews", **described("Arrivals, sizes and intensities of every scenario", list[ScenarioPreview])
 )
-async def scenario_previews(context: RequestContext) -> Response:
+async def preview_scenarios(context: RequestContext) -> Response:
     """Return histograms of the tasks that each scenario draws at its own load on the configured machine."""
     # They never change while the server runs, and many pages ask for them.
     compute = partial(asyncio.to_thread, _previews, context)
@@ -117,7 +95,8 @@ async def scenario_previews(context: RequestContext) -> Response:
 
 
 def _previews(context: AppContext) -> list[dict[str, Any]]:
-    platform, physics = context.machine.platform, context.machine.physics
+    platform = context.machine.platform
+    physics = context.machine.physics
     rows = []
     for name in SCENARIOS:
         scenario = context.scenario(name)
@@ -128,14 +107,8 @@ def _previews(context: AppContext) -> list[dict[str, Any]]:
     return rows
 
 
-@router.get(
-    "/machines",
-    operation_id="listMachines",
-    summary="Machines that a run can have",
-    response_model=list[MachineOption],
-    responses=problems(),
-)
-async def machines(context: RequestContext) -> Response:
+@router.get("/machines", **described("Machines that a run can have", list[MachineOption]))
+async def list_machines(context: RequestContext) -> Response:
     """Return the configured machine, the built-in platforms and the measured profiles."""
     return StrictJSONResponse(await asyncio.to_thread(_machines, context))
 
@@ -170,33 +143,21 @@ def _machine(
 
 
 def _scenario(scenario: Scenario) -> dict[str, Any]:
-    return {
-        "name": scenario.name,
-        "description": scenario.description,
-        "load": scenario.utilisation,
-        "arrivals": scenario.arrivals,
-        "physics": scenario.physics,
-        "episode_length": scenario.episode_length,
-        "size": [scenario.size.low, getattr(scenario.size, "high", None)],
-        "intensity": list(scenario.intensity),
-        "memory": list(scenario.memory),
-    }
+    names = ("name", "description", "arrivals", "physics", "episode_length", "intensity", "memory")
+    size = [scenario.size.low, getattr(scenario.size, "high", None)]
+    return {**{name: getattr(scenario, name) for name in names}, "load": scenario.utilisation, "size": size}
 
 
-@models_router.get(
-    "/models",
-    operation_id="listModels",
-    summary="The learned schedulers of the live run",
-    response_model=list[Model],
-    responses=problems(422, 503),
-)
-async def models(context: RequestContext, limit: _VersionLimit = 200, before: _BeforeVersion = None) -> Response:
+@models_router.get("/models", **described("The learned schedulers of the live run", list[Model], 422, 503))
+async def list_models(
+    context: RequestContext, limit: _VersionLimit = 200, before: _BeforeVersion = None
+) -> Response:
     """Return every learned scheduler with the newest versions of its model, oldest first.
 
     Of old versions a part is stored: the first, the newest 200, and up to 400 between.
     """
     status = await context.control.status()
-    learners = await context.control.learners()
+    learners = await context.control.run(Models())
     rows = {row["name"]: row for row in status["comparison"]}
     found = await context.repository.models(status["run_id"] or "", learners, limit, before)
     return StrictJSONResponse(
@@ -208,9 +169,8 @@ async def models(context: RequestContext, limit: _VersionLimit = 200, before: _B
                 "versions": found[name].versions,
                 "total_versions": found[name].total,
                 "first_version": found[name].first,
-                "feature_importance": details.get("feature_importance"),
-                "agent": details.get("agent"),
-                "accuracy": details.get("accuracy"),
+                **{key: details.get(key) for key in ("feature_importance", "agent", "accuracy", "policy")},
+                "decided_by": details.get("decided_by", {}),
             }
             for name, details in learners.items()
         ]
@@ -219,15 +179,11 @@ async def models(context: RequestContext, limit: _VersionLimit = 200, before: _B
 
 @models_router.post(
     "/models/{scheduler}/retrain",
-    status_code=202,
-    operation_id="retrainModel",
-    summary="Train a learned scheduler now",
-    response_model=RetrainAccepted,
-    responses=problems(404, 409, 413, 415, 422, 503),
+    **described("Train a learned scheduler now", RetrainAccepted, 404, 409, 422, 503, status_code=202),
 )
-async def retrain(context: RequestContext, scheduler: SchedulerInPath) -> Response:
+async def retrain_model(context: RequestContext, scheduler: SchedulerInPath) -> Response:
     """Request a training. The response comes at once; a notification announces the new version."""
-    if scheduler not in await context.control.learners():
+    if scheduler not in await context.control.run(Models()):
         raise not_found("learned scheduler in the live run by the name", scheduler)
-    await context.control.retrain(scheduler)
+    await context.control.run(Retrain(scheduler))
     return StrictJSONResponse({"scheduler_name": scheduler, "accepted": True}, 202)

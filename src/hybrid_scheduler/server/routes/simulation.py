@@ -8,91 +8,72 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from ...core import InvalidInputError
-from ...live import RunLabels
+from ...live import RunLabels, commands
+from ...live.status import LiveStatus
 from ..app_context import AppContext, RequestContext
-from ..engine_control import StartOptions, chosen_schedulers
 from ..json_response import StrictJSONResponse
-from ..schemas import RunPreview, RunRequest, ScenarioRequest, SpeedRequest, StartRequest, Status, problems
+from ..new_runs import BeginRun, PreviewRun, StartOptions, StartRun, chosen_schedulers
+from ..schemas.base_models import RunSettings, described
+from ..schemas.simulation import RunPreview, RunRequest, ScenarioRequest, SpeedRequest, StartRequest
 from .strict_route import StrictRoute
 
 router = APIRouter(prefix="/api", tags=["simulation"], route_class=StrictRoute)
-_WITH_BODY: dict[str, Any] = {"response_model": Status, "responses": problems(415, 413, 422, 503)}
-_WITHOUT_BODY: dict[str, Any] = {"response_model": Status, "responses": problems(415, 413, 503)}
 
 
-@router.post("/simulation/start", operation_id="startSimulation", summary="Start or continue the run", **_WITH_BODY)
-async def start(context: RequestContext, request: StartRequest | None = None) -> Response:
+@router.post("/simulation/start", **described("Start or continue the run", LiveStatus, 422, 503))
+async def start_simulation(context: RequestContext, request: StartRequest | None = None) -> Response:
     """Start the run if it is stopped. Settings that differ begin a new run, unless one is running."""
     given = request or StartRequest()
-    options = StartOptions(
-        scenario=given.scenario,
-        utilisation=given.load,
-        seed=given.seed,
-        speed=given.speed,
-        schedulers=None if given.schedulers is None else tuple(given.schedulers),
-        trace=given.trace,
-        repeat=given.repeat,
-    )
-    return StrictJSONResponse(await context.control.start(options))
+    schedulers = None if given.schedulers is None else tuple(given.schedulers)
+    options = StartOptions(**_settings(given), schedulers=schedulers)
+    return StrictJSONResponse(await context.control.run(StartRun(options)))
+
+
+def _settings(request: RunSettings, *others: str) -> dict[str, Any]:
+    """Return the settings of a run, and other fields of a request, by the names of `StartOptions`."""
+    settings = {name: getattr(request, name) for name in (*RunSettings.model_fields, *others)}
+    return {"utilisation": settings.pop("load"), **settings}
 
 
 @router.post(
     "/simulation/runs",
-    status_code=201,
-    operation_id="beginRun",
-    summary="Begin a new run; the run before ends",
-    response_model=Status,
-    responses=problems(413, 415, 422, 503),
+    **described("Begin a new run; the run before ends", LiveStatus, 422, 503, status_code=201),
 )
-async def begin(context: RequestContext, request: RunRequest) -> Response:
+async def begin_run(context: RequestContext, request: RunRequest) -> Response:
     """Begin a run with these settings, from a scenario or a stored trace, whatever runs now."""
-    status = await context.control.begin(await _options(context, request))
+    status = await context.control.run(BeginRun(await _options(context, request)))
     labels = RunLabels(request.name or "", tuple(request.tags or ()), request.note or "")
     if labels != RunLabels():
-        await context.control.describe_run(status["run_id"], labels)
+        await context.control.run(commands.DescribeRun(status["run_id"], labels))
     return StrictJSONResponse(status, 201)
 
 
 @router.post(
     "/simulation/preview",
-    operation_id="previewRun",
-    summary="Tasks, load and limits of a run, without beginning it",
-    response_model=RunPreview,
-    responses=problems(413, 415, 422, 503),
+    **described("Tasks, load and limits of a run, without beginning it", RunPreview, 422, 503),
 )
-async def preview(context: RequestContext, request: RunRequest) -> Response:
+async def preview_run(context: RequestContext, request: RunRequest) -> Response:
     """Check the settings of a run and return what would arrive, and where schedulers saturate."""
-    return StrictJSONResponse(await context.control.preview(await _options(context, request)))
+    return StrictJSONResponse(await context.control.run(PreviewRun(await _options(context, request))))
 
 
 async def _options(context: AppContext, request: RunRequest) -> StartOptions:
     """Return the options of a request, with the configuration of the run that it repeats."""
     chosen = None
     if request.schedulers is not None:
-        pairs = [(one.name, dict(one.parameters)) for one in request.schedulers]
+        pairs = [(choice.name, dict(choice.parameters)) for choice in request.schedulers]
         chosen = await asyncio.to_thread(chosen_schedulers, pairs)
-    repeats, speed = None, request.speed
+    settings = _settings(request, "platform", "platform_yaml", "profile")
+    repeats = None
     if request.repeats is not None:
         known = await context.repository.run(request.repeats)
         if known is None or known["source"] != "simulated":
             raise InvalidInputError("repeats", "the id of a stored, simulated run", request.repeats)
         repeats = known["config"]
         state = await context.repository.run_state(request.repeats)
-        speed = (state or {}).get("speed") if speed is None else speed
-    return StartOptions(
-        scenario=request.scenario,
-        utilisation=request.load,
-        seed=request.seed,
-        speed=speed,
-        schedulers=chosen,
-        trace=request.trace,
-        repeat=request.repeat,
-        platform=request.platform,
-        platform_yaml=request.platform_yaml,
-        profile=request.profile,
-        slowdown=_slowdown(request),
-        repeats=repeats,
-    )
+        if settings["speed"] is None:
+            settings["speed"] = (state or {}).get("speed")
+    return StartOptions(**settings, schedulers=chosen, slowdown=_slowdown(request), repeats=repeats)
 
 
 def _slowdown(request: RunRequest) -> dict[str, Any] | str | None:
@@ -102,54 +83,46 @@ def _slowdown(request: RunRequest) -> dict[str, Any] | str | None:
     return "none" if "slowdown" in request.model_fields_set else None
 
 
-@router.post("/simulation/stop", operation_id="stopSimulation", summary="End the run", **_WITHOUT_BODY)
-async def stop(context: RequestContext) -> Response:
+@router.post("/simulation/stop", **described("End the run", LiveStatus, 503))
+async def stop_simulation(context: RequestContext) -> Response:
     """End the run for good; the next start begins a new one."""
-    return StrictJSONResponse(await context.control.stop())
+    return StrictJSONResponse(await context.control.run(commands.Stop()))
 
 
 @router.post(
-    "/simulation/pause", operation_id="pauseSimulation", summary="Pause the run for all clients", **_WITHOUT_BODY
+    "/simulation/pause",
+    **described("Pause the run for all clients", LiveStatus, 503, name="pause_simulation"),
 )
-@router.post("/pause", operation_id="pause", summary="Short form of simulation/pause", **_WITHOUT_BODY)
+@router.post("/pause", **described("Short form of simulation/pause", LiveStatus, 503))
 async def pause(context: RequestContext) -> Response:
     """Pause the run until it is resumed."""
-    return StrictJSONResponse(await context.control.pause())
+    return StrictJSONResponse(await context.control.run(commands.Pause()))
 
 
-@router.post("/simulation/resume", operation_id="resumeSimulation", summary="Resume the run", **_WITHOUT_BODY)
-@router.post("/resume", operation_id="resume", summary="Short form of simulation/resume", **_WITHOUT_BODY)
+@router.post("/simulation/resume", **described("Resume the run", LiveStatus, 503, name="resume_simulation"))
+@router.post("/resume", **described("Short form of simulation/resume", LiveStatus, 503))
 async def resume(context: RequestContext) -> Response:
     """Continue a paused run."""
-    return StrictJSONResponse(await context.control.resume())
+    return StrictJSONResponse(await context.control.run(commands.Resume()))
 
 
-@router.post("/simulation/speed", operation_id="setSpeed", summary="Set the speed of virtual time", **_WITH_BODY)
-async def speed(context: RequestContext, request: SpeedRequest) -> Response:
+@router.post("/simulation/speed", **described("Set the speed of virtual time", LiveStatus, 422, 503))
+async def set_speed(context: RequestContext, request: SpeedRequest) -> Response:
     """Set the virtual seconds per second."""
-    return StrictJSONResponse(await context.control.set_speed(request.speed))
+    return StrictJSONResponse(await context.control.run(commands.SetSpeed(request.speed)))
 
 
-@router.post("/simulation/scenario", operation_id="setScenario", summary="Change the scenario", **_WITH_BODY)
-async def scenario(context: RequestContext, request: ScenarioRequest) -> Response:
+@router.post("/simulation/scenario", **described("Change the scenario", LiveStatus, 422, 503))
+async def set_scenario(context: RequestContext, request: ScenarioRequest) -> Response:
     """Draw tasks from another scenario from now on."""
-    return StrictJSONResponse(await context.control.set_scenario(request.scenario, request.load))
+    command = commands.SetScenario(context.scenario(request.scenario), request.load)
+    return StrictJSONResponse(await context.control.run(command))
 
 
 @router.get(
-    "/simulation/status",
-    operation_id="getSimulationStatus",
-    summary="State of the live run",
-    response_model=Status,
-    responses=problems(503),
+    "/simulation/status", **described("State of the live run", LiveStatus, 503, name="get_simulation_status")
 )
-@router.get(
-    "/status",
-    operation_id="getStatus",
-    summary="Short form of simulation/status",
-    response_model=Status,
-    responses=problems(503),
-)
-async def status(context: RequestContext) -> Response:
+@router.get("/status", **described("Short form of simulation/status", LiveStatus, 503))
+async def get_status(context: RequestContext) -> Response:
     """Return state, counters and comparison of the live run."""
     return StrictJSONResponse(await context.control.status())

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Header, Path, Query, Request, Response
+from fastapi import Depends, Header, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
-from ..app_context import AppContext
-from ..errors import ApiError
+from ..app_context import AppContext, RequestContext
+from ..errors import ApiError, invalid, not_found
+from ..json_response import StrictJSONResponse
 from ..schemas import base_models
+from ..schemas.base_models import TEXT, errors
 
+_T = TypeVar("_T")
 #: Containers within each other. orjson writes up to 254, and the stored run adds a few.
 _MAX_DEPTH = 64
 #: Bytes of a body that is checked without a thread.
@@ -21,6 +24,8 @@ _SMALL_BODY = 64 * 1024
 #: Lists and objects of a body. Millions of them fit into a few megabytes, and other requests wait while they are
 #: read.
 _MAX_CONTAINERS = 100_000
+#: Names in all objects of a body: each that no field has is an error of a kilobyte.
+_MAX_NAMES = 20_000
 
 
 class _StrictRequest(Request):
@@ -69,8 +74,12 @@ class _StrictRequest(Request):
 
 def _check_bounds(content: Any) -> None:
     waiting: list[tuple[Any, str, int]] = [([content], "", 0)]
+    names = 0
     while waiting:
         container, path, depth = waiting.pop()
+        names += len(container) if isinstance(container, dict) else 0
+        if names > _MAX_NAMES:
+            raise _refusal("body", f"at most {_MAX_NAMES:,} names", "more")
         if depth > _MAX_DEPTH:
             raise _refusal(path, f"at most {_MAX_DEPTH} levels deep", "a deeper value")
         for name, value in container.items() if isinstance(container, dict) else enumerate(container):
@@ -83,7 +92,7 @@ def _check_bounds(content: Any) -> None:
 def _refusal(path: str, allowed: str, got: str) -> ApiError:
     # A deep path repeats itself: its beginning names the field.
     field = ".".join(path.removeprefix(".").split(".")[:4])[:100] or "body"
-    return ApiError(422, f"{field}: must be {allowed}, got {got}", fields=[(field, allowed, got)])
+    return invalid((field, allowed, got))
 
 
 #: Annotation of the header that makes a request repeatable.
@@ -97,18 +106,50 @@ KeyHeader = Annotated[
 ]
 
 
-def used_key(key: str) -> ApiError:
-    """Return the error for a key that came with other content before."""
-    allowed = "a key that was not used for anything else"
-    return ApiError(
-        422,
-        f"Idempotency-Key: must be {allowed}, got {key}",
-        fields=[("header.Idempotency-Key", allowed, key)],
-    )
+async def stored_once(
+    context: AppContext,
+    key: str | None,
+    fingerprint: str,
+    store: Callable[[], Awaitable[Response]],
+    repeat: Callable[[int], Awaitable[Response]],
+) -> Response:
+    """Store what a request sends, unless a request with the same key stored it before.
+
+    Parameters
+    ----------
+    context
+        The server's parts.
+    key, fingerprint
+        The client's key, and the digest of the content.
+    store
+        Stores the content.
+    repeat
+        Returns the response for the first task that was stored under the key.
+    """
+    if key is None:
+        return await store()
+    # Of two requests at once with one key, the second waits for the first and then finds what it stored.
+    async with context.state.key_locks.hold(key):
+        known = await context.repository.idempotency_record(key)
+        if known is None:
+            return await store()
+    if known[0] != fingerprint:
+        raise invalid(("header.Idempotency-Key", "a key that was not used for anything else", key))
+    return await repeat(known[1])
+
+
+def created(body: Any, *, replay: bool) -> Response:
+    """Return the response of a request that stored something, now or when it was sent before."""
+    return StrictJSONResponse(body, 201, headers={"Idempotent-Replay": "true"} if replay else None)
 
 
 class StrictRoute(APIRoute):
     """Route that reads JSON bodies strictly."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        if {"POST", "PATCH"} & set(options["methods"]):
+            options["responses"] |= errors(413, 415)
+        super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return a handler that wraps requests."""
@@ -123,7 +164,40 @@ class StrictRoute(APIRoute):
         return handle_strictly
 
 
-async def current_run(context: AppContext) -> str | None:
+async def while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of a slow computation, which is cancelled when the client leaves.
+
+    Raises
+    ------
+    ApiError
+        If the client has left.
+    """
+
+    async def client_leaves() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    task = asyncio.ensure_future(work)
+    left = asyncio.ensure_future(client_leaves())
+    try:
+        await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ApiError(408, "the client has left")
+    finally:
+        for future in (task, left):
+            future.cancel()
+        await asyncio.wait({task, left})
+
+
+def required(value: _T | None, kind: str, name: object) -> _T:
+    """Return a value; raise the 404 for a named thing where there is none."""
+    if value is None:
+        raise not_found(kind, name)
+    return value
+
+
+async def _current_run(context: AppContext) -> str | None:
     """Return the run that a request without a run means: the live one, or else the newest."""
     try:
         live = (await context.control.status())["run_id"]
@@ -135,21 +209,29 @@ async def current_run(context: AppContext) -> str | None:
     return rows[0]["run_id"] if rows else None
 
 
-#: How often a request looks for the row of a run that has just begun, and seconds between two looks. A limit of
-#: time alone would pass without a look while the processor is busy.
-_LOOKS, _LOOK_S = 40, 0.05
+#: How often a request looks for the row of a run that has just begun. A limit of time alone would pass without a
+#: look while the processor is busy.
+_LOOKS = 40
+#: Seconds between two looks.
+_LOOK_S = 0.05
 
 
-async def stored_run(context: AppContext, run_id: str) -> dict[str, Any] | None:
-    """Return a run, or None; a live run that has just begun is waited for, because the page asks for it at once."""
-    found = await context.repository.run(run_id)
-    if found is None and run_id == await current_run(context):
+async def stored_run(context: AppContext, run_id: str) -> dict[str, Any]:
+    """Return a run; a live run that has just begun is waited for, because the page asks for it at once.
+
+    Raises
+    ------
+    ApiError
+        With status 404, if there is no such run.
+    """
+    run = await context.repository.run(run_id)
+    if run is None and run_id == await _current_run(context):
         for _ in range(_LOOKS):
             await asyncio.sleep(_LOOK_S)
-            found = await context.repository.run(run_id)
-            if found is not None:
+            run = await context.repository.run(run_id)
+            if run is not None:
                 break
-    return found
+    return required(run, "run", run_id)
 
 
 def completed_deletion(tasks: int) -> dict[str, Any]:
@@ -157,13 +239,18 @@ def completed_deletion(tasks: int) -> dict[str, Any]:
     return {"deleted_tasks": tasks, "tasks": tasks, "done": True}
 
 
-#: Header of responses to requests that may have been sent before.
-REPLAY: dict[str, Any] = {
-    "Idempotent-Replay": {
-        "description": "`true` if the same was sent before and nothing new was stored.",
-        "schema": {"type": "string"},
-    }
-}
+def page_of(name: str, rows: list[dict[str, Any]], limit: int, key: str) -> Response:
+    """Return a page of rows, newest first, with the key after which the next page begins."""
+    return StrictJSONResponse({name: rows, "next_before": rows[-1][key] if len(rows) == limit else None})
+
+
+def stores(description: str) -> dict[str, Any]:
+    """Return the arguments of a route that answers with 201, also to a request that was sent before."""
+    replay = {"description": "`true` if the same was sent before and nothing new was stored.", "schema": TEXT}
+    headers = {"Idempotent-Replay": replay}
+    return {"status_code": 201, "responses": {201: {"description": description, "headers": headers}}}
+
+
 RUN_ID = base_models.RUN_ID
 SCHEDULER = base_models.SCHEDULER_KEY
 
@@ -172,4 +259,12 @@ TaskInPath = Annotated[int, Path(ge=1, le=base_models.INT64_MAX, description="A 
 SchedulerInPath = Annotated[str, Path(pattern=SCHEDULER, description="A scheduler's name.", examples=["hybrid_ml"])]
 RunQuery = Annotated[str | None, Query(pattern=RUN_ID, description="Only this run.")]
 SchedulerQuery = Annotated[str | None, Query(pattern=SCHEDULER, description="Only this scheduler.")]
+
+
+async def _chosen_run(context: RequestContext, run_id: RunQuery = None) -> str | None:
+    return run_id or await _current_run(context)
+
+
+#: A run; by default the current one.
+ChosenRun = Annotated[str | None, Depends(_chosen_run)]
 Limit = Annotated[int, Query(ge=1, le=10_000, description="Largest number of rows.")]

@@ -9,21 +9,27 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from ...core import HybridSchedulerError
+from ...live import IdempotencyKey, SubmittedTask
+from ...live.commands import Explanations, Submit
 from ..app_context import AppContext, RequestContext
-from ..engine_control import NewTask
-from ..errors import ApiError, not_found
+from ..errors import ApiError
 from ..json_response import StrictJSONResponse, dumps
-from ..schemas import ExplainedTask, ResultPage, TaskCreate, TaskDetail, TaskPage, base_models, problems
+from ..schemas import base_models
+from ..schemas.base_models import described
+from ..schemas.tasks import ExplainedTask, ResultPage, TaskCreate, TaskDetail, TaskPage
 from .strict_route import (
-    REPLAY,
+    ChosenRun,
     KeyHeader,
     Limit,
     RunQuery,
     SchedulerQuery,
     StrictRoute,
     TaskInPath,
-    current_run,
-    used_key,
+    created,
+    page_of,
+    required,
+    stored_once,
+    stores,
 )
 
 router = APIRouter(prefix="/api", tags=["tasks"], route_class=StrictRoute)
@@ -31,63 +37,42 @@ results_router = APIRouter(prefix="/api", tags=["results"], route_class=StrictRo
 
 #: A task is served without explanations if the engine does not answer within so many seconds.
 EXPLANATION_TIMEOUT_S = 2.0
+_CREATED = stores("The task and all its results are stored.")
 
 
 @router.post(
     "/tasks",
-    status_code=201,
-    operation_id="createTask",
-    summary="Submit a task to every scheduler",
-    response_model=TaskDetail,
-    responses={
-        201: {
-            "description": "The task and all its results are stored.",
-            "headers": REPLAY,
-        },
-        **problems(409, 413, 415, 422, 503),
-    },
+    **described("Submit a task to every scheduler", TaskDetail, 409, 422, 503, **_CREATED),
 )
 async def create_task(context: RequestContext, task: TaskCreate, idempotency_key: KeyHeader = None) -> Response:
     """Submit a task. The response comes once the task and its results are durable, so that they survive a crash."""
     fields = task.fields()
-    if idempotency_key is None:
-        return await _stored_response(context, await context.control.submit(NewTask(**fields)))
     fingerprint = hashlib.sha256(dumps(fields)).hexdigest()
-    # Of two requests at once with one key, the second waits for the first and then finds its task.
-    async with context.state.key_locks.hold(idempotency_key):
-        known = await context.repository.idempotency_record(idempotency_key)
-        if known is None:
-            new = NewTask(**fields, key=idempotency_key, fingerprint=fingerprint)
-            return await _stored_response(context, await context.control.submit(new))
-    if known[0] != fingerprint:
-        raise used_key(idempotency_key)
-    return await _stored_response(context, known[1], replay=True)
 
+    async def store() -> Response:
+        key = None if idempotency_key is None else IdempotencyKey(idempotency_key, fingerprint)
+        return await respond(await context.control.run(Submit(SubmittedTask(**fields), key)), replay=False)
 
-async def _stored_response(context: AppContext, task_id: int, *, replay: bool = False) -> Response:
-    detail = await context.repository.task(task_id)
-    if detail is None:  # deleted since
-        raise ApiError(409, f"task {task_id} was stored and has been deleted since")
-    return StrictJSONResponse(detail, 201, headers={"Idempotent-Replay": "true"} if replay else None)
+    async def respond(task_id: int, *, replay: bool = True) -> Response:
+        detail = await context.repository.task(task_id)
+        if detail is None:  # deleted since
+            raise ApiError(409, f"task {task_id} was stored and has been deleted since")
+        return created(detail, replay=replay)
+
+    return await stored_once(context, idempotency_key, fingerprint, store, respond)
 
 
 async def _explanations(context: AppContext, task_id: int) -> dict[str, Any]:
     """Return the explanations of a task; without them while no engine runs or it takes too long to answer."""
     try:
         async with asyncio.timeout(EXPLANATION_TIMEOUT_S):
-            return await context.control.explanations(task_id)
+            return await context.control.run(Explanations(task_id))
     except (ApiError, HybridSchedulerError, TimeoutError):
         return {}
 
 
-@router.get(
-    "/tasks",
-    operation_id="listTasks",
-    summary="Tasks, newest first",
-    response_model=TaskPage,
-    responses=problems(422, 503),
-)
-async def tasks(
+@router.get("/tasks", **described("Tasks, newest first", TaskPage, 422, 503))
+async def list_tasks(
     context: RequestContext,
     limit: Limit = 100,
     before: Annotated[
@@ -101,37 +86,25 @@ async def tasks(
 ) -> Response:
     """Return one page of tasks without results."""
     rows = await context.repository.tasks(limit, before, run_id=run_id, external_id=external_id)
-    return StrictJSONResponse({"tasks": rows, "next_before": rows[-1]["task_id"] if len(rows) == limit else None})
+    return page_of("tasks", rows, limit, "task_id")
 
 
 @router.get(
-    "/tasks/{task_id}",
-    operation_id="getTask",
-    summary="One task with the results of every scheduler",
-    response_model=ExplainedTask,
-    responses=problems(404, 422, 503),
+    "/tasks/{task_id}", **described("One task with the results of every scheduler", ExplainedTask, 404, 422, 503)
 )
-async def task(context: RequestContext, task_id: TaskInPath) -> Response:
+async def get_task(context: RequestContext, task_id: TaskInPath) -> Response:
     """Return a task with its results and its optimum on an idle machine.
 
     The newest 1,000 tasks of the live run also have the values by which learned schedulers placed them.
     """
-    detail = await context.repository.task(task_id)
-    if detail is None:
-        raise not_found("task", task_id)
+    detail = required(await context.repository.task(task_id), "task", task_id)
     return StrictJSONResponse(detail | {"explanations": await _explanations(context, task_id)})
 
 
-@results_router.get(
-    "/results",
-    operation_id="listResults",
-    summary="Results in the order of their tasks",
-    response_model=ResultPage,
-    responses=problems(422, 503),
-)
-async def results(
+@results_router.get("/results", **described("Results in the order of their tasks", ResultPage, 422, 503))
+async def list_results(
     context: RequestContext,
-    run_id: RunQuery = None,
+    run_id: ChosenRun,
     scheduler: SchedulerQuery = None,
     after_task: Annotated[
         int, Query(ge=0, le=base_models.INT64_MAX, description="Only tasks with a higher id.")
@@ -139,6 +112,5 @@ async def results(
     limit: Limit = 1000,
 ) -> Response:
     """Return one page of results, by default of the live run. A page ends with a complete task."""
-    run = run_id or await current_run(context)
-    rows = [] if run is None else await context.repository.results(run, scheduler, after_task, limit)
+    rows = [] if run_id is None else await context.repository.results(run_id, scheduler, after_task, limit)
     return StrictJSONResponse({"results": rows, "next_after": rows[-1]["task_id"] if rows else None})

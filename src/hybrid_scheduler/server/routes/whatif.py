@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import BrokenExecutor
 from contextlib import asynccontextmanager
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from ...core import InvalidInputError, UnknownNameError
 from ...experiments.what_if import SCHEDULERS, WhatIfChange, WhatIfResult
@@ -20,9 +20,10 @@ from ...workload.scenarios import SCENARIOS
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError
 from ..json_response import StrictJSONResponse
-from ..schemas import WhatIfRequest, WhatIfResponse, problems
+from ..schemas.base_models import described
+from ..schemas.simulation import WhatIfRequest, WhatIfResponse
 from ..whatif_worker import WhatIfCompiling, WhatIfJob
-from .strict_route import StrictRoute
+from .strict_route import StrictRoute, while_connected
 
 router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
 
@@ -32,14 +33,8 @@ QUEUE_TIMEOUT_S = 1.0
 _RETRY_COMPILING_S = 5
 
 
-@router.post(
-    "/whatif",
-    operation_id="askWhatIf",
-    summary="The same tasks on a changed machine",
-    response_model=WhatIfResponse,
-    responses=problems(413, 415, 422, 503),
-)
-async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
+@router.post("/whatif", **described("The same tasks on a changed machine", WhatIfResponse, 422, 503))
+async def ask_what_if(context: RequestContext, connection: Request, request: WhatIfRequest) -> Response:
     """Simulate both machines with the same seeds and compare them in pairs. Takes about a second."""
     _check_names(request)
     scenario = request.scenario or (await context.control.status())["scenario"]
@@ -54,17 +49,11 @@ async def what_if(context: RequestContext, request: WhatIfRequest) -> Response:
         energy_weight=request.energy_weight,
     )
     change.platform(context.machine.platform)  # raises if this machine cannot be changed so
-    job = WhatIfJob(
-        change,
-        context.machine,
-        context.load,
-        scenario,
-        tuple(request.schedulers or SCHEDULERS),
-        request.tasks,
-        request.seeds,
-    )
+    names = tuple(request.schedulers or SCHEDULERS)
+    job = WhatIfJob(change, context.machine, context.load, scenario, names, request.tasks, request.seeds)
     began = time.perf_counter()
-    rows = await context.state.whatif_results.get(job, lambda: _computed(context, job))
+    shared = context.state.whatif_results.get(job, lambda: _computed(context, job))
+    rows = await while_connected(connection, shared)
     return StrictJSONResponse(
         {
             "scenario": scenario,

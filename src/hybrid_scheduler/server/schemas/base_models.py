@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
+from starlette.responses import Response
 
+from ...core.canonical_json import TEXT_RULE, is_storable
 from ...core.ulid import ULID
 
 INT64_MAX = 2**63 - 1
@@ -15,9 +17,8 @@ _SEED_MAX = 2**53
 
 
 def _check_storable(text: str) -> str:
-    """Reject NUL, which PostgreSQL cannot store, and unpaired surrogates, which are not valid UTF-8."""
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise PydanticCustomError("text", "must be text without NUL characters and unpaired surrogates")
+    if not is_storable(text):
+        raise PydanticCustomError("text", f"must be {TEXT_RULE}")
     return text
 
 
@@ -70,16 +71,6 @@ Load = Annotated[
 Speed = Annotated[float, Field(ge=0.01, le=10_000, description="Virtual seconds per second.")]
 
 
-def response_example(**fields: Any) -> ConfigDict:
-    """Return the configuration of a response model with one example."""
-    return ConfigDict(frozen=True, json_schema_extra={"examples": [fields]})
-
-
-def request_example(**fields: Any) -> ConfigDict:
-    """Return the configuration of a request model with one example."""
-    return ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra={"examples": [fields]})
-
-
 def refuse_second(value: str | None, info: ValidationInfo, *others: str) -> str | None:
     """Return the value; raise if one of the other fields, which exclude it, is given too."""
     for other in others:
@@ -88,30 +79,29 @@ def refuse_second(value: str | None, info: ValidationInfo, *others: str) -> str 
     return value
 
 
-def _no_scenario(value: str | None, info: ValidationInfo) -> str | None:
-    return refuse_second(value, info, "scenario")
+class RunSettings(RequestModel):
+    """Settings of a run; missing ones come from the configuration."""
 
+    scenario: ScenarioName | None = None
+    load: Load | None = None
+    trace: TraceName | None = None
+    repeat: bool = Field(
+        default=False, description="Begin the trace again at its end; otherwise the run ends there."
+    )
+    seed: Seed | None = None
+    speed: Speed | None = None
 
-def _with_trace(value: bool, info: ValidationInfo) -> bool:
-    if value and info.data.get("trace") is None:
-        raise PydanticCustomError("source", "must be left out without `trace`")
-    return value
+    @field_validator("trace")
+    @classmethod
+    def _one_source(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return refuse_second(value, info, "scenario")
 
-
-#: Validators of a request with the fields `scenario`, `trace` and `repeat`.
-refuse_two_sources = field_validator("trace")(_no_scenario)
-refuse_repeat_without_trace = field_validator("repeat")(_with_trace)
-
-
-# ------------------------------------------------------------------------------------------ old names
-
-
-class _LoadRequest(Protocol):
-    load: float | None
-    utilisation: float | None
-
-
-_Request = TypeVar("_Request", bound=_LoadRequest)
+    @field_validator("repeat")
+    @classmethod
+    def _of_a_trace(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("trace") is None:
+            raise PydanticCustomError("source", "must be left out without `trace`")
+        return value
 
 
 def old_load() -> Any:
@@ -119,21 +109,24 @@ def old_load() -> Any:
     return Field(default=None, description="Deprecated: use `load`.", json_schema_extra={"deprecated": True})
 
 
-def _not_both(value: float | None, info: ValidationInfo) -> float | None:
-    if value is not None and info.data.get("load") is not None:
-        raise PydanticCustomError("old_name", "must be left out where `load` is given, whose old name it is")
-    return value
+class WithOldLoad(RequestModel):
+    """Base of requests with a load, whose old name is accepted."""
 
+    load: Load | None = None
+    utilisation: Load | None = old_load()
 
-def _take_old_name(request: _Request) -> _Request:
-    if request.load is None:
-        request.load = request.utilisation
-    return request
+    @field_validator("utilisation")
+    @classmethod
+    def _not_both(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is not None and info.data.get("load") is not None:
+            raise PydanticCustomError("old_name", "must be left out where `load` is given, whose old name it is")
+        return value
 
-
-#: Validators of a request with the fields `load` and `utilisation`.
-refuse_both_names = field_validator("utilisation")(_not_both)
-take_old_name = model_validator(mode="after")(_take_old_name)
+    @model_validator(mode="after")
+    def _take_old_name(self) -> Self:
+        if self.load is None:
+            self.load = self.utilisation
+        return self
 
 
 ErrorCode = Literal[
@@ -173,16 +166,6 @@ class Problem(ResponseModel):
 class ErrorBody(ResponseModel):
     """Body of every response with a status of 400 or more."""
 
-    model_config = response_example(
-        error={
-            "id": "5f0c6b1d2a9e4c77",
-            "code": "invalid_input",
-            "message": "size: must be greater than 0, got -3",
-            "fields": [{"field": "size", "allowed": "greater than 0", "got": "-3"}],
-            "hint": None,
-        }
-    )
-
     error: Problem
 
 
@@ -202,17 +185,44 @@ _MEANINGS = {
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return OpenAPI's description of error responses, for a route's `responses`.
+def errors(*statuses: int) -> dict[int, dict[str, Any]]:
+    """Return OpenAPI's description of error responses."""
+    bodies: dict[int, dict[str, Any]] = {
+        status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in statuses
+    }
+    for status in {429, 503} & bodies.keys():
+        bodies[status]["headers"] = _RETRY
+    return bodies
+
+
+def described(
+    summary: str, model: Any, *statuses: int, responses: dict[int, dict[str, Any]] | None = None, **others: Any
+) -> dict[str, Any]:
+    """Return the arguments of a route that the OpenAPI document shows.
 
     Parameters
     ----------
+    summary
+        A few words about the route.
+    model
+        Type of the response; None for a file.
     statuses
-        Statuses besides those that every route may return.
+        Statuses of errors, besides those that every route may return.
+    responses
+        Further statuses, and the content of files.
+    others
+        Further arguments of the route.
     """
-    described: dict[int | str, dict[str, Any]] = {}
-    for status in (*statuses, 401, 403, 429, 500):
-        described[status] = {"model": ErrorBody, "description": _MEANINGS[status]}
-        if status in (429, 503):
-            described[status]["headers"] = _RETRY
-    return described
+    all_responses = (responses or {}) | errors(*statuses, 401, 403, 429, 500)
+    return {"summary": summary, "response_model": model, "responses": all_responses, **others}
+
+
+def described_file(summary: str, media_types: dict[str, dict[str, Any]], *statuses: int) -> dict[str, Any]:
+    """Return the arguments of a route that answers with a file, by the schemas of its media types."""
+    content = {media_type: {"schema": schema} for media_type, schema in media_types.items()}
+    file = {200: {"description": "The file.", "content": content}}
+    return described(summary, None, *statuses, responses=file, response_class=Response)
+
+
+TEXT: dict[str, Any] = {"type": "string"}
+BINARY: dict[str, Any] = {"type": "string", "format": "binary"}

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import FieldProblem, ResponseModel, response_example
+from ...live.journal import VersionRecord
+from .base_models import FieldProblem, ResponseModel
 from .simulation import WorkloadShape
 
 
@@ -21,19 +22,6 @@ class LookResponse(ResponseModel):
 
 class SchedulerResponse(ResponseModel):
     """A registered scheduler."""
-
-    model_config = response_example(
-        name="greedy",
-        label="Greedy",
-        look={"dark": "#FB7F27", "light": "#AE5F28", "glyph": "▲", "dash": "dash-dot"},
-        published=True,
-        protocol="online",
-        knows="nothing",
-        summary="Splits by intensity.",
-        parameters={},
-        order=3,
-        in_run=True,
-    )
 
     name: str
     label: str
@@ -50,18 +38,6 @@ class SchedulerResponse(ResponseModel):
 class ScenarioInfo(ResponseModel):
     """A scenario: distribution of tasks and their arrivals."""
 
-    model_config = response_example(
-        name="default",
-        description="The ranges of the configuration",
-        load=0.1,
-        arrivals="poisson",
-        physics="analytic",
-        episode_length=None,
-        size=[500.0, 1500.0],
-        intensity=[0.1, 0.9],
-        memory=[50.0, 150.0],
-    )
-
     name: str
     description: str
     load: float = Field(description="Offered load unless a request names another.")
@@ -71,40 +47,6 @@ class ScenarioInfo(ResponseModel):
     size: list[float | None] = Field(description="Smallest and largest; null: no upper limit.")
     intensity: list[float]
     memory: list[float]
-
-
-class ModelVersionResponse(ResponseModel):
-    """One version of a learned scheduler's model."""
-
-    model_config = response_example(
-        run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
-        scheduler_name="hybrid_ml",
-        version=3,
-        samples=150,
-        r2=0.97,
-        trigger="interval",
-        at_task=150,
-        created_at=1763200000.0,
-        seconds=0.4,
-        error=0.05,
-        loss=None,
-    )
-
-    run_id: str
-    scheduler_name: str
-    version: int
-    samples: int
-    r2: float | None
-    trigger: str
-    at_task: int
-    created_at: float
-    seconds: float | None
-    error: float | None = Field(
-        None, description="Mean absolute error of the log seconds predicted since the version before."
-    )
-    loss: float | None = Field(
-        None, description="Mean loss of the network's updates since the version before; null without a network."
-    )
 
 
 class Agent(ResponseModel):
@@ -128,16 +70,25 @@ class Model(ResponseModel):
 
     scheduler_name: str
     state: str
-    current_version: int | None
+    current_version: int | None = Field(
+        description="Number of the duration model, by which the rules and the network decide."
+    )
     #: Newest versions, oldest first.
-    versions: list[ModelVersionResponse]
+    versions: list[VersionRecord]
     #: Number of stored versions; old ones are thinned.
     total_versions: int
     #: The oldest stored version.
-    first_version: ModelVersionResponse | None
+    first_version: VersionRecord | None
     feature_importance: dict[str, float] | None
     agent: Agent | None
     accuracy: Accuracy | None
+    policy: str | None = Field(
+        None,
+        description="The policy that decided last: learned_rule, earliest_finish, network or trial.",
+    )
+    decided_by: dict[str, float] = Field(
+        default_factory=dict, description="Share of the tasks that each of these policies decided."
+    )
 
 
 class _Predictions(ResponseModel):
@@ -177,13 +128,11 @@ class LearningCurve(ResponseModel):
     sampled: bool = Field(description="True if the run is long and only a sample of its tasks was read.")
     versions: list[VersionAccuracy] = Field(description="In the order of their first decisions.")
     kinds: list[KindAccuracy]
-    history: list[ModelVersionResponse] = Field(description="The newest stored model versions, oldest first.")
+    history: list[VersionRecord] = Field(description="The newest stored model versions, oldest first.")
 
 
 class RetrainAccepted(ResponseModel):
     """The training was requested; a notification says when it is done."""
-
-    model_config = response_example(scheduler_name="hybrid_ml", accepted=True)
 
     scheduler_name: str
     accepted: bool
@@ -208,14 +157,6 @@ class EngineHealth(ResponseModel):
 class Health(ResponseModel):
     """State of the server and of the services behind it."""
 
-    model_config = response_example(
-        status="ok",
-        database={"state": "ok", "kind": "sqlite"},
-        cache={"state": "off", "kind": "memory"},
-        engine={"state": "running", "beat_age": None},
-        version="0.2.0",
-    )
-
     status: Literal["ok", "degraded", "down"]
     database: ServiceHealth
     cache: ServiceHealth
@@ -226,15 +167,11 @@ class Health(ResponseModel):
 class Alive(ResponseModel):
     """The process answers."""
 
-    model_config = response_example(status="ok")
-
     status: Literal["ok"]
 
 
 class OnlineResponse(ResponseModel):
     """Response at `/` for programs."""
-
-    model_config = response_example(status="online", message="Hybrid ML Scheduler Dashboard API is running")
 
     status: Literal["online"]
     message: str
@@ -243,14 +180,6 @@ class OnlineResponse(ResponseModel):
 class Statistics(ResponseModel):
     """Number of stored rows and size of the database."""
 
-    model_config = response_example(
-        database="sqlite",
-        rows={"tasks": 4812, "scheduler_results": 28872},
-        size_bytes=9_400_320,
-        first_recorded_at=1763200000.0,
-        last_recorded_at=1763203600.0,
-    )
-
     database: str
     rows: dict[str, int]
     size_bytes: int | None
@@ -258,14 +187,15 @@ class Statistics(ResponseModel):
     last_recorded_at: float | None
 
 
-class Trace(ResponseModel):
-    """A file of tasks that can be replayed."""
-
-    model_config = response_example(name="week", format="csv", size_bytes=48_211, modified_at=1763200000.0)
-
+class _TraceFile(ResponseModel):
     name: str
     format: Literal["csv", "parquet"]
     size_bytes: int
+
+
+class Trace(_TraceFile):
+    """A file of tasks that can be replayed."""
+
     modified_at: float
 
 
@@ -277,10 +207,6 @@ class TraceList(ResponseModel):
 
 class MachineOption(ResponseModel):
     """A machine that a run can have."""
-
-    model_config = response_example(
-        name="laptop", kind="platform", label="Laptop", cpus=1, accelerators=1, measured=False
-    )
 
     name: str
     kind: Literal["configured", "platform", "profile"] = Field(
@@ -307,13 +233,10 @@ class TraceColumn(ResponseModel):
     first: list[str]
 
 
-class TraceProblem(ResponseModel):
+class TraceProblem(FieldProblem):
     """A row that cannot be used, and what would be right."""
 
     line: int = Field(description="Line of the file, from 1; row of a Parquet table.")
-    field: str
-    allowed: str
-    got: str
 
 
 class TraceInspection(ResponseModel):
@@ -334,13 +257,8 @@ class TraceInspection(ResponseModel):
     shape: WorkloadShape | None
 
 
-class TraceAccepted(ResponseModel):
+class TraceAccepted(_TraceFile):
     """A trace that was validated and stored."""
 
-    model_config = response_example(name="week", format="csv", tasks=1000, size_bytes=48_211, ignored_columns=[])
-
-    name: str
-    format: Literal["csv", "parquet"]
     tasks: int
-    size_bytes: int
     ignored_columns: list[str]

@@ -6,72 +6,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base_models import ResponseModel, response_example
-
-SchedulerState = Literal["ready", "warming", "learned", "fallback", "off"]
-_RUN = {
-    "run_id": "01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
-    "created_at": 1763200000.0,
-    "ended_at": None,
-    "status": "running",
-    "source": "simulated",
-    "scenario": "default",
-    "load": 0.1,
-    "seed": 42,
-    "platform": "workstation",
-    "schedulers": ["greedy", "oracle"],
-    "config": {"speed": 1.0},
-    "config_hash": "9f86d081",
-    "tasks": 105,
-    "name": "Mixed on a laptop",
-    "tags": ["baseline"],
-    "note": "",
-}
-
-
-class ComparisonRow(ResponseModel):
-    """Statistics of one scheduler since the run began: seconds, joules, dollars; null before the first task."""
-
-    name: str
-    tasks: int
-    failed: int
-    mean_time: float | None = Field(description="Mean execution time.")
-    mean_latency: float | None = Field(description="Mean time from arrival to finish, waiting included.")
-    latency_ci95: float | None = Field(description="Half width of the 95 % interval (batch means).")
-    latency_over_bound: float | None = Field(
-        None, description="Mean latency over the lower bound that no scheduler can beat."
-    )
-    mean_wait: float | None
-    mean_energy: float | None
-    mean_cost: float | None
-    total_energy: float
-    total_cost: float
-    mean_gpu_fraction: float | None
-    mean_regret: float | None = Field(description="Mean latency minus the oracle's, task by task.")
-    regret_ci95: float | None = Field(description="Half width of its 95 % interval, paired with the oracle.")
-    p50_latency: float | None
-    p95_latency: float | None
-    p99_latency: float | None
-    window: int = Field(description="Number of newest tasks behind the quantiles.")
-    makespan: float | None
-    load_balance: float | None = Field(description="Jain's index over the devices; 1 is even.")
-    state: SchedulerState = Field(description="`off`: it failed and was removed from the run.")
-    model_version: int | None
-    waiting: int = Field(
-        0, description="Tasks in the common queue of a central scheduler, which have no result yet."
-    )
+from ...live.status import RunSource, RunStatus, SchedulerStatistics
+from ...metrics.verdict import Verdict
+from .base_models import ResponseModel
 
 
 class Run(ResponseModel):
     """A run with its seed, scenario and machine."""
 
-    model_config = response_example(**_RUN)
-
     run_id: str
     created_at: float
     ended_at: float | None
-    status: Literal["running", "paused", "stopped"]
-    source: Literal["simulated", "measured"]
+    status: RunStatus
+    source: RunSource
     scenario: str
     load: float | None = Field(description="Offered load; null for a measured run.")
     seed: int
@@ -93,80 +40,11 @@ class RunReplay(ResponseModel):
     notes: list[str] = Field(description="Changes during the run, plug-ins, and what can differ.")
 
 
-class VerdictReason(ResponseModel):
-    """One reason why a scheduler loses, with its numbers and where to see it."""
-
-    code: str = Field(
-        description="overload, rush, idle, splitting, transfer, memory, cold, drift, queue, unstable, placement, "
-        "waiting or equal."
-    )
-    scheduler: str
-    text: str = Field(description="A clause whose subject is the scheduler.")
-    numbers: dict[str, float]
-    window: tuple[float, float] | None = Field(description="Virtual seconds of the Gantt chart that show it.")
-    task: int | None = Field(description="A task that shows it.")
-
-
-class VerdictComparand(ResponseModel):
-    """One quantity against another scheduler's."""
-
-    text: str
-    tone: Literal["better", "worse", "close"]
-    ratio: float | None
-
-
-class VerdictSchedulerRow(ResponseModel):
-    """One scheduler against the leader; the leader against the runner-up."""
-
-    name: str
-    label: str
-    mean_latency: float | None
-    half_width: float | None = Field(description="Half of the 95 % interval, paired with the oracle if it runs.")
-    over_floor: float | None
-    against: str | None = Field(description="The scheduler that it is compared with.")
-    latency: VerdictComparand
-    p99: VerdictComparand
-    energy: VerdictComparand
-    cost: VerdictComparand
-    close_to: list[str] = Field(description="Schedulers from which no significant difference is known.")
-    reasons: list[VerdictReason]
-
-
-class VerdictCause(ResponseModel):
-    """A reason with all schedulers that have it, the slowest first."""
-
-    sentence: str
-    reason: VerdictReason
-    schedulers: list[str]
-    also: str
-
-
-class VerdictResponse(ResponseModel):
-    """Leader by mean latency, its lead, its significance, and why the others are slower."""
-
-    metric: str
-    leader: str | None
-    runner_up: str | None
-    tasks: int
-    floor: float | None = Field(description="Lower bound on the mean latency in seconds.")
-    over_floor: float | None
-    lead: float | None = Field(description="The runner-up's mean latency over the leader's.")
-    certainty: Literal["certain", "small", "close", "early", "one_run", "alone"]
-    title: str
-    distance: str
-    certainty_text: str
-    sentence: str
-    rows: list[VerdictSchedulerRow]
-    why: list[VerdictCause]
-
-
 class RunDetail(Run):
     """A run with its comparison as it was last stored."""
 
-    model_config = response_example(**_RUN, comparison=[], verdict=None, replay=None)
-
-    comparison: list[ComparisonRow]
-    verdict: VerdictResponse | None = Field(
+    comparison: list[SchedulerStatistics]
+    verdict: Verdict | None = Field(
         description="Leader, and why the others are slower, in the whole run unless it is live; null without "
         "results."
     )
@@ -245,8 +123,6 @@ class Trends(ResponseModel):
 class SweepSummary(ResponseModel):
     """A stored sweep: results of many combinations."""
 
-    model_config = response_example(name="sweep", cells=96, modified_at=1763200000.0)
-
     name: str
     cells: int
     modified_at: float = Field(description="Unix seconds of the newest cell.")
@@ -270,20 +146,6 @@ class Sweep(ResponseModel):
 
 class Gantt(ResponseModel):
     """Busy intervals of devices, as columns of equal length."""
-
-    model_config = response_example(
-        run_id="01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
-        scheduler="greedy",
-        devices=["cpu", "gpu_0", "gpu_1", "gpu_2", "gpu_3"],
-        task_id=[105, 105],
-        ordinal=[104, 104],
-        device=["cpu", "gpu_2"],
-        part=["cpu", "gpu"],
-        start=[12.503, 12.503],
-        end=[12.523, 12.534],
-        intensity=[0.62, 0.62],
-        truncated=False,
-    )
 
     run_id: str
     scheduler: str

@@ -2,127 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from ...experiments.what_if import WhatIfResult
+from ...physics import Slowdown
 from .base_models import (
-    Load,
     MachineName,
     Note,
     RequestModel,
     ResponseModel,
     RunId,
     RunName,
+    RunSettings,
     ScenarioName,
     SchedulerName,
-    Seed,
     Speed,
     Tags,
     Text,
-    TraceName,
+    WithOldLoad,
     old_load,
-    refuse_both_names,
-    refuse_repeat_without_trace,
     refuse_second,
-    refuse_two_sources,
-    request_example,
-    take_old_name,
 )
-from .runs import ComparisonRow, VerdictResponse
 
 
-class DeviceInfo(ResponseModel):
-    """One device of the machine."""
-
-    name: str
-    kind: str
-
-
-class PlatformInfo(ResponseModel):
-    """The machine that is simulated."""
-
-    name: str
-    devices: list[DeviceInfo]
-
-
-class Episode(ResponseModel):
-    """Progress of a scenario with episodes."""
-
-    number: int
-    tasks: int
-    length: int
-
-
-class SlowdownInfo(ResponseModel):
-    """A time in which tasks take longer on a device, by their arrival."""
-
-    device: str = Field(description="Name of a device, or a kind for all devices of it.")
-    factor: float
-    start: float
-    until: float
-    every: float | None = Field(None, description="Seconds after which it comes again; null for once.")
-
-
-class Status(ResponseModel):
-    """State of the live run."""
-
-    state: Literal["running", "paused", "stopped", "held"] = Field(
-        description="`held`: the run is on hold because the journal cannot take more batches, usually while the "
-        "database is unavailable, or because the engine's process is unavailable."
-    )
-    is_running: bool
-    is_paused: bool
-    run_id: str | None
-    source: Literal["simulated", "measured"]
-    scenario: str
-    load: float = Field(description="Offered load as a share of the machine's capacity.")
-    seed: int
-    speed: float | None = Field(description="Virtual seconds per second; null: as fast as possible.")
-    platform: PlatformInfo
-    schedulers: list[str]
-    tasks_processed: int
-    virtual_time: float = Field(description="Virtual seconds since the run began.")
-    tasks_per_second: float
-    started_at: float | None
-    last_seq: int
-    next_task_id: int
-    episode: Episode | None
-    unsaved_batches: int
-    storage: Literal["ok", "away"] = Field(description="`away`: the database is unavailable.")
-    notes: list[str] = Field(description="Remarks on the numbers.")
-    latency_bound: float | None = Field(
-        None, description="Lower bound on the mean latency of the tasks so far; no scheduler can beat it."
-    )
-    makespan_bound: float | None = Field(None, description="Lower bound on the makespan of the tasks so far.")
-    first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
-    slowdown: SlowdownInfo | None = Field(None, description="A time in which a device is slower.")
-    comparison: list[ComparisonRow]
-    verdict: VerdictResponse | None = Field(
-        None, description="Leader, and why the others are slower; null without a run."
-    )
-
-
-class StartRequest(RequestModel):
+class StartRequest(RunSettings, WithOldLoad):
     """Settings of a new run; missing ones come from the configuration."""
 
-    model_config = request_example(scenario="mixed", load=0.4, seed=7, speed=1.0, schedulers=["greedy", "oracle"])
-
-    scenario: ScenarioName | None = None
-    load: Load | None = None
-    utilisation: Load | None = old_load()
-    seed: Seed | None = None
-    speed: Speed | None = None
     schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=20)] | None = None
-    trace: TraceName | None = None
-    repeat: bool = Field(
-        default=False, description="Begin the trace again at its end; otherwise the run ends there."
-    )
-
-    _one_source = refuse_two_sources
-    _of_a_trace = refuse_repeat_without_trace
-    _refuse_both = refuse_both_names
-    _take_old = take_old_name
 
 
 _Parameter = Annotated[
@@ -148,8 +56,6 @@ class SchedulerChoice(RequestModel):
 class SlowdownRequest(RequestModel):
     """A time in which tasks take longer on a device. Tasks count by their arrival."""
 
-    model_config = request_example(device="gpu_1", factor=3.0, start=20.0, until=40.0)
-
     device: Annotated[
         Text,
         Field(min_length=1, max_length=64, description="A device, such as `gpu_1`, or a kind, such as `gpu`."),
@@ -160,29 +66,10 @@ class SlowdownRequest(RequestModel):
     every: Annotated[float, Field(gt=0, le=1e9, description="Seconds after which it comes again.")] | None = None
 
 
-class RunRequest(RequestModel):
+class RunRequest(RunSettings):
     """Settings of a new run; missing ones come from the run to repeat, or from the configuration."""
 
-    model_config = request_example(
-        scenario="mixed",
-        load=0.4,
-        seed=7,
-        speed=4.0,
-        schedulers=[{"name": "greedy"}, {"name": "oracle", "parameters": {"grid": 11}}],
-        platform="laptop",
-        name="Mixed on a laptop",
-        tags=["baseline"],
-    )
-
     repeats: RunId | None = Field(default=None, description="A stored run whose settings hold where none is given.")
-    scenario: ScenarioName | None = None
-    load: Load | None = None
-    trace: TraceName | None = None
-    repeat: bool = Field(
-        default=False, description="Begin the trace again at its end; otherwise the run ends there."
-    )
-    seed: Seed | None = None
-    speed: Speed | None = None
     schedulers: Annotated[list[SchedulerChoice], Field(min_length=1, max_length=20)] | None = None
     platform: MachineName | None = Field(default=None, description="A built-in platform, see `GET /api/machines`.")
     platform_yaml: Annotated[Text, Field(min_length=1, max_length=20_000)] | None = Field(
@@ -198,9 +85,6 @@ class RunRequest(RequestModel):
     tags: Tags | None = None
     note: Note | None = None
 
-    _one_source = refuse_two_sources
-    _of_a_trace = refuse_repeat_without_trace
-
     @field_validator("platform_yaml", "profile")
     @classmethod
     def _one_machine(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -209,8 +93,6 @@ class RunRequest(RequestModel):
 
 class RunLabelsRequest(RequestModel):
     """New name, tags or note of a run; missing ones stay."""
-
-    model_config = request_example(name="Mixed on a laptop", tags=["baseline"], note="Greedy saturates.")
 
     name: RunName | None = None
     tags: Tags | None = None
@@ -254,7 +136,7 @@ class RunPreview(ResponseModel):
     seed: int
     platform: PreviewPlatform
     measured: bool = Field(description="Durations come from a measured profile.")
-    slowdown: SlowdownInfo | None = None
+    slowdown: Slowdown | None = None
     limits: list[SaturationLimit] = Field(description="Saturation limits of the schedulers that ignore the queues.")
     warnings: list[str]
     tasks: int | None = Field(description="Tasks of the trace; null for a scenario.")
@@ -264,22 +146,13 @@ class RunPreview(ResponseModel):
 class SpeedRequest(RequestModel):
     """Speed of virtual time."""
 
-    model_config = request_example(speed=4.0)
-
     speed: Speed
 
 
-class ScenarioRequest(RequestModel):
+class ScenarioRequest(WithOldLoad):
     """Scenario of all further tasks."""
 
-    model_config = request_example(scenario="bursty", load=0.5)
-
     scenario: ScenarioName
-    load: Load | None = None
-    utilisation: Load | None = old_load()
-
-    _refuse_both = refuse_both_names
-    _take_old = take_old_name
 
 
 _Load = Annotated[
@@ -287,10 +160,8 @@ _Load = Annotated[
 ]
 
 
-class WhatIfRequest(RequestModel):
+class WhatIfRequest(WithOldLoad):
     """The changed machine; missing values are those of the baseline machine."""
-
-    model_config = request_example(num_gpus=8, gpu_speed=1.5, bandwidth=32000.0, load=0.5, energy_weight=0.2)
 
     num_gpus: Annotated[int, Field(ge=1, le=16)] | None = None
     gpu_speed: Annotated[float, Field(ge=0.25, le=8, description="Factor on the GPUs' speed.")] = 1.0
@@ -299,36 +170,9 @@ class WhatIfRequest(RequestModel):
     utilisation: _Load | None = old_load()
     energy_weight: Annotated[float, Field(ge=0, le=1, description="0: only latency counts; 1: only energy.")] = 0.0
     scenario: ScenarioName | None = None
-    schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=12)] | None = None
+    schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=20)] | None = None
     tasks: Annotated[int, Field(ge=50, le=1000)] = 300
     seeds: Annotated[int, Field(ge=2, le=16)] = 8
-
-    _refuse_both = refuse_both_names
-    _take_old = take_old_name
-
-
-class Paired(ResponseModel):
-    """A mean before and after, and the mean of the pairwise differences with its 95 % t interval."""
-
-    baseline: float
-    changed: float
-    difference: float = Field(description="Changed minus baseline, seed by seed.")
-    low: float
-    high: float
-
-
-class WhatIfRow(ResponseModel):
-    """One scheduler before and after."""
-
-    name: str
-    latency: Paired = Field(description="Mean seconds from arrival to finish.")
-    energy: Paired = Field(description="Joules per task.")
-    cost: Paired = Field(description="Dollars per task.")
-    n: int = Field(description="Pairs: one per seed.")
-    latency_bound: Paired | None = Field(
-        None,
-        description="Lower bound on the mean latency, the same for all schedulers; null where tasks can fail.",
-    )
 
 
 class WhatIfResponse(ResponseModel):
@@ -338,4 +182,4 @@ class WhatIfResponse(ResponseModel):
     tasks: int
     seeds: int
     seconds: float = Field(description="Duration of the computation.")
-    schedulers: list[WhatIfRow]
+    schedulers: list[WhatIfResult]

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from ...live.status import LiveStatus, SchedulerStatistics
+from ...metrics.verdict import Verdict
 from .base_models import ResponseModel
-from .runs import ComparisonRow, VerdictResponse
-from .simulation import Status
 
 
 class _Event(ResponseModel):
@@ -49,11 +49,7 @@ class DeviceUtilization(ResponseModel):
 class Utilization(ResponseModel):
     """Utilization of one scheduler's cluster: the average, and every device by name."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        frozen=True,
-        json_schema_extra={"examples": [{"average_utilization": 0.4, "gpu_0": {"utilization": 0.5}}]},
-    )
+    model_config = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, DeviceUtilization]
 
     average_utilization: float
@@ -92,11 +88,11 @@ class SimulationUpdate(_Event):
     type: Literal["simulation_update"]
     task: LatestTask | None
     latest_results: dict[str, LatestResult]
-    comparison: list[ComparisonRow]
+    comparison: list[SchedulerStatistics]
     latency_bound: float | None = Field(None, description="Lower bound on the mean latency of the tasks so far.")
     makespan_bound: float | None = Field(None, description="Lower bound on the makespan of the tasks so far.")
     first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
-    verdict: VerdictResponse | None = Field(None, description="Leader, and why the others are slower.")
+    verdict: Verdict | None = Field(None, description="Leader, and why the others are slower.")
     utilization: Utilization
     utilization_of: str
     utilizations: dict[str, dict[str, float]] = Field(
@@ -140,7 +136,7 @@ class Hello(ResponseModel):
     seq: int
     run_id: str | None
     server_version: str
-    status: Status | None
+    status: LiveStatus | None
 
 
 StreamEvent = Annotated[SimulationUpdate | Notification | LogLine, Field(discriminator="type")]

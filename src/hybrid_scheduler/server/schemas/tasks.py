@@ -6,61 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .base_models import ExternalId, Kind, RequestModel, ResponseModel, request_example, response_example
+from .base_models import ExternalId, Kind, RequestModel, ResponseModel
 
-ResultStatus = Literal["ran", "clipped", "moved_to_cpu", "failed"]
-
-_RESULT = {
-    "scheduler_name": "greedy",
-    "device": "gpu_2",
-    "gpu_fraction": 0.62,
-    "actual_time": 0.031,
-    "latency": 0.034,
-    "wait": 0.003,
-    "start_time": 12.503,
-    "finish_time": 12.534,
-    "cpu_start": 12.503,
-    "cpu_time": 0.02,
-    "gpu_start": 12.503,
-    "gpu_time": 0.031,
-    "energy_consumption": 2.15,
-    "execution_cost": 3.6e-06,
-    "regret": 0.004,
-    "predicted_time": None,
-    "confidence": None,
-    "status": "ran",
-    "model_version": None,
-}
-_TASK = {
-    "task_id": 105,
-    "run_id": "01JCQ4W3E8Z0V6M8T1S9Y5K2RB",
-    "ordinal": 104,
-    "external_id": None,
-    "size": 1200.0,
-    "compute_intensity": 0.62,
-    "memory_required": 96.0,
-    "arrival_time": 12.5,
-    "dependencies": [],
-    "kind": "generic",
-    "recorded_at": 1763200000.0,
-    "divisible": True,
-}
-_EXPLANATION = {
-    "policy": "price_index",
-    "predictions": [
-        {"devices": ["cpu"], "seconds": 0.052, "spread": 0.04},
-        {"devices": ["gpu_0", "gpu_1"], "seconds": 0.05, "spread": 0.03},
-    ],
-    "records": {"price_index": 0.21, "earliest_finish": 0.22, "network": 0.215},
-    "options": [{"device": "gpu_0", "gpu_fraction": 0.62, "cost": 1.1, "value": -0.024}],
-}
-_DETAIL = {**_TASK, "results": {"greedy": _RESULT}, "optimal_gpu_fraction": 0.71, "optimal_time": 0.027}
+ResultStatus = Literal["ran", "clipped", "moved_to_cpu", "failed", "paged"]
 
 
 class Result(ResponseModel):
     """Result of one scheduler for one task, in seconds, joules and dollars; a failed task has no times."""
-
-    model_config = response_example(**_RESULT)
 
     scheduler_name: str
     device: str = Field(description="The accelerator that ran a part, or the CPU.")
@@ -88,8 +40,6 @@ class Result(ResponseModel):
 class ResultRow(Result):
     """A result with the task it belongs to."""
 
-    model_config = response_example(task_id=105, run_id=_TASK["run_id"], **_RESULT)
-
     task_id: int
     run_id: str
 
@@ -105,8 +55,6 @@ class ResultPage(ResponseModel):
 
 class TaskResponse(ResponseModel):
     """A stored task."""
-
-    model_config = response_example(**_TASK)
 
     task_id: int
     run_id: str
@@ -142,8 +90,6 @@ class ValuedOption(ResponseModel):
 class DecisionExplanation(ResponseModel):
     """Values by which a learned or central scheduler placed a task; the latter may predict nothing."""
 
-    model_config = response_example(**_EXPLANATION)
-
     policy: str = Field(description="The policy that decided; `trial` if a device of unknown speed was tried.")
     predictions: list[PredictedDuration]
     records: dict[str, float] = Field(
@@ -160,8 +106,6 @@ class DecisionExplanation(ResponseModel):
 class TaskDetail(TaskResponse):
     """A task with the results of every scheduler."""
 
-    model_config = response_example(**_DETAIL)
-
     results: dict[str, Result]
     optimal_gpu_fraction: float | None = Field(description="The best share on an idle machine.")
     optimal_time: float | None = Field(description="Execution time with that share, seconds.")
@@ -169,8 +113,6 @@ class TaskDetail(TaskResponse):
 
 class ExplainedTask(TaskDetail):
     """A task with its results and the values by which learned schedulers placed it."""
-
-    model_config = response_example(**_DETAIL, explanations={"rl_agent": _EXPLANATION})
 
     explanations: dict[str, DecisionExplanation] = Field(
         description="By learned or central scheduler; only for the newest 1,000 tasks of the live run."
@@ -186,8 +128,6 @@ class TaskPage(ResponseModel):
 
 class TaskCreate(RequestModel):
     """A task to submit to every scheduler at the run's current time."""
-
-    model_config = request_example(size=1200.0, compute_intensity=0.62, memory_required=96.0)
 
     size: Annotated[float, Field(ge=0.001, le=1e6, description="Problem size; work grows with size^1.5.")]
     compute_intensity: Annotated[float, Field(ge=0, le=1, description="How much a GPU helps, 0 to 1.")]
@@ -216,8 +156,6 @@ class TaskCreate(RequestModel):
 
 class Deleted(ResponseModel):
     """Progress of a deletion."""
-
-    model_config = response_example(deleted_tasks=4812, tasks=4812, done=True)
 
     deleted_tasks: int = Field(description="Tasks that are deleted.")
     tasks: int = Field(description="Tasks to delete in all.")

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from ...core import InvalidInputError, UnknownNameError, Workload
-from ..argument_checks import positive_number
+from ..argument_checks import file_errors, positive_number
 from ..csv_file import open_binary, read_csv
 from ..trace_columns import REQUIRED, RULES, ColumnRule, ReadReport, Rows, delimiter_of, workload_from
 from . import alibaba, azure_llm, gavel, philly, swf, wfformat
@@ -28,15 +28,7 @@ from .reader_tools import (
     table_of,
 )
 
-__all__ = [
-    "FORMATS",
-    "Format",
-    "ValueSource",
-    "detect_format",
-    "first_rows",
-    "import_table",
-    "import_trace",
-]
+__all__ = ["FORMATS", "Format", "ValueSource", "detect_format", "first_rows", "import_table", "import_trace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +42,8 @@ class Format:
     #: Whether the first bytes of a file look like this format.
     fits: Callable[[str], bool]
     word: str = "line"
-    #: Sentences about conversions, from the totals of the rows that were kept.
-    notes: Callable[[dict[str, float]], tuple[str, ...]] = lambda totals: ()
+    #: Sentences about conversions, from the report of the rows and the factor on times.
+    notes: Callable[[ReadReport, float], tuple[str, ...]] = lambda report, scale: ()
 
 
 def _has_columns(columns: tuple[str, ...]) -> Callable[[str], bool]:
@@ -71,13 +63,13 @@ def _read_own(path: Path, scale: float) -> Rows:
         columns[name] = columns[name] * scale
     columns["size"] = columns["size"] * scale ** (2.0 / 3.0)
     if "dependency_data" in columns:
-        columns["dependency_data"] = [[mb * scale for mb in one] for one in columns["dependency_data"]]
+        columns["dependency_data"] = [[mb * scale for mb in parents] for parents in columns["dependency_data"]]
     return replace(rows, columns=columns)
 
 
 FORMATS = {
-    one.name: one
-    for one in (
+    format.name: format
+    for format in (
         Format(
             "alibaba",
             "Alibaba GPU cluster trace 2023, pod list",
@@ -119,11 +111,7 @@ FORMATS = {
             notes=philly.notes,
         ),
         Format(
-            "csv",
-            "trace of this program",
-            _read_own,
-            {name: name for name in REQUIRED},
-            _has_columns(REQUIRED),
+            "csv", "trace of this program", _read_own, {name: name for name in REQUIRED}, _has_columns(REQUIRED)
         ),
         Format(
             "swf",
@@ -254,11 +242,9 @@ def import_table(
         "memory_required": ValueSource(value=UNKNOWN_MEMORY),
         **mapping,
     }
-    tasks, ignored = TaskCollector(scale), None
-    for line, row in _table_rows(path):
-        if isinstance(row, WrongCells):
-            tasks.reject_cells(line, row)
-            continue
+    tasks = TaskCollector(scale)
+    ignored = None
+    for line, row in tasks.whole_rows(_table_rows(path)):
         if ignored is None:
             ignored = _unused_columns(row, sources)
         values = {name: source.of(row) for name, source in sources.items()}
@@ -301,7 +287,7 @@ def detect_format(path: str | os.PathLike[str]) -> str | None:
     """Return the name of the format that a file seems to have, or None."""
     with open_binary(Path(path)) as file:
         head = file.read(_HEAD).decode("utf-8-sig", errors="replace")
-    return next((one.name for one in FORMATS.values() if one.fits(head)), None)
+    return next((format.name for format in FORMATS.values() if format.fits(head)), None)
 
 
 def import_trace(
@@ -346,7 +332,7 @@ def import_trace(
     """
     source = Path(path)
     positive_number("scale", scale)
-    try:
+    with file_errors("path", "a file that can be read", source):
         name = format or detect_format(source)
         if name is None:
             known = ", ".join(FORMATS)
@@ -361,9 +347,6 @@ def import_trace(
             raise UnknownNameError("format", name, FORMATS)
         found = FORMATS[name]
         rows = found.read(source, scale)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InvalidInputError("path", "a file that can be read", source.name, hint=reason) from None
     workload, report = workload_from(rows, source.name, found.word, skip_bad=skip_bad)
     mapping = report.mapping if found.name == "csv" else found.mapping
-    return workload, replace(report, mapping=mapping, notes=found.notes(report.totals))
+    return workload, replace(report, mapping=mapping, notes=report.notes + found.notes(report, scale))

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..trace_columns import Rows
-from .reader_tools import TaskCollector, WrongCells, number, share, table_of
+from ..trace_columns import ReadReport, Rows
+from .reader_tools import TaskCollector, both_sums, number, share, table_of
 
 COLUMNS = (
-    "name",
-    "cpu_milli",
-    "memory_mib",
-    "num_gpu",
-    "gpu_milli",
-    "creation_time",
-    "deletion_time",
-    "scheduled_time",
-)
+    "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time",
+)  # fmt: skip
 MAPPING = {
     "external_id": "name",
     "arrival_time": "creation_time",
@@ -26,7 +19,8 @@ MAPPING = {
     "kind": "cpu, shared-gpu, gpu or multi-gpu",
 }
 _MEGABYTES_PER_MIB = 1.048576
-RUN_TIME, WORK = "run seconds", "device seconds"
+RUN_TIME = "run seconds"
+WORK = "device seconds"
 _KINDS = {
     "cpu": "CPU only",
     "shared-gpu": "with a part of a GPU",
@@ -38,22 +32,20 @@ _KINDS = {
 def read_alibaba(path: Path, scale: float) -> Rows:
     """Return the rows of a file; `scale` multiplies all times and amounts of data."""
     tasks = TaskCollector(scale, (RUN_TIME, WORK, *_KINDS))
-    for line, row in table_of(path, COLUMNS):
-        if isinstance(row, WrongCells):
-            tasks.reject_cells(line, row)
-            continue
+    for line, row in tasks.whole_rows(table_of(path, COLUMNS)):
         if empty := [name for name in ("scheduled_time", "deletion_time") if not row[name]]:
             tasks.reject(line, empty[0], "a time: the pod was scheduled and ended", "an empty cell")
             continue
         values = {name: number(row[name]) for name in COLUMNS[1:]}
         seconds = values["deletion_time"] - values["scheduled_time"]
+        work = seconds * max(values["num_gpu"], 1.0)
+        kind = _kind(values["num_gpu"], values["gpu_milli"])
+        amounts = (seconds, work, *(kind == name for name in _KINDS))
         if bad := [name for name, value in values.items() if not value >= 0]:
-            tasks.reject(line, bad[0], "a finite number >= 0", row[bad[0]])
+            tasks.reject(line, bad[0], "a finite number >= 0", row[bad[0]], amounts)
         elif not seconds > 0:
             tasks.reject(line, "deletion_time", "after scheduled_time", row["deletion_time"])
         else:
-            kind = _kind(values["num_gpu"], values["gpu_milli"])
-            work = seconds * max(values["num_gpu"], 1.0)
             intensity = share(values["num_gpu"] * values["gpu_milli"] / 1000.0)
             tasks.add(
                 line,
@@ -63,19 +55,20 @@ def read_alibaba(path: Path, scale: float) -> Rows:
                 memory=values["memory_mib"] * _MEGABYTES_PER_MIB,
                 arrival=values["creation_time"],
                 kind=kind,
-                amounts=(seconds, work, *(kind == name for name in _KINDS)),
+                amounts=amounts,
             )
     return tasks.rows(["cpu_milli", "gpu_spec", "qos", "pod_phase"])
 
 
-def notes(totals: dict[str, float]) -> tuple[str, ...]:
+def notes(report: ReadReport, scale: float) -> tuple[str, ...]:
     """Return how many pods asked for which GPUs, and what became of those with several."""
+    totals = report.totals
     counts = ", ".join(f"{totals[kind]:,.0f} {words}" for kind, words in _KINDS.items() if totals[kind])
-    if not totals["multi-gpu"]:
+    if not report.file_totals["multi-gpu"]:
         return (f"pods: {counts}",)
     return (
-        f"pods: {counts}; each of the last is one task with the work of all its GPUs: {totals[WORK]:,.0f} device "
-        f"seconds in the file and in the trace, {totals[RUN_TIME]:,.0f} s of run time",
+        f"pods: {counts}; each with several GPUs is one task with the work of all of them: "
+        + both_sums(report, scale, WORK, RUN_TIME),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import Rows
-from .reader_tools import TaskCollector, WrongCells, calendar_seconds, number, table_of
+from .reader_tools import TaskCollector, calendar_seconds, number, table_of
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MAPPING = {
@@ -21,12 +21,10 @@ _MEGABYTES_PER_TOKEN = 0.5
 def read_azure(path: Path, scale: float) -> Rows:
     """Return the rows of a file; `scale` multiplies all times and amounts of data."""
     tasks = TaskCollector(scale)
-    for line, row in table_of(path, COLUMNS):
-        if isinstance(row, WrongCells):
-            tasks.reject_cells(line, row)
-            continue
+    for line, row in tasks.whole_rows(table_of(path, COLUMNS)):
         arrival = calendar_seconds(row["TIMESTAMP"])
-        context, generated = number(row["ContextTokens"]), number(row["GeneratedTokens"])
+        context = number(row["ContextTokens"])
+        generated = number(row["GeneratedTokens"])
         if arrival is None:
             tasks.reject(line, "TIMESTAMP", "a time such as 2023-11-16 18:17:03.97", row["TIMESTAMP"])
         elif not context >= 0:

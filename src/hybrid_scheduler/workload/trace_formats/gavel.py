@@ -10,7 +10,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from ..trace_columns import Rows
+from ..trace_columns import ReadReport, Rows
 from .reader_tools import GPU_SPEEDUP, UNKNOWN_MEMORY, TaskCollector, lines_of, number
 
 MAPPING = {
@@ -36,7 +36,7 @@ def read_gavel(path: Path, scale: float) -> Rows:
         if len(cells) != _FIELDS:
             tasks.reject(line, "row", f"{_FIELDS} fields separated by tabs", f"{len(cells)} fields")
             continue
-        steps, gpus, arrival = number(cells[5]), number(cells[6]), number(cells[-1])
+        steps, gpus, arrival = (number(cells[place]) for place in (5, 6, -1))
         rate = _rates().get(cells[0])
         if rate is None:
             tasks.reject(line, "job type", "one whose speed was measured", cells[0])
@@ -60,11 +60,12 @@ def read_gavel(path: Path, scale: float) -> Rows:
     return tasks.rows(["command", "working folder", "steps argument", "needs data", "GPUs", "weight", "deadline"])
 
 
-def notes(totals: dict[str, float]) -> tuple[str, ...]:
+def notes(report: ReadReport, scale: float) -> tuple[str, ...]:
     """Return what became of jobs with several GPUs."""
-    if not totals[PARALLEL]:
+    jobs = report.totals[PARALLEL]
+    if not jobs:
         return ()
-    return (f"{totals[PARALLEL]:,.0f} jobs ran on several GPUs; each is one task with the work of all its steps",)
+    return (f"{jobs:,.0f} jobs ran on several GPUs; each is one task with the work of all its steps",)
 
 
 @cache

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ...core import InvalidInputError
-from ..trace_columns import Rows
+from ..trace_columns import ReadReport, Rows
 from .reader_tools import (
     GPU_SPEEDUP,
     UNKNOWN_INTENSITY,
     UNKNOWN_MEMORY,
     TaskCollector,
-    WrongCells,
+    both_sums,
     calendar_seconds,
     json_document,
     number,
@@ -32,7 +32,9 @@ MAPPING = {
     "memory_required": f"{UNKNOWN_MEMORY:g} MB (not in the trace)",
     "kind": "gpu, multi-gpu or cpu",
 }
-RUN_TIME, WORK, PARALLEL = "run seconds", "device seconds", "multi-GPU jobs"
+RUN_TIME = "run seconds"
+WORK = "device seconds"
+PARALLEL = "multi-GPU jobs"
 _TIME = "a time such as 2017-10-09 07:01:51"
 
 
@@ -40,11 +42,8 @@ def read_philly(path: Path, scale: float) -> Rows:
     """Return the rows of a file; `scale` multiplies all times and amounts of data."""
     tasks = TaskCollector(scale, (RUN_TIME, WORK, PARALLEL))
     if ".csv" in path.suffixes:
-        for line, row in table_of(path, COLUMNS):
-            if isinstance(row, WrongCells):
-                tasks.reject_cells(line, row)
-            else:
-                _read_row(tasks, line, row)
+        for line, row in tasks.whole_rows(table_of(path, COLUMNS)):
+            _read_row(tasks, line, row)
         return tasks.rows(["user", "vc", "cpu_num", "node_num", "state"])
     jobs = json_document(path)
     if not isinstance(jobs, list):
@@ -59,42 +58,46 @@ def read_philly(path: Path, scale: float) -> Rows:
     return tasks.rows(["status", "user", "vc"])
 
 
-def notes(totals: dict[str, float]) -> tuple[str, ...]:
+def notes(report: ReadReport, scale: float) -> tuple[str, ...]:
     """Return what became of jobs with several GPUs."""
-    if not totals[PARALLEL]:
+    if not report.file_totals[PARALLEL]:
         return ()
     return (
-        f"{totals[PARALLEL]:,.0f} jobs held several GPUs; each is one task with all its work: {totals[WORK]:,.0f} "
-        f"device seconds in the file and in the trace, {totals[RUN_TIME]:,.0f} s of run time",
+        f"{report.totals[PARALLEL]:,.0f} jobs held several GPUs; each is one task with all its work: "
+        + both_sums(report, scale, WORK, RUN_TIME),
     )
 
 
 def _read_row(tasks: TaskCollector, line: int, row: dict[str, str]) -> None:
-    submitted, seconds, gpus = _seconds(row["submit_time"]), number(row["duration"]), number(row["gpu_num"])
+    submitted = _seconds(row["submit_time"])
+    seconds = number(row["duration"])
+    gpus = number(row["gpu_num"])
+    work = seconds * max(gpus, 1.0)
     if submitted is None:
-        tasks.reject(line, "submit_time", f"{_TIME}, or seconds", row["submit_time"])
+        tasks.reject(line, "submit_time", f"{_TIME}, or seconds", row["submit_time"], (seconds, work, gpus > 1))
     elif not seconds >= 0:
         tasks.reject(line, "duration", "a number of seconds >= 0", row["duration"])
     elif not gpus >= 0:
         tasks.reject(line, "gpu_num", "a number >= 0", row["gpu_num"])
     else:
-        _add(tasks, line, row["job_id"], submitted, seconds, seconds * max(gpus, 1.0), gpus)
+        _add(tasks, line, row["job_id"], submitted, seconds, work, gpus)
 
 
 def _read_job(tasks: TaskCollector, line: int, job: dict[str, Any]) -> None:
     submitted = _seconds(job.get("submitted_time"))
-    attempts = [one for one in job.get("attempts") or [] if isinstance(one, dict)]
-    spans = [_span(one) for one in attempts]
+    attempts = [attempt for attempt in job.get("attempts") or [] if isinstance(attempt, dict)]
+    spans = [_span(attempt) for attempt in attempts]
+    counts = [_gpus(attempt) for attempt in attempts]
+    known = [span or 0.0 for span in spans]
+    work = sum(span * max(count, 1) for span, count in zip(known, counts, strict=True))
+    amounts = (sum(known), work, max(counts, default=0) > 1)
     if submitted is None:
-        tasks.reject(line, "submitted_time", _TIME, job.get("submitted_time"))
+        tasks.reject(line, "submitted_time", _TIME, job.get("submitted_time"), amounts)
     elif not spans:
         tasks.reject(line, "attempts", "at least one: the job ran", job.get("attempts"))
-    elif bad := [one for one, span in zip(attempts, spans, strict=True) if span is None]:
-        tasks.reject(line, "attempts", "with a start_time and a later end_time", _times(bad[0]))
+    elif bad := [attempt for attempt, span in zip(attempts, spans, strict=True) if span is None]:
+        tasks.reject(line, "attempts", "with a start_time and a later end_time", _times(bad[0]), amounts)
     else:
-        counts = [_gpus(one) for one in attempts]
-        known = [span for span in spans if span is not None]
-        work = sum(span * max(count, 1) for span, count in zip(known, counts, strict=True))
         _add(tasks, line, str(job.get("jobid")), submitted, sum(known), work, max(counts))
 
 
@@ -122,7 +125,8 @@ def _seconds(value: object) -> float | None:
 
 
 def _span(attempt: dict[str, Any]) -> float | None:
-    start, end = _seconds(attempt.get("start_time")), _seconds(attempt.get("end_time"))
+    start = _seconds(attempt.get("start_time"))
+    end = _seconds(attempt.get("end_time"))
     return None if start is None or end is None or end < start else end - start
 
 
@@ -132,5 +136,5 @@ def _times(attempt: dict[str, Any]) -> str:
 
 def _gpus(attempt: dict[str, Any]) -> int:
     detail = attempt.get("detail")
-    machines = [one for one in detail if isinstance(one, dict)] if isinstance(detail, list) else []
-    return sum(len(one["gpus"]) for one in machines if isinstance(one.get("gpus"), list))
+    machines = [machine for machine in detail if isinstance(machine, dict)] if isinstance(detail, list) else []
+    return sum(len(machine["gpus"]) for machine in machines if isinstance(machine.get("gpus"), list))

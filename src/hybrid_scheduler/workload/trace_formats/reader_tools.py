@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from ...core import InvalidInputError
 from ...core.workload import MAX_VALUE
 from ...physics import AnalyticPhysics
 from ..csv_file import open_binary
-from ..trace_columns import Rejections, Rows, delimiter_of, require_columns
+from ..trace_columns import ReadReport, Rejections, Rows, delimiter_of, require_columns
 
 #: Defaults for traces without these values.
 UNKNOWN_INTENSITY = 0.5
@@ -43,20 +43,30 @@ class TaskCollector:
         self.rejections = Rejections()
         # Numbers in arrays take a tenth of the memory of Python's.
         self._amounts = array("d")  # as many as there are totals, for each task
+        self._rejected_amounts = [0.0] * len(self._totals)
         self._line = array("q")
         self._values = array("d")  # size, intensity, memory and arrival of each task
         self._names: list[str] = []
         self._kinds: list[str] = []
         self._parents: list[Sequence[tuple[str, float]]] = []
 
-    def reject(self, line: int, field: str, allowed: str, got: object) -> None:
-        """Add a rejected row."""
+    def reject(self, line: int, field: str, allowed: str, got: object, amounts: Sequence[float] = ()) -> None:
+        """Add a rejected row, with its part of each total where that is known."""
+        if amounts and all(math.isfinite(amount) and amount >= 0 for amount in amounts):
+            for number, amount in enumerate(amounts):
+                self._rejected_amounts[number] += amount
         for _ in self.rejections.count_in([line]):
             self.rejections.add(line, field, allowed, got)
 
-    def reject_cells(self, line: int, cells: WrongCells) -> None:
-        """Add a rejected row that has another number of cells than the header."""
-        self.reject(line, "row", f"{cells.expected} cells, as in the header", f"{cells.found} cells")
+    def whole_rows(
+        self, rows: Iterable[tuple[int, dict[str, str] | WrongCells]]
+    ) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the rows of a table, and reject those that have another number of cells than the header."""
+        for line, row in rows:
+            if isinstance(row, WrongCells):
+                self.reject(line, "row", f"{row.expected} cells, as in the header", f"{row.found} cells")
+            else:
+                yield line, row
 
     def add(
         self,
@@ -75,10 +85,11 @@ class TaskCollector:
 
         `parents` are names of tasks with the MB that each hands over; `amounts` are its part of each total.
         """
-        memory, arrival = memory * self.scale, arrival * self.scale
+        memory *= self.scale
+        arrival *= self.scale
         for column, value in (("size", size), ("memory_required", memory), ("arrival_time", arrival)):
             if not value <= MAX_VALUE:
-                self.reject(line, column, f"at most {MAX_VALUE:g}", value)
+                self.reject(line, column, f"at most {MAX_VALUE:g}", value, amounts)
                 return
         self._line.append(line)
         self._values.extend((size, intensity, memory, arrival))
@@ -96,7 +107,7 @@ class TaskCollector:
         """Return the size whose seconds are `scale` times those of this size."""
         return float(size * self.scale ** (2.0 / 3.0))
 
-    def rows(self, ignored: Sequence[str] = ()) -> Rows:
+    def rows(self, ignored: Sequence[str] = (), notes: tuple[str, ...] = ()) -> Rows:
         """Return the tasks, numbered by arrival, the first of them at time 0."""
         values = np.array(self._values, dtype=np.float64).reshape(-1, 4)
         order = np.argsort(values[:, 3], kind="stable")
@@ -119,16 +130,39 @@ class TaskCollector:
             parents = [self._parents[row] for row in in_order]
             ids = {name: number for number, name in enumerate(names)}
             # A parent that was rejected gets an id that no task has, so that its children are rejected too.
-            for name in sorted({name for one in parents for name, _ in one} - ids.keys()):
+            for name in sorted({name for edges in parents for name, _ in edges} - ids.keys()):
                 absent[-1 - len(absent)] = name
             id_of = ids | {name: number for number, name in absent.items()}
-            columns["dependencies"] = [tuple(id_of[name] for name, _ in one) for one in parents]
-            columns["dependency_data"] = [[megabytes * self.scale for _, megabytes in one] for one in parents]
+            columns["dependencies"] = [tuple(id_of[name] for name, _ in edges) for edges in parents]
+            columns["dependency_data"] = [[megabytes * self.scale for _, megabytes in edges] for edges in parents]
         lines = np.array(self._line, dtype=np.int64)[order]
         read = len(values) + self.rejections.count
         sums = np.array(self._amounts, dtype=np.float64).reshape(len(values), len(self._totals))[order]
         amounts = {name: sums[:, number] for number, name in enumerate(self._totals)}
-        return Rows(lines, columns, read, self.rejections, tuple(ignored), absent, amounts)
+        rejected = dict(zip(self._totals, self._rejected_amounts, strict=True))
+        return Rows(lines, columns, read, self.rejections, tuple(ignored), absent, amounts, rejected, notes)
+
+
+def both_sums(report: ReadReport, scale: float, work: str, run_time: str) -> str:
+    """Return the work in the file and in the trace as words, given the names of both totals.
+
+    Parameters
+    ----------
+    report
+        Report with both sums.
+    scale
+        Factor on the times of the trace.
+    work, run_time
+        Names of the totals: device time, and the run time it comes from.
+    """
+    in_file = report.file_totals[work]
+    kept = report.totals[work]
+    scaled = f" (times {scale:g})" if scale != 1.0 else ""
+    left_out = f", {in_file - kept:,.0f} left out" if in_file - kept > 0.5 else ""
+    return (
+        f"{in_file:,.0f} {work} in the file, {kept * scale:,.0f} in the trace{scaled}{left_out}, "
+        f"from {report.totals[run_time]:,.0f} s of run time"
+    )
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ MAPPING = {
     "kind": "the name of the program that ran, without folders",
 }
 _MAX_KIND_LENGTH = 64
-#: Number at the end of a task's name, such as _ID0000012.
-_NUMBER = re.compile(r"[_-]*(?:ID)?\d+$")
 
 
 def read_wfformat(path: Path, scale: float) -> Rows:
@@ -50,9 +47,13 @@ def read_wfformat(path: Path, scale: float) -> Rows:
             collector.reject(row, "runtimeInSeconds", "a number >= 0", record.get("runtimeInSeconds"))
         else:
             seen.add(name)
-            busy, memory = _number(record.get("avgCPU")), _number(record.get("memoryInBytes"))
+            busy = _number(record.get("avgCPU"))
+            memory = _number(record.get("memoryInBytes"))
             intensity = share(busy / 100.0) if busy >= 0 else UNKNOWN_INTENSITY
             inputs = set(_texts(task.get("inputFiles")))
+            parents = _texts(task.get("parents"))
+            # Once for each parent, however often it is named.
+            amounts = {parent: _megabytes(files, outputs.get(parent, set()) & inputs) for parent in set(parents)}
             collector.add(
                 row,
                 name,
@@ -61,10 +62,7 @@ def read_wfformat(path: Path, scale: float) -> Rows:
                 memory=memory / 1e6 if memory >= 0 else UNKNOWN_MEMORY,
                 arrival=0.0,
                 kind=_kind(record, name),
-                parents=[
-                    (parent, _megabytes(files, outputs.get(parent, set()) & inputs))
-                    for parent in _texts(task.get("parents"))
-                ],
+                parents=[(parent, amounts[parent]) for parent in parents],
             )
     return collector.rows()
 
@@ -87,11 +85,11 @@ def _document(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _dictionaries(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _texts(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 def _number(value: object) -> float:
@@ -110,4 +108,10 @@ def _kind(record: dict[str, Any], name: str) -> str:
     # Some traces hold a whole shell script in this place.
     text = program.strip() if isinstance(program, str) else ""
     short = text.rsplit("/", 1)[-1] if text and not any(mark.isspace() for mark in text) else ""
-    return short[:_MAX_KIND_LENGTH] or _NUMBER.sub("", name)[:_MAX_KIND_LENGTH] or name
+    return (short or _without_number(name))[:_MAX_KIND_LENGTH] or name
+
+
+def _without_number(name: str) -> str:
+    """Return the name of a task without a number at its end, such as _ID0000012."""
+    base = name.rstrip("0123456789")
+    return name if base == name else base.removesuffix("ID").rstrip("_-")

@@ -1,5 +1,7 @@
 """First version of the schema."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import TEXT
@@ -11,6 +13,18 @@ depends_on = None
 
 _Integer64 = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _Text = sa.Text().with_variant(TEXT(collation="C"), "postgresql")
+_RESULT_FLOATS = (
+    "gpu_fraction", "actual_time", "latency", "start_time", "finish_time", "cpu_start", "cpu_time", "gpu_start",
+    "gpu_time", "energy_consumption", "execution_cost", "regret", "predicted_time",
+)  # fmt: skip
+
+
+def _columns(kind: sa.types.TypeEngine[Any], *names: str, nullable: bool = False) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=nullable) for name in names]
+
+
+def _floats(*names: str) -> list[sa.Column[Any]]:
+    return _columns(sa.Double(), *names, nullable=True)
 
 
 def upgrade() -> None:
@@ -18,12 +32,9 @@ def upgrade() -> None:
     op.create_table(
         "commands",
         sa.Column("id", _Integer64, nullable=False),
-        sa.Column("kind", _Text, nullable=False),
-        sa.Column("payload", _Text, nullable=False),
-        sa.Column("created_at", sa.Double(), nullable=False),
-        sa.Column("expires_at", sa.Double(), nullable=False),
-        sa.Column("taken_at", sa.Double()),
-        sa.Column("answered_at", sa.Double()),
+        *_columns(_Text, "kind", "payload"),
+        *_columns(sa.Double(), "created_at", "expires_at"),
+        *_floats("taken_at", "answered_at"),
         sa.Column("ok", sa.Boolean()),
         sa.Column("answer", _Text),
         sa.PrimaryKeyConstraint("id", name="pk_commands"),
@@ -32,8 +43,7 @@ def upgrade() -> None:
     op.create_table(
         "events",
         sa.Column("seq", _Integer64, autoincrement=False, nullable=False),
-        sa.Column("run_id", _Text, nullable=False),
-        sa.Column("type", _Text, nullable=False),
+        *_columns(_Text, "run_id", "type"),
         sa.Column("t", sa.Double()),
         sa.Column("created_at", sa.Double(), nullable=False),
         sa.Column("payload", _Text, nullable=False),
@@ -41,8 +51,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "idempotency_keys",
-        sa.Column("key", _Text, nullable=False),
-        sa.Column("fingerprint", _Text, nullable=False),
+        *_columns(_Text, "key", "fingerprint"),
         sa.Column("task_id", _Integer64, nullable=False),
         sa.Column("created_at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("key", name="pk_idempotency_keys"),
@@ -50,8 +59,7 @@ def upgrade() -> None:
     op.create_index("ix_idempotency_keys_task_id", "idempotency_keys", ["task_id"])
     op.create_table(
         "meta",
-        sa.Column("key", _Text, nullable=False),
-        sa.Column("value", _Text, nullable=False),
+        *_columns(_Text, "key", "value"),
         sa.PrimaryKeyConstraint("key", name="pk_meta"),
     )
     op.create_table(
@@ -59,26 +67,21 @@ def upgrade() -> None:
         sa.Column("run_id", _Text, nullable=False),
         sa.Column("created_at", sa.Double(), nullable=False),
         sa.Column("ended_at", sa.Double()),
-        sa.Column("status", _Text, nullable=False),
-        sa.Column("source", _Text, nullable=False),
-        sa.Column("scenario", _Text, nullable=False),
+        *_columns(_Text, "status", "source", "scenario"),
         sa.Column("utilisation", sa.Double()),
         sa.Column("seed", _Integer64, nullable=False),
         sa.Column("platform", _Text, nullable=False),
-        sa.Column("schedulers", sa.JSON(), nullable=False),
-        sa.Column("config", sa.JSON(), nullable=False),
+        *_columns(sa.JSON(), "schedulers", "config"),
         sa.Column("config_hash", _Text, nullable=False),
         sa.Column("tasks", _Integer64, nullable=False),
         sa.Column("state", _Text),
-        sa.Column("devices", sa.JSON(), nullable=False),
-        sa.Column("longest", sa.JSON(), nullable=False),
+        *_columns(sa.JSON(), "devices", "longest"),
         sa.PrimaryKeyConstraint("run_id", name="pk_runs"),
     )
     op.create_table(
         "model_versions",
         sa.Column("id", _Integer64, nullable=False),
-        sa.Column("run_id", _Text, nullable=False),
-        sa.Column("scheduler_name", _Text, nullable=False),
+        *_columns(_Text, "run_id", "scheduler_name"),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("samples", _Integer64, nullable=False),
         sa.Column("r2", sa.Double()),
@@ -99,10 +102,7 @@ def upgrade() -> None:
         sa.Column("run_id", _Text, nullable=False),
         sa.Column("ordinal", _Integer64, nullable=False),
         sa.Column("external_id", _Text),
-        sa.Column("size", sa.Double()),
-        sa.Column("compute_intensity", sa.Double()),
-        sa.Column("memory_required", sa.Double()),
-        sa.Column("arrival_time", sa.Double()),
+        *_floats("size", "compute_intensity", "memory_required", "arrival_time"),
         sa.Column("dependencies", sa.JSON(), nullable=False),
         sa.Column("kind", _Text, nullable=False),
         sa.Column("recorded_at", sa.Double(), nullable=False),
@@ -121,22 +121,8 @@ def upgrade() -> None:
         "scheduler_results",
         sa.Column("id", _Integer64, autoincrement=False, nullable=False),
         sa.Column("task_id", _Integer64, nullable=False),
-        sa.Column("run_id", _Text, nullable=False),
-        sa.Column("scheduler_name", _Text, nullable=False),
-        sa.Column("device", _Text, nullable=False),
-        sa.Column("gpu_fraction", sa.Double()),
-        sa.Column("actual_time", sa.Double()),
-        sa.Column("latency", sa.Double()),
-        sa.Column("start_time", sa.Double()),
-        sa.Column("finish_time", sa.Double()),
-        sa.Column("cpu_start", sa.Double()),
-        sa.Column("cpu_time", sa.Double()),
-        sa.Column("gpu_start", sa.Double()),
-        sa.Column("gpu_time", sa.Double()),
-        sa.Column("energy_consumption", sa.Double()),
-        sa.Column("execution_cost", sa.Double()),
-        sa.Column("regret", sa.Double()),
-        sa.Column("predicted_time", sa.Double()),
+        *_columns(_Text, "run_id", "scheduler_name", "device"),
+        *_floats(*_RESULT_FLOATS),
         sa.Column("status", _Text, nullable=False),
         sa.Column("model_version", sa.Integer()),
         sa.ForeignKeyConstraint(["task_id"], ["tasks.task_id"], name="fk_scheduler_results_task_id"),
@@ -146,11 +132,7 @@ def upgrade() -> None:
     op.create_table(
         "training_data",
         sa.Column("task_id", _Integer64, autoincrement=False, nullable=False),
-        sa.Column("size", sa.Double()),
-        sa.Column("compute_intensity", sa.Double()),
-        sa.Column("memory_required", sa.Double()),
-        sa.Column("optimal_gpu_fraction", sa.Double()),
-        sa.Column("optimal_time", sa.Double()),
+        *_floats("size", "compute_intensity", "memory_required", "optimal_gpu_fraction", "optimal_time"),
         sa.ForeignKeyConstraint(["task_id"], ["tasks.task_id"], name="fk_training_data_task_id"),
         sa.PrimaryKeyConstraint("task_id", name="pk_training_data"),
     )

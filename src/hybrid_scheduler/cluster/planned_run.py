@@ -1,0 +1,141 @@
+"""Run of a static plan: every device works in the order of the planned starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core import Decision, Ints, Outcomes, Plan, PlanProgress, Static, TimeTable, Workload
+from ..core.outcome import FAILED
+from .parent_data import ParentData, device_shares, place_released
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+
+def plan_order(plan: Plan, rank: Ints) -> Ints:
+    """Return positions in the order of the planned starts; `rank` puts parents first among equals."""
+    finish = plan.start if plan.finish is None else plan.finish
+    return np.lexsort((rank, finish, plan.start))
+
+
+class PlannedRun:
+    """Run of a static plan whose rest is planned again when a task's seconds differ from the planned ones.
+
+    Every device works in the order of the plan. The scheduler learns how long a task took when it has ended; of
+    tasks that still run it only knows the planned seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        workload: Workload,
+        scheduler: Static,
+        outcomes: Outcomes,
+        table: TimeTable,
+        rank: Ints,
+    ) -> None:
+        self.cluster, self.workload, self.scheduler, self.outcomes = cluster, workload, scheduler, outcomes
+        self.table, self.rank, self.data = table, rank, ParentData(cluster, workload, outcomes)
+        times = scheduler.setting.times
+        self.known = (
+            table[:, cluster.physics.columns(cluster.platform)]
+            if times is None
+            else times.table(workload)[:, times.columns]
+        )
+        self.device, self.fraction = np.zeros(len(workload), np.int64), np.zeros(len(workload))
+        self.started = np.zeros(len(workload), np.bool_)
+        #: Planned ends of the parts of tasks that have not ended: row, device, end.
+        self.running: list[tuple[int, int, float]] = []
+
+    def run(self, plan: Plan) -> None:
+        """Place all tasks, each at the time of its start."""
+        everything: Ints = np.arange(len(self.workload))
+        order = self._follow(everything, plan)
+        while order:
+            start, row = self._next(order)
+            if self._duration_deviates(start) and len(order) > 1:
+                rest: Ints = np.sort(np.array(order))
+                order = self._follow(
+                    rest, self.scheduler.replan(self.workload, self.cluster.platform, self._progress(start, rest))
+                )
+                continue
+            order.remove(row)
+            self._place(row)
+
+    def _follow(self, rows: Ints, plan: Plan) -> list[int]:
+        """Take over the placements of a plan and return its order."""
+        for row, device, fraction in zip(rows.tolist(), plan.device.tolist(), plan.fraction.tolist(), strict=True):
+            checked = self.cluster.check_decision(Decision(int(device), float(fraction)), self.scheduler)
+            self.device[row], self.fraction[row] = checked.device, checked.fraction
+        found: list[int] = rows[plan_order(plan, self.rank[rows])].tolist()
+        return found
+
+    def _devices(self, row: int) -> list[int]:
+        """Return the devices that run a part of a task."""
+        device, fraction = self.cluster.executed(
+            row, int(self.device[row]), float(self.fraction[row]), self.workload
+        )
+        return list(device_shares(device, fraction, self.cluster.platform.cpu_of))
+
+    def _next(self, order: list[int]) -> tuple[float, int]:
+        """Return the start and the row of the task that starts first: the next one of all its devices."""
+        best, taken = (np.inf, -1), set[int]()
+        free_at = self.cluster.free_at_view
+        for row in order:
+            devices = self._devices(row)
+            parents = self.workload.parents(row)
+            if taken.isdisjoint(devices) and self.started[parents].all():
+                ready = float(self.workload.arrival_time[row])
+                if not (self.outcomes.status[parents] == FAILED).any():
+                    ready = self.data.ready(row, int(self.device[row]), float(self.fraction[row]), ready)
+                best = min(best, (max(ready, float(min(free_at[devices]))), row))
+            taken.update(devices)
+            if len(taken) == len(free_at):
+                break
+        return best
+
+    def _place(self, row: int) -> None:
+        released, out = float(self.workload.arrival_time[row]), self.outcomes
+        place_released(row, int(self.device[row]), float(self.fraction[row]), released, self.table[row], self.data)
+        self.started[row] = True
+        if out.status[row] == FAILED:
+            return
+        device, fraction = int(out.device[row]), float(out.fraction[row])
+        host = int(self.cluster.platform.cpu_of[device])
+        if fraction < 1.0:
+            seconds = self.known[row, host, 1] + (1.0 - fraction) * self.known[row, host, 0]
+            self.running.append((row, host, float(out.cpu_start[row] + seconds)))
+        if fraction > 0.0:
+            seconds = self.known[row, device, 1] + fraction * self.known[row, device, 0]
+            self.running.append((row, device, float(out.accelerator_start[row] + seconds)))
+
+    def _duration_deviates(self, now: float) -> bool:
+        """Drop the tasks that have ended, and return whether one of their parts took much longer or shorter."""
+        assert self.scheduler.replan_above is not None
+        out, deviates, still = self.outcomes, False, []
+        for row, device, planned_end in self.running:
+            own = device == out.device[row] and out.fraction[row] > 0.0
+            start = float(out.accelerator_start[row] if own else out.cpu_start[row])
+            seconds = float(out.accelerator_time[row] if own else out.cpu_time[row])
+            if start + seconds > now:
+                still.append((row, device, planned_end))
+            elif seconds > 0.0 and planned_end > start:
+                ratio = seconds / (planned_end - start)
+                deviates |= max(ratio, 1.0 / ratio) > self.scheduler.replan_above
+        self.running = still
+        return deviates
+
+    def _progress(self, now: float, rest: Ints) -> PlanProgress:
+        free_at = np.minimum(self.cluster.free_at_view, now)
+        ends: dict[int, float] = {}
+        for row, device, planned_end in self.running:
+            free_at[device] = max(free_at[device], planned_end, now)
+            ends[row] = max(ends.get(row, now), planned_end)
+        ready = [
+            max((ends.get(parent, now) for parent in self.workload.parents(row).tolist() if self.started[parent]),
+                default=now)
+            for row in rest.tolist()
+        ]  # fmt: skip
+        return PlanProgress(now, rest, np.array(ready), free_at)

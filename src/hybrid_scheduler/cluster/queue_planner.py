@@ -1,0 +1,157 @@
+"""Queue of a scheduler that binds tasks when they start, event by event.
+
+The compiled loops over whole workloads keep the queue of `compiled/late_binding.py` in heaps; this one gives the
+same order, with ordinary objects.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import types
+
+from ..compiled import compiled, entry
+from ..compiled.late_binding import (
+    MAX_SKIPPED_PER_PASS,
+    QUEUE_ARRAYS,
+    UNKNOWN_WORK,
+    WORK,
+    QueueArrays,
+    deferred_key,
+)
+from ..core import Central, Decision, Floats, Queue, Task, View
+
+_DEFERRED = types.float64(QUEUE_ARRAYS, types.float64, types.float64, types.float64)
+
+
+@entry
+def _deferred_one(arrays, release, key, work):  # type: ignore[no-untyped-def]
+    """Call `deferred_key` from Python."""
+    return deferred_key(arrays, release, key, work)
+
+
+@dataclass(slots=True)
+class WaitingTask:
+    """A task of the queue.
+
+    Parameters
+    ----------
+    task, times
+        The task, and its known durations; None if they are learned.
+    release
+        Time at which it came.
+    key, work
+        Its place in the order of the queue, and its priced work.
+    """
+
+    task: Task
+    times: Floats | None
+    release: float
+    key: float
+    work: float
+
+
+class QueuePlanner(Central):
+    """Frame of schedulers that plan one queue again at every event; subclasses give durations.
+
+    A subclass sets `queue_arrays` and calls `clear_queue` in `start`.
+    """
+
+    queue_arrays: QueueArrays
+
+    @abstractmethod
+    def admit(self, task: Task, times: Floats | None, now: float) -> tuple[float, float]:
+        """Return the key by which a released task waits, and its priced work."""
+
+    @abstractmethod
+    def plan(
+        self, entry: WaitingTask, now: float, planned: Floats, behind: float
+    ) -> tuple[int, float, bool, float]:
+        """Return device, share, whether the task starts now, and its priced work.
+
+        Parameters
+        ----------
+        entry
+            The task.
+        now
+            Current time.
+        planned
+            When each device is free of the tasks before; a task that does not start is added.
+        behind
+            Priced work of this task and of those after it.
+        """
+
+    def clear_queue(self) -> None:
+        """Forget all waiting tasks."""
+        #: By release number: ascending, as the queue's positions.
+        self._waiting: dict[int, WaitingTask] = {}
+        self._numbers: list[int] = []
+        self._order: list[tuple[float, int]] = []
+        self._released = 0
+
+    def _enter(self, entry: WaitingTask) -> None:
+        self._waiting[self._released] = entry
+        self._numbers.append(self._released)
+        insort(self._order, (entry.key, self._released))
+        self._released += 1
+
+    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
+        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
+        totals, now = self.queue_arrays.totals, view.now
+        first = len(self._numbers)
+        times = queue.times[first:] if self.setting.times is not None and first < len(queue) else None
+        for position in range(first, len(queue)):
+            task, row = queue[position], None if times is None else times[position - first]
+            self._enter(WaitingTask(task, row, now, *self.admit(task, row, now)))
+        planned, behind, position = view.free_at.copy(), totals[WORK], 0
+        while position < min(len(self._order), MAX_SKIPPED_PER_PASS) and (planned <= now).any():
+            key, number = self._order[position]
+            entry = self._waiting[number]
+            entry.key = compiled(_deferred_one, _DEFERRED)(self.queue_arrays, entry.release, key, entry.work)
+            if entry.key > key:
+                del self._order[position]
+                insort(self._order, (entry.key, number))
+                continue
+            known = entry.work != UNKNOWN_WORK
+            device, share, begins, entry.work = self.plan(entry, now, planned, behind)
+            if known:
+                behind -= entry.work
+            if not begins:
+                position += 1
+                continue
+            if entry.work != UNKNOWN_WORK:
+                totals[WORK] -= entry.work
+            index = bisect_left(self._numbers, number)
+            del self._order[position], self._numbers[index], self._waiting[number]
+            yield index, Decision(int(device), float(share))
+            np.maximum(planned, view.free_at, out=planned)
+        if not self._numbers:
+            totals[WORK] = 0.0
+
+    def queue_state(self) -> dict[str, Floats]:
+        """Return prices, totals and the keys of the waiting tasks; see `Central.queue_state`."""
+        entries = [(entry.release, entry.key, entry.work) for entry in self._waiting.values()]
+        keys = np.array(entries, np.float64).reshape(-1, 3).ravel()
+        arrays = self.queue_arrays
+        return {
+            "prices": arrays.prices.copy(),
+            "totals": arrays.totals.copy(),
+            "classes": arrays.classes.copy(),
+            "waiting": keys,
+        }
+
+    def restore_queue(self, state: dict[str, Floats], queue: Queue) -> None:
+        """Continue with these waiting tasks; see `Central.restore_queue`."""
+        # Runs of earlier versions have no classes, fewer totals and no blocks of the prices.
+        for name in ("prices", "totals"):
+            getattr(self.queue_arrays, name)[: len(state[name])] = state[name]
+        self.queue_arrays.classes[:] = state.get("classes", self.queue_arrays.classes)
+        times = queue.times if self.setting.times is not None else None
+        self.clear_queue()
+        for position, (release, key, work) in enumerate(state["waiting"].reshape(-1, 3).tolist()):
+            row = None if times is None else times[position]
+            self._enter(WaitingTask(queue[position], row, release, key, work))

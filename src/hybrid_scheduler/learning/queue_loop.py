@@ -1,0 +1,79 @@
+"""Compiled loop over a workload whose tasks wait in a queue of the scheduler until they start.
+
+A scheduler gives its own arrays and four compiled functions of them. They are known when its loop is compiled, and
+become part of it:
+
+`waiting(own)`                     number of tasks in the queue
+`begin_event(own, now, run)`       before the tasks that have arrived are released
+`release(own, row, run)`           put a task that has arrived into the queue
+`start_tasks(own, now, run)`       place the tasks that start now
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from ..cluster.arrival_loop import (
+    CLUSTER,
+    OUTCOMES,
+    TABLE,
+    TASKS,
+    ClusterArrays,
+    OutcomeColumns,
+    TaskColumns,
+    next_event,
+    place_row,
+)
+from ..compiled import helper
+from ..core import Floats, Outcomes, Workload
+
+
+class LoopArrays(NamedTuple):
+    """What a compiled loop over a workload reads and writes."""
+
+    tasks: TaskColumns
+    table: Floats
+    cluster: ClusterArrays
+    outcomes: OutcomeColumns
+
+
+def loop_arrays(workload: Workload, table: Floats, cluster: ClusterArrays, outcomes: Outcomes) -> LoopArrays:
+    """Return the arguments of a compiled loop over a workload."""
+    return LoopArrays(TaskColumns.of(workload), table, cluster, OutcomeColumns.of(outcomes))
+
+
+#: Type of `LoopArrays`.
+LOOP_ARRAYS = types.NamedTuple((TASKS, TABLE, CLUSTER, OUTCOMES), LoopArrays)
+
+
+@helper
+def place_task(i, device, fraction, ready, run):  # type: ignore[no-untyped-def]
+    """Place row `i` of a loop's tasks; see `place`."""
+    place_row(i, device, fraction, ready, run.tasks, run.table, run.cluster, run.outcomes)
+
+
+@helper
+def run_queue(waiting, begin_event, release, start_tasks, own, begin, end, run):  # type: ignore[no-untyped-def]
+    """Run until the rows begin..end have arrived; after the workload's last row, until the queue is empty.
+
+    `own.clock` holds the time of the last event.
+    """
+    arrival = run.tasks.arrival
+    now, row = own.clock[0], begin
+    last = end == len(arrival)
+    while row < end or (last and waiting(own) > 0):
+        now = next_event(now, arrival[row] if row < end else np.inf, waiting(own), run.cluster.free_at)
+        begin_event(own, now, run)
+        while row < end and arrival[row] <= now:
+            release(own, row, run)
+            row += 1
+        start_tasks(own, now, run)
+    own.clock[0] = now
+
+
+@helper
+def nothing(own, now, run):  # type: ignore[no-untyped-def]
+    """Do nothing before an event."""

@@ -1,0 +1,218 @@
+"""Tasks that run from beginning to end in the thread of one device, or as two parts on two devices."""
+
+from __future__ import annotations
+
+import math
+import threading
+from concurrent.futures import CancelledError
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from ..core import Outcome, Platform, Task
+from .kernel_split import RunPart
+from .submission import ExecutionRecord, KernelCall, Variants
+from .task_future import DirectTask, TaskFuture
+
+if TYPE_CHECKING:
+    from .kernel_tasks import KernelTasks
+
+#: Seconds that a part of unknown duration counts for in a queue, so that the shorter of two queues is free first.
+_UNKNOWN = 1e-6
+
+
+class PlacedTask:
+    """A kernel, a command or a pair of variants where it was placed, with its parts and its record.
+
+    Parameters
+    ----------
+    owner : KernelTasks
+        Learns of its end, and sends its parts elsewhere after an error of their device.
+    task : Task
+        The task as schedulers see it.
+    work : KernelCall or Variants
+        What to run.
+    record : ExecutionRecord
+        Filled when the task ends.
+    timeout : float or None
+        Time limit of a run in seconds.
+    """
+
+    def __init__(
+        self,
+        owner: KernelTasks,
+        task: Task,
+        work: KernelCall | Variants,
+        record: ExecutionRecord,
+        timeout: float | None,
+    ) -> None:
+        self.owner, self.task, self.record, self.timeout = owner, task, record, timeout
+        self.parts: list[TaskPart] = []
+        self.device = 0
+        self._split = work.split
+        self._lock = threading.Lock()
+        self._ended_parts = 0
+
+    def divide(self, runs: list[RunPart], shares: list[tuple[int, float]]) -> DirectTask:
+        """Make the parts of the task, each with its device and its share, and return the task's future."""
+        whole = SplitTask(self) if len(shares) > 1 else None
+        self.device = shares[0][0]
+        self.parts = [
+            TaskPart(self, device, share, run, whole) for run, (device, share) in zip(runs, shares, strict=True)
+        ]
+        return whole or self.parts[0]
+
+    def end_part(self, whole: SplitTask) -> None:
+        """Join the results if the last part has ended."""
+        with self._lock:
+            self._ended_parts += 1
+            is_last = self._ended_parts == len(self.parts)
+        if not is_last or self._split is None:
+            return
+        try:
+            result = self._split.join(*(part.value for part in self.parts))
+        except Exception as caught:
+            whole.graph.fail(whole, caught)
+        else:
+            whole.graph.complete(whole, result)
+
+    def measure(self, platform: Platform, finished: float) -> None:
+        """Fill the record from the parts; two of them end when their results are joined."""
+        record = self.record
+        record.started = min(part.started for part in self.parts)
+        record.finished = self.parts[0].finished if len(self.parts) == 1 else finished
+        record.measured = record.finished - record.started
+        record.wait = record.started - record.submitted
+        for part in self.parts:
+            if platform.is_cpu[part.device]:
+                record.cpu_seconds += part.finished - part.started
+                record.cpu_started = min(part.started, record.cpu_started or math.inf)
+            else:
+                record.accelerator_seconds += part.finished - part.started
+                record.accelerator_started = part.started
+        record.device = platform.devices[self.device].name
+
+    def outcome(self, platform: Platform) -> Outcome | None:
+        """Return the outcome for schedulers; None if both parts of a split ran on the CPU."""
+        sides = {bool(platform.is_cpu[part.device]): part for part in self.parts}
+        if len(sides) < len(self.parts):
+            return None
+        (cpu_start, cpu_time), (start, seconds) = (
+            (part.started, part.repeatable_seconds) if (part := sides.get(on_cpu)) else (math.nan, 0.0)
+            for on_cpu in (True, False)
+        )
+        first, task = sides[min(sides)], self.task
+        fraction = first.fraction if False in sides else 0.0
+        return Outcome(task.task_id, first.device, fraction, task.arrival_time, cpu_start, cpu_time, start, seconds)
+
+
+class TaskPart(DirectTask):
+    """Part of a task that one device executes: all of it, or one side of a split.
+
+    Parameters
+    ----------
+    placed : PlacedTask
+        Its task.
+    device : int
+        Device index.
+    fraction : float
+        Fraction of the task.
+    run : callable
+        Runs it, given the device's backend and pool.
+    whole : SplitTask or None
+        Future of the task if it is split; else this part is the task's future.
+    """
+
+    #: Seconds of the run that went into memory which later runs reuse.
+    preparing = 0.0
+
+    def __init__(
+        self, placed: PlacedTask, device: int, fraction: float, run: RunPart, whole: SplitTask | None
+    ) -> None:
+        graph = placed.owner.graph
+        super().__init__(graph, next(graph.numbers), run, (), {})
+        self.placed, self.fraction, self.whole = placed, fraction, whole
+        self.send_to(device)
+
+    def send_to(self, device: int) -> None:
+        """Set the device, and the expected seconds there."""
+        owner = self.placed.owner
+        self.device, self.space = device, owner.workers[device].space
+        self.expected = owner.predict(self.placed.task, device, self.fraction)
+        self.predicted = self.expected or _UNKNOWN
+
+    @property
+    def repeatable_seconds(self) -> float:
+        """Seconds without preparation: what the next run like it will take."""
+        return self.finished - self.started - self.preparing
+
+    def begin(self) -> bool:
+        """Mark the part and its task as running; return False if the task was cancelled or has failed."""
+        if not super().begin():
+            return False
+        if self.whole is None or self.whole.begin():
+            return True
+        self.graph.fail(self, CancelledError())
+        return False
+
+    def cancel(self) -> bool:
+        """Cancel the task if no part of it has begun."""
+        return super().cancel() if self.whole is None else self.whole.cancel()
+
+    def run_on(self, accelerator: Any) -> Any:
+        """Run on a backend, and measure it; a pool of CPU threads takes them from the cores."""
+        owner, before = self.placed.owner, accelerator.preparing
+        pool = owner.pools[self.device]
+        cores = self.graph.cores.lend(pool.threads) if owner.uses_cores(self.device) else nullcontext()
+        try:
+            with cores:
+                return self.function(accelerator, pool)
+        finally:
+            self.finished = self.graph.clock()
+            self.preparing = accelerator.preparing - before
+
+    def move(self, error: BaseException) -> bool:
+        """Go to another device if the executor says so, unless the task has ended."""
+        if self.whole is not None and self.whole.ended:
+            return False
+        return self.placed.owner.move(self, error)
+
+    def ending(self, error: BaseException | None) -> None:
+        """End the task, if this was its only or its last part, or if it failed."""
+        if self.whole is None:
+            self.placed.owner.ended(self.placed, error)
+        elif error is not None:
+            self.graph.fail(self.whole, error)
+        else:
+            self.placed.end_part(self.whole)
+
+    def ended_late(self) -> None:
+        """Count a result that nothing waits for."""
+        self.placed.owner.count_late()
+
+
+class SplitTask(DirectTask):
+    """Future of a task with two parts; it waits in no queue.
+
+    Parameters
+    ----------
+    placed : PlacedTask
+        The task.
+    """
+
+    def __init__(self, placed: PlacedTask) -> None:
+        graph = placed.owner.graph
+        super().__init__(graph, next(graph.numbers), None, (), {})
+        self.placed = placed
+
+    def cancel(self) -> bool:
+        """Cancel the task if no part of it has begun."""
+        parts = list(self.placed.parts)
+        done = super().cancel()
+        if done:
+            for part in parts:
+                TaskFuture.cancel(part)
+        return done
+
+    def ending(self, error: BaseException | None) -> None:
+        """Let the executor record the end."""
+        self.placed.owner.ended(self.placed, error)

@@ -1,0 +1,105 @@
+"""OpenAPI document of the server.
+
+Many responses are records of the program. Their fields are described where they are defined: by comments that begin
+with `#:`, or among the parameters of the docstring. Examples are in a file of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from ..experiments.what_if import PairedDifference, WhatIfResult
+from ..live.journal import VersionRecord
+from ..live.status import DeviceInfo, LiveEpisode, LiveStatus, PlatformInfo, SchedulerStatistics
+from ..metrics.verdict import Cause, Comparand, Reason, Verdict, VerdictRow
+from ..physics import Slowdown
+from .schemas.base_models import ErrorBody
+from .schemas.stream import Hello
+
+#: Records of the program that are responses as they are, and their fields that stored events of old versions lack.
+RECORDS: dict[type, tuple[str, ...]] = {
+    SchedulerStatistics: ("latency_over_bound", "waiting", "decided_by"),
+    LiveStatus: ("latency_bound", "makespan_bound", "first_arrival", "slowdown", "verdict"),
+    Verdict: ("group", "group_text", "knowledge_text"),
+    VerdictRow: ("decided_by",),
+    VersionRecord: ("error", "loss"),
+    WhatIfResult: ("latency_bound",),
+    Slowdown: ("every",),
+    **dict.fromkeys((Cause, Comparand, DeviceInfo, LiveEpisode, PairedDifference, PlatformInfo, Reason), ()),
+}
+#: Examples of requests and responses, by schema.
+EXAMPLES: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "schemas" / "examples.json").read_text(encoding="utf-8")
+)
+_SECTION = re.compile(r"\n+(\w+)\n-{3,}\n")
+
+
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """Return the document of an application."""
+    document = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+    )
+    schemas = document["components"]["schemas"]
+    _, extra = models_json_schema(
+        [(Hello, "serialization"), (ErrorBody, "serialization")], ref_template="#/components/schemas/{model}"
+    )
+    schemas |= {name: schema for name, schema in extra["$defs"].items() if name not in schemas}
+    # FastAPI describes its own 422 body, which no route returns.
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for record, optional in RECORDS.items():
+        _describe(schemas[record.__name__], record, optional)
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
+    document["components"] = {
+        "schemas": dict(sorted(schemas.items())),
+        "securitySchemes": {
+            "token": {"type": "http", "scheme": "bearer", "description": "Required if the server has a token."}
+        },
+    }
+    document["security"] = [{}, {"token": []}]
+    return document
+
+
+def _describe(schema: dict[str, Any], record: type, optional: tuple[str, ...]) -> None:
+    """Add the descriptions of a record's fields to its schema; all fields but the optional ones are required."""
+    summary, *sections = _SECTION.split(inspect.getdoc(record) or "")
+    notes = _commented(record) | _parameters(dict(zip(sections[::2], sections[1::2], strict=True)))
+    schema["description"] = summary
+    config = getattr(record, "__pydantic_config__", {})
+    published = config.get("alias_generator", str)
+    for name, note in notes.items():
+        schema["properties"][published(name)].setdefault("description", note)
+    schema["required"] = [name for name in schema["properties"] if name not in optional]
+    for name in schema["required"]:
+        schema["properties"][name].pop("default", None)
+
+
+def _commented(record: type) -> dict[str, str]:
+    """Return the comments that begin with `#:` above fields."""
+    notes = {}
+    lines = list[str]()
+    for line in inspect.getsource(record).splitlines():
+        text = line.strip()
+        if text.startswith("#:"):
+            lines.append(text[2:].strip())
+        else:
+            field = re.match(r"([a-z]\w*):", text)
+            if field and lines:
+                notes[field[1]] = " ".join(lines)
+            lines = []
+    return notes
+
+
+def _parameters(sections: dict[str, str]) -> dict[str, str]:
+    """Return the descriptions among the parameters of a docstring; several names may share one."""
+    entries = re.findall(r"^(\w[\w, ]*)\n((?:[ ]+.*\n?)+)", sections.get("Parameters", ""), re.MULTILINE)
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}

@@ -1,0 +1,130 @@
+"""Texts that only become poison behind a decoder: refused before anything ends, and no restart fails on one."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+from server_under_test import opened_server
+from services import database_url, postgres_url  # noqa: F401
+
+from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.live import LiveConfig
+from hybrid_scheduler.live.journal import Batch, Counters, storable, unstorable_text
+from hybrid_scheduler.storage import DatabaseAddress, SqlJournal
+from hybrid_scheduler.storage.batch_rows import is_plain_json, json_text
+from hybrid_scheduler.storage.integrity_check import verify
+from hybrid_scheduler.storage.schema_version import with_connection
+
+LAB = 'name: lab\ndevices: [{name: cpu, kind: cpu}, {name: "g%s", kind: gpu}]'
+#: Escapes of YAML that decode to NUL and to an unpaired surrogate.
+ESCAPES = [r"\0", r"\x00", r"\u0000", r"\uD800", r"\U0000DFFF"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def storage(request, tmp_path):
+    """Settings of a database, and its address."""
+    if request.param == "sqlite":
+        return {}, DatabaseAddress.sqlite(tmp_path / "live.db")
+    url = request.getfixturevalue("database_url")
+    return {"storage.database_url": url}, DatabaseAddress.from_url(url)
+
+
+async def stored_run(client):
+    while not (runs := (await client.get("/api/runs")).json()["runs"]):
+        await asyncio.sleep(0.05)  # until the new run is stored
+    return runs[0]["run_id"]
+
+
+async def test_poisoned_machine_is_refused_and_the_run_goes_on(storage, tmp_path, monkeypatch):
+    settings, address = storage
+    async with opened_server(tmp_path, monkeypatch, start=True, **settings) as (client, _):
+        run = await stored_run(client)
+        for escape in ESCAPES:
+            for body in (
+                {"platform_yaml": LAB % escape},
+                {"platform_yaml": (LAB % "pu").replace("name: lab", f'name: "{escape}"')},
+                {"platform_yaml": (LAB % "pu").replace("kind: gpu", f'kind: "{escape}"')},
+            ):
+                for path in ("runs", "preview"):
+                    answer = await client.post(f"/api/simulation/{path}", json=body)
+                    assert (answer.status_code, answer.json()["error"]["fields"][0]["field"]) == (
+                        422,
+                        "platform_yaml",
+                    )
+        status = (await client.get("/api/status")).json()
+        assert (status["run_id"], status["state"]) == (run, "running")
+    async with opened_server(tmp_path, monkeypatch, start=True, **settings) as (client, _):
+        assert (await client.get("/api/status")).json()["run_id"] == run
+    assert all(finding.ok for finding in verify(address))
+
+
+def poison(address, column, change):
+    """Change a JSON column of the newest run, as an earlier version or another program may have stored it."""
+
+    def update(connection):
+        run_id, text = connection.exec_driver_sql(f"SELECT run_id, {column} FROM runs ORDER BY run_id DESC").first()
+        text = text if isinstance(text, str) else json.dumps(text)
+        connection.exec_driver_sql(f"UPDATE runs SET {column} = '{change(text)}' WHERE run_id = '{run_id}'")
+        return run_id
+
+    return with_connection(address, update)
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "readable"),
+    [
+        ("config", lambda text: text.replace("gpu_0", r"g\u0000pu"), False),
+        ("config", lambda text: text.replace("gpu_0", r"g\ud800pu"), False),
+        ("config", lambda _: '{"platform": 3}', True),
+        ("devices", lambda _: "7", True),
+        ("schedulers", lambda _: "null", True),
+        ("state", lambda text: text[: len(text) // 2], False),
+        ("state", lambda _: '{"lanes": 4}', True),
+    ],
+)
+async def test_run_that_cannot_be_resumed_is_set_aside(storage, tmp_path, monkeypatch, column, change, readable):
+    settings, address = storage
+    async with opened_server(tmp_path, monkeypatch, start=True, **settings) as (client, _):
+        await stored_run(client)
+    poisoned = poison(address, column, change)
+    if column != "devices":
+        assert [finding.ok for finding in verify(address) if finding.name == "runs"] == [readable]
+    for _ in range(2):
+        async with opened_server(tmp_path, monkeypatch, start=True, **settings) as (client, _):
+            status = (await client.get("/api/status")).json()
+            assert status["state"] == "running"
+            while (await stored_run(client)) != status["run_id"]:
+                await asyncio.sleep(0.05)
+            runs = {run["run_id"]: run["status"] for run in (await client.get("/api/runs")).json()["runs"]}
+            assert runs[poisoned] == "stopped"
+            events = (await client.get("/api/events", params={"limit": 1000})).json()["events"]
+            assert any(event.get("message", "").startswith("not resumed: ") for event in events)
+    assert [finding.ok for finding in verify(address) if finding.name == "runs"] == [True]
+
+
+def test_door_of_the_journal_finds_poison_in_every_text(tmp_path):
+    config = LiveConfig(schedulers=("greedy",))
+    record = config.new_record("01J00000000000000000000001", 0.0, "running")
+    journal = SqlJournal(DatabaseAddress.sqlite(tmp_path / "a.db"))
+    sound = Batch(record, {"lanes": {"a": ["b"]}}, Counters(), ("cpu", "gpu"))
+    journal.check(sound)
+    for bad in ("a\0b", "a\ud800b"):
+        for batch in (
+            replace(sound, state={"lanes": [{bad: 1}]}),
+            replace(sound, device_names=("cpu", bad)),
+            replace(sound, run=replace(record, config={"deep": [[bad]]})),
+            replace(sound, run=replace(record, scenario=bad)),
+            replace(sound, run=replace(record, schedulers=(bad,))),
+        ):
+            with pytest.raises(InvalidInputError, match="text without NUL"):
+                journal.check(batch)
+
+
+def test_escaped_backslashes_are_no_poison():
+    for text in ("\\u0000", "\\\\u0000", "a\\\\", "\u2028"):
+        assert is_plain_json(json_text([text]))
+        assert storable({text: [text]}) == {text: [text]}
+        assert unstorable_text([text]) is None
+    assert not is_plain_json(json.dumps(["\\\0"]))
+    assert storable({"a\0": ["\ud800"]}) == {"a\ufffd": ["?"]}

@@ -1,0 +1,63 @@
+"""Small attacks: guessed tokens, connections behind a proxy, a full disk, an engine that failed."""
+
+import errno
+
+import pytest
+from fakes import client_of, fake_context
+
+from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.physics import Slowdown
+from hybrid_scheduler.server import trace_uploads
+from hybrid_scheduler.server.app import create_app
+from hybrid_scheduler.server.app_context import ConnectionLimits, ServerOptions
+from hybrid_scheduler.server.uvicorn_protocols import ConnectionGuard
+
+
+async def test_wrong_tokens_count_toward_the_limit(tmp_path):
+    context = fake_context(tmp_path, token="t" * 30, write_rate_limit="3/minute")
+    async with client_of(create_app(context)) as client:
+        wrong = {"Authorization": "Bearer guess"}
+        statuses = [(await client.get("/api/status", headers=wrong)).status_code for _ in range(5)]
+        assert statuses == [401, 401, 401, 429, 429]
+        right = {"Authorization": f"Bearer {'t' * 30}"}
+        assert (await client.get("/api/status", headers=right)).status_code == 200
+
+
+def test_connections_of_a_trusted_proxy_count_for_the_forwarded_address():
+    limits = ConnectionLimits(per_address=2, in_all=100)
+    guard = ConnectionGuard(ServerOptions(trusted_proxies=("10.0.0.1",), connections=limits))
+    header = (b"X-Forwarded-For", b"192.0.2.7")
+    assert guard.client_of("10.0.0.1", [header]) == "192.0.2.7"
+    assert guard.client_of("10.0.0.2", [header]) == "10.0.0.2"
+    assert all(guard.admit("10.0.0.1") for _ in range(5))
+    assert [guard.admit("192.0.2.7") for _ in range(3)] == [True, True, False]
+
+
+async def test_full_disk_is_503(client, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def receive(*_):
+        full()
+
+    monkeypatch.setattr(trace_uploads, "_receive", receive)
+    answer = await client.post("/api/traces?name=t", content=b"a,b\n1,2\n", headers={"Content-Type": "text/csv"})
+    assert (answer.status_code, answer.json()["error"]["hint"]) == (503, "the disk may be full")
+    assert "Retry-After" in answer.headers
+
+
+async def test_engine_that_failed_is_not_ready(client, context, monkeypatch):
+    assert (await client.get("/api/health/ready")).status_code == 200
+    status = await context.control.status()
+
+    async def failed():
+        return {**status, "state": "stopped", "notes": ["the engine failed: OverflowError"]}
+
+    monkeypatch.setattr(context.control, "status", failed)
+    assert (await client.get("/api/health/ready")).status_code == 503
+
+
+@pytest.mark.parametrize(("until", "every"), [(5e-324, None), (5e-324, 1e-323), (1e-4, 1e-3)])
+def test_slowdown_of_denormal_seconds_is_refused(until, every):
+    with pytest.raises(InvalidInputError, match=r"0\.001 s or more after the start"):
+        Slowdown("gpu", 2.0, 0.0, until, every)
