@@ -73,7 +73,7 @@ describe("freeze", () => {
   it("applies a status to the controls but not to the data", () => {
     live.ingest([update(1)]);
     live.freeze();
-    live.setStatus(status({ state: "paused", is_paused: true }));
+    live.setStatus(status({ last_seq: 1, state: "paused", is_paused: true }));
     expect(state().status?.is_paused).toBe(true);
     expect(state().state).toBe("running");
   });
@@ -91,6 +91,24 @@ describe("statuses that overtake each other", () => {
     expect(state().status?.is_paused).toBe(false);
     live.setStatus(status({ last_seq: 8, state: "paused", is_paused: true }));
     expect(state().status?.is_paused).toBe(true);
+  });
+  it("takes the state of the run from the newest of updates and statuses", () => {
+    live.setStatus(status({ last_seq: 4 }));
+    live.ingest([update(5, { state: "paused" })]);
+    live.flush();
+    expect([state().state, state().status?.is_paused]).toEqual(["paused", true]);
+    live.setStatus(status({ last_seq: 4, speed: 7 })); // an answer that update 5 has overtaken
+    expect([state().state, state().status?.is_paused, state().status?.speed]).toEqual(["paused", true, 7]);
+    live.setStatus(status({ last_seq: 7 }));
+    live.ingest([update(6, { state: "paused" })]); // sent before the run was resumed
+    live.flush();
+    expect([state().state, state().status?.is_paused]).toEqual(["running", false]);
+  });
+  it("keeps the button up to date while the view is frozen", () => {
+    live.freeze();
+    live.ingest([update(1, { state: "paused" })]);
+    live.flush();
+    expect([state().state, state().status?.is_paused]).toEqual(["running", true]);
   });
   it("takes the status of a new connection over, whatever its number", () => {
     live.setStatus(status({ last_seq: 8 }));

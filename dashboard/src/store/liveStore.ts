@@ -105,6 +105,13 @@ export const useLive = create<LiveStore>(() => ({ ...initial(), stream: viewOf(n
 /** Buffered data of the stream: recent tasks, utilization, log and notifications. */
 export const useStream = (): StreamView => useLive((s) => s.stream);
 
+const withState = (status: Status, state: RunState): Status => ({
+  ...status,
+  state,
+  is_running: state === "running",
+  is_paused: state === "paused",
+});
+
 /** Writer of the live store. Components read through `useLive` and `useStream` only. */
 class LiveWriter {
   private readonly buffers = new StreamBuffers();
@@ -112,6 +119,8 @@ class LiveWriter {
   private pending: StreamEvent[] = [];
   private overflow = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  /** Number of the update or status that the state of the run comes from. */
+  private stateSeq = 0;
 
   constructor() {
     this.flush();
@@ -144,6 +153,14 @@ class LiveWriter {
     this.draft.runId = runId;
   }
 
+  /** Carries the state of an update into the status, so that the pill and the pause button agree. */
+  private followState({ seq, run_id, state }: SimulationUpdate): void {
+    const { status } = this.draft;
+    if (status === null || status.run_id !== run_id || seq < Math.max(this.stateSeq, status.last_seq)) return;
+    this.stateSeq = seq;
+    this.draft.status = withState(status, state);
+  }
+
   private applyUpdate(update: SimulationUpdate): void {
     for (const decision of update.decisions) this.buffers.tasks.add(decision);
     this.buffers.utilization.push(update);
@@ -158,7 +175,7 @@ class LiveWriter {
       tasksPerSecond: update.tasks_per_second,
       backlogs: update.backlogs ?? {},
       utilizations: update.utilizations ?? {},
-      state: update.state,
+      state: this.draft.status?.run_id === update.run_id ? this.draft.status.state : update.state,
       omitted: this.draft.omitted + (update.omitted ?? 0),
       updatedAt: performance.now(),
       ready: true,
@@ -178,6 +195,7 @@ class LiveWriter {
   /** Takes events in order and without duplicates (the sequencer ensures both). A frozen view keeps them for later. */
   ingest(events: readonly StreamEvent[]): void {
     if (!events.length) return;
+    for (const event of events) if (event.type === "simulation_update") this.followState(event);
     if (this.draft.frozen) {
       this.pending.push(...events);
       this.draft.buffered = this.pending.length;
@@ -225,10 +243,17 @@ class LiveWriter {
     const { draft } = this;
     // A server that was restarted may have lost events, and then counts from a lower number.
     if (!newConnection && draft.status !== null && status.last_seq < draft.status.last_seq) return;
-    draft.status = status;
+    // Whether the run is paused can be known from a later update; that it is stopped or held only from a status.
+    const known = draft.status?.run_id === status.run_id ? draft.status?.state : undefined;
+    const overtaken = !newConnection && status.last_seq < this.stateSeq && (status.is_running || status.is_paused);
+    if (overtaken && known) draft.status = withState(status, known);
+    else {
+      draft.status = status;
+      this.stateSeq = status.last_seq;
+    }
     if (!draft.frozen) {
       if (status.run_id !== null) this.enterRun(status.run_id);
-      this.draft.state = status.state;
+      this.draft.state = draft.status.state;
       // An update that was already applied is at least as recent as the status.
       if (this.draft.updatedAt === null) {
         this.draft.comparison = status.comparison;
@@ -277,6 +302,7 @@ class LiveWriter {
   /** Restores the initial state, for tests. */
   resetAll(): void {
     this.draft = initial();
+    this.stateSeq = 0;
     this.reset();
   }
 }
