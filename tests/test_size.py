@@ -15,20 +15,19 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 3847,
-    ("workload",): 2768,
-    ("cluster", "engine", "gym.py"): 2345,
-    ("learning",): 4960,
-    ("schedulers",): 2299,
-    ("live",): 3192,
-    ("config", "testing", ""): 1143,
+    ("core", "metrics", "physics", "compiled"): 3980,
+    ("workload",): 2769,
+    ("cluster", "engine", "gym.py"): 2456,
+    ("learning",): 5280,
+    ("schedulers",): 2449,
+    ("live",): 3263,
+    ("config", "testing", ""): 1153,
     ("jobs",): 5000,
-    ("profiling",): 2012,
-    # 23 lines for calls without a future, a capability of 0.2.
-    ("runtime",): 5810,
+    ("profiling",): 2013,
+    ("runtime",): 5941,
     ("experiments",): 3530,
     ("reports",): 1453,
-    ("storage",): 3746,
+    ("storage",): 3752,
     ("server",): 5626,
     ("cli",): 4372,
 }
@@ -71,6 +70,20 @@ def test_a_package_keeps_to_its_lines_of_code(parts: tuple[str, ...]) -> None:
 
 def test_every_module_has_a_budget() -> None:
     assert {part_of(path) for path in MODULES} == {part for parts in BUDGETS for part in parts}
+
+
+def test_a_line_holds_one_statement() -> None:
+    """Tuples assign swaps and unpack values; anything else takes a line of its own."""
+    hidden = {
+        f"{path.relative_to(PACKAGE)}: {ast.unparse(node)}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Tuple)
+        and isinstance(node.targets[0], ast.Tuple)
+        if {ast.unparse(part) for part in node.value.elts} != {ast.unparse(part) for part in node.targets[0].elts}
+    }
+    assert hidden == set()
 
 
 #: Tests without an assertion of their own, and what fails in them.

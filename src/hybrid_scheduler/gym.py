@@ -136,7 +136,8 @@ class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
 
     def __init__(self, num_envs: int = 1, render_mode: str | None = None, **options: Any) -> None:
-        self.num_envs, self.render_mode = num_envs, render_mode
+        self.num_envs = num_envs
+        self.render_mode = render_mode
         self._env = _queue_env(num_envs, options)
         self._over = np.zeros(num_envs, np.bool_)
         self.single_observation_space = _space(self._env)
@@ -165,7 +166,8 @@ class HybridSchedulerVectorEnv(VectorEnv[Floats32, Ints, NDArray[Any]]):
 # ------------------------------------------------------------------------------------------ order of a queue
 
 #: Features of one waiting task, and of the queue with the devices.
-_TASK_FEATURES, _QUEUE_FEATURES = 6, 9
+_TASK_FEATURES = 6
+_QUEUE_FEATURES = 9
 #: Episodes that are drawn until one has a choice between tasks.
 _MAX_DRAWS = 100
 
@@ -217,7 +219,9 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             raise InvalidInputError("candidates", ">= 2", candidates)
         if episode_tasks < 2:
             raise InvalidInputError("episode_tasks", ">= 2", episode_tasks)
-        self.render_mode, self.candidates, self.episode_tasks = render_mode, candidates, episode_tasks
+        self.render_mode = render_mode
+        self.candidates = candidates
+        self.episode_tasks = episode_tasks
         self._cluster = Cluster(platform or workstation(), physics or AnalyticPhysics())
         known = [scenario_named(s) if isinstance(s, str) else s for s in scenarios]
         #: What each episode draws one of: scenarios, seeds and loads.
@@ -250,7 +254,8 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
         scenario = scenarios[draw(len(scenarios))]
         seed = seeds[draw(len(seeds))]
         load = loads[draw(len(loads))]
-        platform, physics = self._cluster.platform, self._cluster.physics
+        platform = self._cluster.platform
+        physics = self._cluster.physics
         tasks = generate(scenario, self.episode_tasks, seed, platform=platform, physics=physics, utilisation=load)
         self._cluster.reset()
         self._rule = LateBinding(deferred=0.0)
@@ -283,9 +288,11 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
         self._plan(int(action) if action < len(self._open) else 0)
         over = self._over = self._advance()
         features, info = self._observation()
-        arrived, now = len(self._entries), np.inf if over else self._loop.asked_at
+        arrived = len(self._entries)
+        now = np.inf if over else self._loop.asked_at
         total = float((np.minimum(now, self._finish[:arrived]) - self._loop.tasks.arrival_time[:arrived]).sum())
-        reward, self._counted = (self._counted - total) / self._typical, total
+        reward = (self._counted - total) / self._typical
+        self._counted = total
         return features, reward, False, over, info
 
     def latencies(self) -> Floats:
@@ -311,13 +318,15 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
     def _open_queue(self) -> None:
         """Admit the tasks that came since the last question, and open the queue to choices."""
         view = self._loop.begin_ask()
-        queue, known = self._loop.waiting, len(self._waiting)
+        queue = self._loop.waiting
+        known = len(self._waiting)
         for row, times in zip(queue.rows[known:].tolist(), queue.times[known:], strict=True):
             task = self._loop.tasks[row]
             entry = WaitingTask(task, times, view.now, *self._rule.admit(task, times, view.now))
             self._entries[row] = entry
             insort(self._waiting, (entry.key, row))
-        self._planned, self._skipped = view.free_at.copy(), 0
+        self._planned = view.free_at.copy()
+        self._skipped = 0
         self._behind = float(self._rule.queue_arrays.totals[0])
         self._open = self._waiting.copy()
 
@@ -348,10 +357,12 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             features[: len(chosen), 0] = np.log1p(age / self._typical)
             features[: len(chosen), 1] = np.log(work / self._typical)
             features[: len(chosen), 2:] = self._about[chosen]
-        planned, is_cpu = self._planned, self._cluster.platform.is_cpu
+        planned = self._planned
+        is_cpu = self._cluster.platform.is_cpu
         backlog = np.zeros(len(is_cpu)) if self._over else np.maximum(planned - self._loop.asked_at, 0.0)
         backlog = np.log1p(backlog / self._typical)
-        cpus, others = backlog[is_cpu], backlog[~is_cpu]
+        cpus = backlog[is_cpu]
+        others = backlog[~is_cpu]
         rest = others if len(others) else cpus
         waiting = max(0.0, float(self._rule.queue_arrays.totals[0]))
         queue = [

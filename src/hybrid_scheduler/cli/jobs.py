@@ -165,7 +165,8 @@ def _jobs_on_nodes(
         jobs_log, bad_jobs = read_pods(log, skip_bad=skip_bad)
     else:
         report = read_swf_log(log, skip_bad=skip_bad)
-        jobs_log, bad_jobs = report.log, report.rejections
+        jobs_log = report.log
+        bad_jobs = report.rejections
     runs = [(name, way, policy) for name in names for way in ways for policy in placed_by]
     rows: list[dict[str, Any]] = []
     impossible: list[int] = []

@@ -17,7 +17,10 @@ from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, OUTCOME_FIELDS, PAGED,
 from .noise import noise_factor
 
 #: Memory policies: treatment of a share that does not fit into the accelerator's memory.
-CLIP, TO_CPU, FAIL, PAGE = 0, 1, 2, 3
+CLIP = 0
+TO_CPU = 1
+FAIL = 2
+PAGE = 3
 MEMORY_POLICIES = {"clip": CLIP, "to_cpu": TO_CPU, "fail": FAIL, "page": PAGE}
 
 
@@ -118,8 +121,10 @@ def place(device, fraction, task_id, memory, ready, row, cluster):  # type: igno
     if status == FAILED:
         return device, fraction, np.nan, 0.0, np.nan, 0.0, FAILED
     cpu = devices[device].cpu
-    column, cpu_column = devices[device].column, devices[cpu].column
-    on_cpu, on_accelerator = fraction < 1.0, fraction > 0.0
+    column = devices[device].column
+    cpu_column = devices[cpu].column
+    on_cpu = fraction < 1.0
+    on_accelerator = fraction > 0.0
     cpu_time = row[cpu_column, 1] + (1.0 - fraction) * row[cpu_column, 0] if on_cpu else 0.0
     accelerator_time = row[column, 1] + fraction * row[column, 0] if on_accelerator else 0.0
     if status == PAGED:  # what does not fit goes over the link, in and out
@@ -177,7 +182,8 @@ _RULE_ARRAYS = types.NamedTuple(
     (from_dtype(TASK)[::1], DEVICE_TABLE, _vector, _vector, TABLE, TASKS, TABLE, CLUSTER, OUTCOMES), RuleArrays
 )
 #: Types of `arrival_loop`, and of a loop that a scheduler has for its own rule (`FastRule.loop`).
-LOOP_SIGNATURE, OWN_LOOP_SIGNATURE = types.int64(RULE, _RULE_ARRAYS), types.int64(_RULE_ARRAYS)
+LOOP_SIGNATURE = types.int64(RULE, _RULE_ARRAYS)
+OWN_LOOP_SIGNATURE = types.int64(_RULE_ARRAYS)
 PLACE_SIGNATURE = types.Tuple((types.int64, *(types.float64,) * 5, types.int64))(
     types.int64, types.float64, types.int64, types.float64, types.float64, types.float64[:, ::1],
     types.Tuple(_cluster),
@@ -218,7 +224,8 @@ def run_rule(rule, arrays):  # type: ignore[no-untyped-def]
         now = tasks.arrival[i]
         device, fraction = rule(now, task, known_times[i], free_at, rule_devices, params, state)
         if not (0 <= device < len(devices) and 0.0 <= fraction <= 1.0):
-            out.device[i], out.fraction[i] = device, fraction
+            out.device[i] = device
+            out.fraction[i] = fraction
             return i
         policy = memory_policy
         if not tasks.divisible[i]:

@@ -238,11 +238,13 @@ def _path_with_transfers(workload: Workload, platform: Platform, times: PhysicsT
     """
     seconds, members = _placements(workload, platform, times)
     links = times.links
-    per_mb, startup = links.seconds_per_mb(platform.node), links.startup_seconds(platform.node)
+    per_mb = links.seconds_per_mb(platform.node)
+    startup = links.startup_seconds(platform.node)
     ends = np.empty_like(seconds)
     for row in workload.topological_order.tolist():
         begin = np.full(len(members), workload.arrival_time[row])
-        first, last = workload.parent_start[row], workload.parent_start[row + 1]
+        first = workload.parent_start[row]
+        last = workload.parent_start[row + 1]
         for parent, megabytes in zip(workload.parents(row), workload.parent_data[first:last], strict=True):
             if megabytes > 0:
                 # least[p, q]: seconds to move the data from placement p to placement q
@@ -260,7 +262,8 @@ def _placements(workload: Workload, platform: Platform, times: PhysicsTimes) -> 
 
     First come the devices, which run a task whole, then the accelerators with their hosts, which split it.
     """
-    columns, memory = times.columns, workload.memory_required
+    columns = times.columns
+    memory = workload.memory_required
     table = np.concatenate([times.table(part) for part in _blocks(workload, times)])
     devices = np.arange(len(platform))
     whole = np.where(memory[:, None] <= platform.memory_limit, table.sum(axis=2)[:, columns], np.inf)

@@ -188,7 +188,8 @@ class Cluster:
         )  # fmt: skip
         self.free_at_view = self._free_at.view()
         self.free_at_view.flags.writeable = False
-        self._first_arrival, self._last_finish = math.inf, 0.0
+        self._first_arrival = math.inf
+        self._last_finish = 0.0
 
     # ---------------------------------------------------------------- one task
 
@@ -327,7 +328,8 @@ class Cluster:
         width = 2 * (len(self.platform) if model is not None and not knows_physics else len(self.platform.classes))
         chunk = max(64, CHUNK_NUMBERS // width)
         no_times = np.empty((chunk, 0, 2))
-        rule, own = type(scheduler).rule, type(scheduler).own_loop()
+        rule = type(scheduler).rule
+        own = type(scheduler).own_loop()
         loop = compiled(arrival_loop, LOOP_SIGNATURE) if own is None else compiled(own, OWN_LOOP_SIGNATURE)
         for begin in range(0, len(workload), chunk):
             end = min(begin + chunk, len(workload))
@@ -433,10 +435,12 @@ class Cluster:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Set the queues to a state that `state` returned."""
-        free_at, busy = np.array(state["free_at"], np.float64), np.array(state["busy"], np.float64)
+        free_at = np.array(state["free_at"], np.float64)
+        busy = np.array(state["busy"], np.float64)
         if free_at.shape != self._free_at.shape or busy.shape != free_at.shape:
             raise InvalidInputError("cluster state", f"of {len(self.platform)} devices", free_at.shape)
-        self._free_at[:], self._busy[:] = free_at, busy
+        self._free_at[:] = free_at
+        self._busy[:] = busy
         self._first_arrival = math.inf if state["first_arrival"] is None else float(state["first_arrival"])
         self._last_finish = float(state["last_finish"])
 

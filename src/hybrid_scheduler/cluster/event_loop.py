@@ -87,7 +87,9 @@ class _WaitingTasks(Queue):
     arrival_time = _column("arrival_time")
 
     def __init__(self, workload: Workload, times: TimeTable | None, data: ResidentData | None) -> None:
-        self._workload, self._times, self._data = workload, times, data
+        self._workload = workload
+        self._times = times
+        self._data = data
         self.rows: Ints = np.empty(0, np.int64)
         self.now = 0.0
         self.rank: Floats | None = None
@@ -169,13 +171,17 @@ class EventLoop:
         placed: Callable[[int, Decision], None] | None = None,
         max_pending: float = math.inf,
     ) -> None:
-        self.cluster, self.scheduler = cluster, scheduler
+        self.cluster = cluster
+        self.scheduler = scheduler
         self._central = scheduler if isinstance(scheduler, Central) else None
-        self._times, self._placed, self._max_pending = times, placed, max_pending
+        self._times = times
+        self._placed = placed
+        self._max_pending = max_pending
         self._events: list[_TaskEvent] = []
         self._numbers = 0
         #: Time and round of the events that are processed now.
-        self._now, self._round = -math.inf, 0
+        self._now = -math.inf
+        self._round = 0
         #: Time and round of the newest release if the scheduler was not asked since; when it was asked last.
         self._released: tuple[float, int] | None = None
         self.asked_at = -math.inf
@@ -185,7 +191,9 @@ class EventLoop:
         """Take tasks as the rows of the loop."""
         cluster = self.cluster
         #: The tasks that rows refer to: those of the last release, behind those that waited then.
-        self.tasks, self.outcomes, self._number = tasks, Outcomes.empty(tasks), numbers
+        self.tasks = tasks
+        self.outcomes = Outcomes.empty(tasks)
+        self._number = numbers
         self.table = cluster.physics.times(tasks, cluster.platform)
         self._data = ResidentData(cluster, tasks, self.outcomes) if tasks.has_dependencies else None
         known = None if self._times is None else self._times.remember(tasks)
@@ -200,7 +208,8 @@ class EventLoop:
 
         Tasks that were added before must have come by then, or be withdrawn. Tasks with dependencies come alone.
         """
-        kept, first = self.waiting.rows, len(self.waiting)
+        kept = self.waiting.rows
+        first = len(self.waiting)
         numbers = np.concatenate([self._number[kept], self._numbers + np.arange(len(tasks))])
         self._hold(joined_tasks([self.tasks.subset(kept), tasks]) if first else tasks, numbers)
         self.waiting.rows = np.arange(first)
@@ -343,7 +352,9 @@ class EventLoop:
         self._place(row, self.cluster.check_decision(decision, self.scheduler))
 
     def _place(self, row: int, decision: Decision) -> None:
-        now, out, table = self._now, self.outcomes, self.table[row]
+        now = self._now
+        out = self.outcomes
+        table = self.table[row]
         if self._data is None:
             self.cluster.place_row(row, decision.device, decision.fraction, now, self.tasks, table, out)
         else:

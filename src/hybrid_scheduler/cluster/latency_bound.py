@@ -35,12 +35,16 @@ from .physics_times import PhysicsTimes
 #: consecutive blocks add up.
 _BLOCK = 2000
 #: Width of a step of the prices in mean isolated optima, and most steps of a block.
-_WIDTH, _MAX_STEPS = 0.6, 50_000
+_WIDTH = 0.6
+_MAX_STEPS = 50_000
 #: Largest numbers of steps of the ascent, and of evaluations in a block. Only very long queues need so many.
-_ASCENT, _MAX_EVALUATIONS = 100, 1_000_000_000
+_ASCENT = 100
+_MAX_EVALUATIONS = 1_000_000_000
 #: Share of the mean price that a step of the ascent may change, and the weight of the newest subgradient. After
 #: that many steps without a better bound the share is halved.
-_RATE, _NEWEST, _MAX_FAILURES = 0.15, 0.3, 4
+_RATE = 0.15
+_NEWEST = 0.3
+_MAX_FAILURES = 4
 #: Share of the pooled prices with which the ascent begins.
 _BEGIN = 0.6
 #: Part of a task's progress that may be missing at the cost found for it; it lowers the bound by less.
@@ -161,20 +165,28 @@ def _bound(block: _Tasks) -> float:
     pooled = compiled(_pooled_prices, _POOLED)(block.release, work, least, width, steps)
     prices = np.ascontiguousarray(_BEGIN * worth[:, None] * pooled)
     dual = compiled(_dual, _DUAL)
-    used, limits = np.empty_like(prices), np.zeros(count)
+    used = np.empty_like(prices)
+    limits = np.zeros(count)
     trend = np.zeros_like(prices)
-    best, best_prices, evaluations, failures, rate = -np.inf, prices, 0, 0, _RATE
+    best = -np.inf
+    best_prices = prices
+    evaluations = 0
+    failures = 0
+    rate = _RATE
     for _ in range(_ASCENT):
         value, seen = dual(block, prices, width, used, limits)
         evaluations += seen
         failures = 0 if value > best else failures + 1
         if value > best:
-            best, best_prices = value, prices
+            best = value
+            best_prices = prices
         if evaluations + seen > _MAX_EVALUATIONS or not prices.any():
             break
         trend += _NEWEST * (used / width - block.devices[:, None] - trend)
         if failures == _MAX_FAILURES:  # the steps are too long
-            prices, rate, failures = best_prices, 0.5 * rate, 0
+            prices = best_prices
+            rate = 0.5 * rate
+            failures = 0
             trend[:] = 0.0
             continue
         prices = np.maximum(0.0, prices + rate * prices[prices > 0.0].mean() * trend)
@@ -183,7 +195,8 @@ def _bound(block: _Tasks) -> float:
 
 def _column_prices(block: _Tasks) -> Floats:
     """Return prices per column, in sum 1 over all devices, at which all columns get about the same load."""
-    count, devices = len(block.release), block.devices
+    count = len(block.release)
+    devices = block.devices
     used = devices > 0
     prices = np.where(used, 1.0 / devices.sum(), np.inf)
     for _ in range(50):
@@ -228,9 +241,14 @@ def _pooled_prices(release, work, least, width, steps):  # type: ignore[no-untyp
     """
     count = len(release)
     waiting = np.empty(count, np.int64)  # by work
-    left, rate, end = np.ones(count), np.zeros(count), np.zeros(count)
-    fall, full = np.zeros(steps), np.zeros(steps)
-    now, arrived, length = 0.0, 0, 0
+    left = np.ones(count)
+    rate = np.zeros(count)
+    end = np.zeros(count)
+    fall = np.zeros(steps)
+    full = np.zeros(steps)
+    now = 0.0
+    arrived = 0
+    length = 0
     while arrived < count or length > 0:
         while arrived < count and release[arrived] <= now:
             at = length
@@ -241,7 +259,9 @@ def _pooled_prices(release, work, least, width, steps):  # type: ignore[no-untyp
             length += 1
             arrived += 1
         later = release[arrived] if arrived < count else np.inf
-        capacity, served, marginal = 1.0, 0, -1
+        capacity = 1.0
+        served = 0
+        marginal = -1
         for at in range(length):
             i = waiting[at]
             rate[at] = min(1.0 / least[i], capacity / work[i])
@@ -288,7 +308,9 @@ def _cheap_progress(limit, release, seconds, prices, width):  # type: ignore[no-
     from the release, which keeps the digits of short tasks that come late.
     """
     first = max(0, int(release / width) - 1)
-    amount, cost, growth = 0.0, 0.0, 0.0
+    amount = 0.0
+    cost = 0.0
+    growth = 0.0
     step = first
     while True:
         start = max(0.0, step * width - release)
@@ -313,10 +335,14 @@ def _cheap_progress(limit, release, seconds, prices, width):  # type: ignore[no-
 def _progress(limit, release, first_seconds, second_seconds, first_prices, second_prices, width):  # type: ignore[no-untyped-def]
     """Return the progress that costs at most `limit` on one or two columns; see `_cheap_progress`."""
     amount, cost, growth, evaluations = _cheap_progress(limit, release, first_seconds, first_prices, width)
-    amount, cost, growth = amount / first_seconds, cost / first_seconds, growth / first_seconds
+    amount = amount / first_seconds
+    cost = cost / first_seconds
+    growth = growth / first_seconds
     if second_seconds > 0.0:
         more, dear, faster, seen = _cheap_progress(limit, release, second_seconds, second_prices, width)
-        amount, cost, evaluations = amount + more / second_seconds, cost + dear / second_seconds, evaluations + seen
+        amount = amount + more / second_seconds
+        cost = cost + dear / second_seconds
+        evaluations = evaluations + seen
         growth += faster / second_seconds
     return amount, cost, growth, evaluations
 
@@ -333,15 +359,19 @@ def _dual(block, prices, width, used, limits):  # type: ignore[no-untyped-def]
     `limits` keeps the highest cost of each task's progress, from its release on: the next call begins there.
     """
     used[:] = 0.0
-    total, evaluations = 0.0, 0
+    total = 0.0
+    evaluations = 0
     for i in range(len(block.release)):
         release = block.release[i]
-        best, best_limit, best_placement = np.inf, 0.0, 0
+        best = np.inf
+        best_limit = 0.0
+        best_placement = 0
         for p in range(len(block.placements)):
             if not block.allowed[i, p]:
                 continue
             first, second = block.placements[p]
-            seconds, other = block.seconds[i, first], 0.0
+            seconds = block.seconds[i, first]
+            other = 0.0
             rate = 1.0 / seconds
             if first != second:
                 other = block.seconds[i, second]
@@ -349,9 +379,12 @@ def _dual(block, prices, width, used, limits):  # type: ignore[no-untyped-def]
             least = 1.0 / rate
             # The limit at which all progress is bought, by Newton's method within what is known of it. Any limit
             # gives a valid bound, and its error is of second order in that of the limit.
-            low, high, step = least, np.inf, least
+            low = least
+            high = np.inf
+            step = least
             limit = max(low, limits[i])  # prices change little from call to call
-            here, there = prices[first], prices[second]
+            here = prices[first]
+            there = prices[second]
             for attempt in range(_MAX_ATTEMPTS):
                 amount, cost, growth, seen = _progress(limit, release, seconds, other, here, there, width)
                 evaluations += seen
@@ -368,7 +401,9 @@ def _dual(block, prices, width, used, limits):  # type: ignore[no-untyped-def]
                     step *= 2.0
             value = cost + missing * limit + 0.5 * least
             if value < best:
-                best, best_limit, best_placement = value, limit, p
+                best = value
+                best_limit = limit
+                best_placement = p
         total += best
         limits[i] = best_limit
         first, second = block.placements[best_placement]

@@ -28,7 +28,9 @@ class ParentData:
     """
 
     def __init__(self, cluster: Cluster, workload: Workload, outcomes: Outcomes) -> None:
-        self.cluster, self.workload, self.outcomes = cluster, workload, outcomes
+        self.cluster = cluster
+        self.workload = workload
+        self.outcomes = outcomes
         self.links = cluster.physics.links(cluster.platform)
         #: Whether any task hands over data.
         self.any = bool(workload.parent_data.any())
@@ -47,7 +49,8 @@ class ParentData:
 
     def _inputs(self, row: int) -> list[tuple[int, float]]:
         """Return the parents of a task, and the MB that each hands over."""
-        first, last = self.workload.parent_start[row], self.workload.parent_start[row + 1]
+        first = self.workload.parent_start[row]
+        last = self.workload.parent_start[row + 1]
         return list(
             zip(self.workload.parents(row).tolist(), self.workload.parent_data[first:last].tolist(), strict=True)
         )
@@ -100,7 +103,8 @@ class ResidentData(ParentData):
         copies = self._copies.get(parent)
         if copies is None:
             return None
-        made, latest = self._made(parent), -np.inf
+        made = self._made(parent)
+        latest = -np.inf
         for device, share in child.items():
             if made.get(device, 0.0) < share:
                 held = [at for part, mb, at in copies.get(device, ()) if part >= share and mb >= megabytes]
@@ -111,11 +115,13 @@ class ResidentData(ParentData):
 
     def keep(self, row: int, now: float) -> list[int]:
         """Add the copies that are made for a task that has just been placed; return its parents with new ones."""
-        child, copied = self._made(row), []
+        child = self._made(row)
+        copied = []
         for parent, megabytes in self._inputs(row) if self.any else ():
             if self._moved(parent, megabytes, child) == 0.0 or self._held_at(parent, megabytes, child) is not None:
                 continue
-            arrival, made = self._arrival(parent, megabytes, child, now), self._made(parent)
+            arrival = self._arrival(parent, megabytes, child, now)
+            made = self._made(parent)
             copies = self._copies.setdefault(parent, {})
             for device, share in child.items():
                 if made.get(device, 0.0) < share:
@@ -126,19 +132,22 @@ class ResidentData(ParentData):
     def transfers(self, row: int) -> tuple[Floats, Floats]:
         """Return, for each device as the only one of a task, the seconds of transfers and the arrival of copies."""
         devices = len(self.cluster.platform)
-        to_move, held = np.zeros(devices), np.full(devices, -np.inf)
+        to_move = np.zeros(devices)
+        held = np.full(devices, -np.inf)
         for parent, megabytes in self._inputs(row):
             seconds = _whole_transfers(megabytes, self._made(parent), self.cluster.platform.node, self.links)
             for device in self._copies.get(parent, ()):
                 at = self._held_at(parent, megabytes, {device: 1.0})
                 if at is not None and seconds[device] > 0.0:
-                    seconds[device], held[device] = 0.0, max(held[device], at)
+                    seconds[device] = 0.0
+                    held[device] = max(held[device], at)
             np.maximum(to_move, seconds, out=to_move)
         return to_move, held
 
     def ready_at(self, row: int, now: float) -> Floats | None:
         """Return the time at which a task's data would be on each device; None if its parents hand over none."""
-        first, last = self.workload.parent_start[row], self.workload.parent_start[row + 1]
+        first = self.workload.parent_start[row]
+        last = self.workload.parent_start[row + 1]
         if not self.any or not self.workload.parent_data[first:last].any():
             return None
         to_move, held = self.transfers(row)
@@ -148,9 +157,12 @@ class ResidentData(ParentData):
 
 def place_released(row: int, device: int, fraction: float, now: float, times: Floats, data: ParentData) -> None:
     """Place a task as soon as its parents' data is there; a task with a failed parent fails."""
-    workload, outcomes = data.workload, data.outcomes
+    workload = data.workload
+    outcomes = data.outcomes
     if (outcomes.status[workload.parents(row)] == FAILED).any():
-        outcomes.device[row], outcomes.fraction[row], outcomes.status[row] = device, fraction, FAILED
+        outcomes.device[row] = device
+        outcomes.fraction[row] = fraction
+        outcomes.status[row] = FAILED
         outcomes.cpu_start[row] = outcomes.accelerator_start[row] = np.nan
         outcomes.cpu_time[row] = outcomes.accelerator_time[row] = 0.0
         return
@@ -213,7 +225,8 @@ def _pair_seconds(
 
 def _whole_transfers(megabytes: float, parent: dict[int, float], node: Ints, links: Links) -> Floats:
     """Return the seconds to move a parent's output to each device as a whole; see `_transfer_seconds`."""
-    missing, seconds = np.ones(len(node)), np.zeros(len(node))
+    missing = np.ones(len(node))
+    seconds = np.zeros(len(node))
     for device, share in parent.items():
         missing[device] -= share
     if links.pairs is not None:

@@ -36,15 +36,21 @@ class PlannedRun:
         table: TimeTable,
         rank: Ints,
     ) -> None:
-        self.cluster, self.workload, self.scheduler, self.outcomes = cluster, workload, scheduler, outcomes
-        self.table, self.rank, self.data = table, rank, ParentData(cluster, workload, outcomes)
+        self.cluster = cluster
+        self.workload = workload
+        self.scheduler = scheduler
+        self.outcomes = outcomes
+        self.table = table
+        self.rank = rank
+        self.data = ParentData(cluster, workload, outcomes)
         times = scheduler.setting.times
         self.known = (
             table[:, cluster.physics.columns(cluster.platform)]
             if times is None
             else times.table(workload)[:, times.columns]
         )
-        self.device, self.fraction = np.zeros(len(workload), np.int64), np.zeros(len(workload))
+        self.device = np.zeros(len(workload), np.int64)
+        self.fraction = np.zeros(len(workload))
         self.started = np.zeros(len(workload), np.bool_)
         #: Planned ends of the parts of tasks that have not ended: row, device, end.
         self.running: list[tuple[int, int, float]] = []
@@ -68,7 +74,8 @@ class PlannedRun:
         """Take over the placements of a plan and return its order."""
         for row, device, fraction in zip(rows.tolist(), plan.device.tolist(), plan.fraction.tolist(), strict=True):
             checked = self.cluster.check_decision(Decision(int(device), float(fraction)), self.scheduler)
-            self.device[row], self.fraction[row] = checked.device, checked.fraction
+            self.device[row] = checked.device
+            self.fraction[row] = checked.fraction
         found: list[int] = rows[plan_order(plan, self.rank[rows])].tolist()
         return found
 
@@ -81,7 +88,8 @@ class PlannedRun:
 
     def _next(self, order: list[int]) -> tuple[float, int]:
         """Return the start and the row of the task that starts first: the next one of all its devices."""
-        best, taken = (np.inf, -1), set[int]()
+        best = (np.inf, -1)
+        taken = set[int]()
         free_at = self.cluster.free_at_view
         for row in order:
             devices = self._devices(row)
@@ -97,12 +105,14 @@ class PlannedRun:
         return best
 
     def _place(self, row: int) -> None:
-        released, out = float(self.workload.arrival_time[row]), self.outcomes
+        released = float(self.workload.arrival_time[row])
+        out = self.outcomes
         place_released(row, int(self.device[row]), float(self.fraction[row]), released, self.table[row], self.data)
         self.started[row] = True
         if out.status[row] == FAILED:
             return
-        device, fraction = int(out.device[row]), float(out.fraction[row])
+        device = int(out.device[row])
+        fraction = float(out.fraction[row])
         host = int(self.cluster.platform.cpu_of[device])
         if fraction < 1.0:
             seconds = self.known[row, host, 1] + (1.0 - fraction) * self.known[row, host, 0]
@@ -114,7 +124,9 @@ class PlannedRun:
     def _duration_deviates(self, now: float) -> bool:
         """Drop the tasks that have ended, and return whether one of their parts took much longer or shorter."""
         assert self.scheduler.replan_above is not None
-        out, deviates, still = self.outcomes, False, []
+        out = self.outcomes
+        deviates = False
+        still = []
         for row, device, planned_end in self.running:
             own = device == out.device[row] and out.fraction[row] > 0.0
             start = float(out.accelerator_start[row] if own else out.cpu_start[row])

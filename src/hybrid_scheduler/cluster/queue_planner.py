@@ -101,13 +101,17 @@ class QueuePlanner(Central):
 
     def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
         """Plan the queue and yield the tasks that start now; see `Central.starts`."""
-        totals, now = self.queue_arrays.totals, view.now
+        totals = self.queue_arrays.totals
+        now = view.now
         first = len(self._numbers)
         times = queue.times[first:] if self.setting.times is not None and first < len(queue) else None
         for position in range(first, len(queue)):
-            task, row = queue[position], None if times is None else times[position - first]
+            task = queue[position]
+            row = None if times is None else times[position - first]
             self._enter(WaitingTask(task, row, now, *self.admit(task, row, now)))
-        planned, behind, position = view.free_at.copy(), totals[WORK], 0
+        planned = view.free_at.copy()
+        behind = totals[WORK]
+        position = 0
         while position < min(len(self._order), MAX_SKIPPED_PER_PASS) and (planned <= now).any():
             key, number = self._order[position]
             entry = self._waiting[number]

@@ -68,7 +68,8 @@ class _SharedLocator(_CacheLocator):  # type: ignore[misc]
     """Place of the machine code of one file of the package."""
 
     def __init__(self, folder: Path, line: int) -> None:
-        self._folder, self._line = folder, line
+        self._folder = folder
+        self._line = line
 
     def get_cache_path(self) -> str:
         return str(self._folder)

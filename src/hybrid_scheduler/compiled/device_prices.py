@@ -33,7 +33,9 @@ PRICE_COEFFICIENTS = (0.2321, 1.298, 0.1262, 0.9975, 0.6998, 0.01075, 0.09935)
 
 #: Layout of the parameters of a rule with prices: numbers of CPUs and of accelerators, the coefficients, the weight
 #: of latency, and the objective's price of a busy second per column.
-CPUS, ACCELERATORS, FIRST_COEFFICIENT = 0, 1, 2
+CPUS = 0
+ACCELERATORS = 1
+FIRST_COEFFICIENT = 2
 LATENCY_WEIGHT = FIRST_COEFFICIENT + len(PRICE_COEFFICIENTS)
 FIRST_PRICE = LATENCY_WEIGHT + 1
 #: Index of the fee of a split, in typical times, among the coefficients.
@@ -52,7 +54,8 @@ _TIMES = _RING + 2 * _WINDOW
 BLOCK = 32
 _BLOCKS = _WINDOW // BLOCK
 #: Squared standard errors between older and newer tasks that are a change, and the least variance of a value.
-_CHANGE, _LEAST_VARIANCE = 5.5**2, 1e-4
+_CHANGE = 5.5**2
+_LEAST_VARIANCE = 1e-4
 
 
 class PriceRule(NamedTuple):
@@ -95,7 +98,8 @@ def find_critical_ratio(cpu, accelerator, cpus, accelerators, scratch):  # type:
     numbers of each task.
     """
     count = len(cpu)
-    ratio, seconds = scratch[:count], scratch[count : 2 * count]
+    ratio = scratch[:count]
+    seconds = scratch[count : 2 * count]
     remaining = 0.0
     for i in range(count):
         ratio[i] = cpu[i] / accelerator[i]
@@ -103,13 +107,19 @@ def find_critical_ratio(cpu, accelerator, cpus, accelerators, scratch):  # type:
     for i in range(count):
         remaining += cpu[i]
     remaining /= cpus
-    low, high = 0, count
+    low = 0
+    high = count
     while high - low > 1:
-        first, middle, last = ratio[low], ratio[(low + high) // 2], ratio[high - 1]
+        first = ratio[low]
+        middle = ratio[(low + high) // 2]
+        last = ratio[high - 1]
         guess = max(min(first, middle), min(max(first, middle), last))
         # Order rows low..high by larger, equal and smaller ratio than the guess.
-        larger, at, smaller = low, low, high
-        in_larger, in_equal = 0.0, 0.0
+        larger = low
+        at = low
+        smaller = high
+        in_larger = 0.0
+        in_equal = 0.0
         while at < smaller:
             if ratio[at] < guess:
                 smaller -= 1
@@ -137,7 +147,8 @@ def find_critical_ratio(cpu, accelerator, cpus, accelerators, scratch):  # type:
 @helper
 def add_to_window(times, devices, columns, cpus, accelerators, state):  # type: ignore[no-untyped-def]
     """Add this task to the window; return whether `update_window` is due: every 64 tasks, and after a change."""
-    cpu_sum, rate = 0.0, 0.0
+    cpu_sum = 0.0
+    rate = 0.0
     for d in range(len(devices)):
         column = devices[d].column
         seconds = times[column, 0] + times[column, 1]
@@ -151,7 +162,8 @@ def add_to_window(times, devices, columns, cpus, accelerators, state):  # type: 
     state[_RING + seen % _WINDOW] = cpu
     state[_RING + _WINDOW + seen % _WINDOW] = accelerator
     blend = max(1.0 / (seen + 1), 0.005)
-    relative_speed, full = state[_TIMES:], _TIMES + columns
+    relative_speed = state[_TIMES:]
+    full = _TIMES + columns
     sums = state[full + 1 + int(state[full]) * 2 * (columns + 2) :]
     highest = -1
     for d in range(len(devices)):
@@ -172,10 +184,12 @@ def add_to_window(times, devices, columns, cpus, accelerators, state):  # type: 
 @inner
 def _end_block(state, columns):  # type: ignore[no-untyped-def]
     """Close the open block; return whether older tasks were forgotten, because they differ from the newest."""
-    seen, blocks = int(state[0]), int(state[_TIMES + columns])
+    seen = int(state[0])
+    blocks = int(state[_TIMES + columns])
     sums = state[_TIMES + columns + 1 :].reshape(_BLOCKS + 1, columns + 2, 2)
     for k in range(seen - BLOCK, seen):
-        cpu, accelerator = state[_RING + k % _WINDOW], state[_RING + _WINDOW + k % _WINDOW]
+        cpu = state[_RING + k % _WINDOW]
+        accelerator = state[_RING + _WINDOW + k % _WINDOW]
         add_values(sums[blocks, columns:], cpu, accelerator)
     blocks += 1
     first = first_alike(sums[:blocks])
@@ -224,10 +238,15 @@ def first_alike(sums):  # type: ignore[no-untyped-def]
     `sums` holds for each block, oldest first, and each value of a task the sums of values and of squares. The
     newest 1, 2, 4, ... blocks are compared with those before them.
     """
-    blocks, first, largest = len(sums), 0, _CHANGE
+    blocks = len(sums)
+    first = 0
+    largest = _CHANGE
     tasks = float(blocks * BLOCK)
     for v in range(sums.shape[1]):
-        total, squares, newer, split = 0.0, 0.0, 0.0, 1
+        total = 0.0
+        squares = 0.0
+        newer = 0.0
+        split = 1
         for b in range(blocks):
             total += sums[b, v, 0]
             squares += sums[b, v, 1]
@@ -236,13 +255,15 @@ def first_alike(sums):  # type: ignore[no-untyped-def]
             if blocks - b < split:
                 continue
             split *= 2
-            older, before = total - newer, float(b * BLOCK)
+            older = total - newer
+            before = float(b * BLOCK)
             after = tasks - before
             within = squares - newer * newer / after - older * older / before
             difference = newer * before - older * after
             score = difference * difference / (before * after * max(within, _LEAST_VARIANCE * tasks))
             if score > largest:
-                largest, first = score, b
+                largest = score
+                first = b
     return first
 
 
@@ -274,7 +295,8 @@ def tasks_since_change(state):  # type: ignore[no-untyped-def]
 @helper
 def set_window_prices(state, relative_speed, critical_ratio, typical_time):  # type: ignore[no-untyped-def]
     """Replace what `window_prices` returns, for callers with a window of their own."""
-    state[1], state[2] = critical_ratio, typical_time
+    state[1] = critical_ratio
+    state[2] = typical_time
     for column in range(len(relative_speed)):
         state[_TIMES + column] = relative_speed[column]
 
@@ -289,7 +311,8 @@ def set_prices(prices, now, free_at, devices, rule, window, waiting):  # type: i
     """
     cpus, accelerators, coefficients, weight, objective = rule
     relative_speed, critical_ratio, typical_time = window
-    cpu_backlog, accelerator_backlog = 0.0, 0.0
+    cpu_backlog = 0.0
+    accelerator_backlog = 0.0
     for d in range(len(devices)):
         wait = max(0.0, free_at[d] - now)
         if devices[d].is_cpu == 1:
@@ -320,7 +343,8 @@ def priced_placement(now, memory, times, free_at, earliest_start, devices, rule,
     Prices follow the queues in `free_at`. The task can start at `earliest_start`, later if its data must move.
     `rule` is a `PriceRule`.
     """
-    weight, objective = rule.weight, rule.objective
+    weight = rule.weight
+    objective = rule.objective
     if rule.accelerators == 0.0:
         return best_placement(now, memory, times, earliest_start, devices, 0, len(devices), weight, objective, 0.0)
     if add_to_window(times, devices, len(objective), rule.cpus, rule.accelerators, state):

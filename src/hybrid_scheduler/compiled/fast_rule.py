@@ -179,7 +179,8 @@ class FastRule(Online):
         record["memory"] = task.memory_required
         record["indivisible"] = not task.divisible
         row = self._no_times if self.times is None else self.times.row(task)
-        before, after = (view.now, self._task, row), (self.devices, self.params, self.state)
+        before = (view.now, self._task, row)
+        after = (self.devices, self.params, self.state)
         data_rule = type(self).data_rule
         if data_rule is None or view.ready_at is None:
             device, fraction = self._rule(*before, view.placement_times, *after)

@@ -64,7 +64,8 @@ from .split_placement import FORBIDDEN_SPLIT_FEE, best_placement
 #: figure uses: `python -m studies.late_binding --tune`.
 COEFFICIENTS = (0.45, 1.148, 0.14, 1.07, 0.442, 0.007, 0.042, 1.06, 0.1155, 7.1, 0.16, 414.0, 25.0)
 #: Default factor of the boost, tuned with them, and share of the tasks that may be deferred.
-BOOST, DEFERRED = 0.48, 0.0
+BOOST = 0.48
+DEFERRED = 0.0
 #: Largest number of tasks that one planning pass may leave waiting: it bounds the time that a pass takes.
 MAX_SKIPPED_PER_PASS = 1000
 
@@ -77,7 +78,11 @@ _MAX_SAVED = 8.0
 _QUEUE_MEMORY = 200.0
 #: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
 #: updates, and the limit of a weight.
-CLASS_WINDOW, _EXPONENT, _ROUNDS, _REFRESH, _MAX_WEIGHT = 500, 32.0, 4, 64, 1e200
+CLASS_WINDOW = 500
+_EXPONENT = 32.0
+_ROUNDS = 4
+_REFRESH = 64
+_MAX_WEIGHT = 1e200
 #: Priced work of a task that came before any duration was known. It is never deferred.
 UNKNOWN_WORK = -1.0
 _COEFFICIENTS = 2
@@ -147,7 +152,8 @@ def set_class_seconds(arrays, task, times, devices):  # type: ignore[no-untyped-
     """Write the seconds of a task, counted from the first one on, into the window of the classes."""
     slots = len(arrays.params) - _PRICES + 1
     window = arrays.classes[1 + slots :].reshape(2, CLASS_WINDOW, slots)
-    seconds, power = window[0, task % CLASS_WINDOW], window[1, task % CLASS_WINDOW]
+    seconds = window[0, task % CLASS_WINDOW]
+    power = window[1, task % CLASS_WINDOW]
     for slot in range(slots):
         seconds[slot] = power[slot] = 0.0
     for d in range(len(devices)):
@@ -169,10 +175,12 @@ def set_class_seconds(arrays, task, times, devices):  # type: ignore[no-untyped-
 @inner
 def forget_classes(arrays, kept):  # type: ignore[no-untyped-def]
     """Keep only so many newest tasks in the window of the classes, if it has more."""
-    state, slots = arrays.classes, len(arrays.params) - _PRICES + 1
+    state = arrays.classes
+    slots = len(arrays.params) - _PRICES + 1
     if kept < 0 or kept >= min(int(state[0]), CLASS_WINDOW):
         return
-    seen, size = int(state[0]) * slots, CLASS_WINDOW * slots
+    seen = int(state[0]) * slots
+    size = CLASS_WINDOW * slots
     for begin in (1 + slots, 1 + slots + size):
         keep_newest(state[begin : begin + size], seen, kept * slots)
     state[0] = kept
@@ -186,22 +194,22 @@ def update_class_prices(arrays, times, devices):  # type: ignore[no-untyped-def]
     """
     if len(arrays.classes) == 0 or arrays.params[1] == 0.0:
         return
-    state, last = arrays.classes, len(arrays.params) - _PRICES
+    state = arrays.classes
+    last = len(arrays.params) - _PRICES
     if not window_prices(arrays.prices)[1] > 0.0:  # tasks that take no time on accelerators have no price there
         return
     slots = last + 1
     weight = state[1 : 1 + slots]
     window = state[1 + slots :].reshape(2, CLASS_WINDOW, slots)
-    seconds, power = window[0], window[1]
+    seconds = window[0]
+    power = window[1]
     relative_speed, critical_ratio, typical_time = window_prices(arrays.prices)
     forget_classes(arrays, tasks_since_change(arrays.prices) - 1)
     seen = int(state[0])
     set_class_seconds(arrays, seen, times, devices)
-    devices_of, load, prices = (
-        arrays.scratch[:slots],
-        arrays.scratch[slots : 2 * slots],
-        arrays.scratch[2 * slots :],
-    )
+    devices_of = arrays.scratch[:slots]
+    load = arrays.scratch[slots : 2 * slots]
+    prices = arrays.scratch[2 * slots :]
     for slot in range(slots):
         devices_of[slot] = 0.0
     for d in range(len(devices)):
@@ -239,7 +247,9 @@ def update_class_prices(arrays, times, devices):  # type: ignore[no-untyped-def]
 @helper
 def admit(arrays, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the queue's totals; return the key by which it waits and its priced work."""
-    cpus, accelerators, columns = arrays.params[0], arrays.params[1], len(arrays.params) - _PRICES
+    cpus = arrays.params[0]
+    accelerators = arrays.params[1]
+    columns = len(arrays.params) - _PRICES
     if add_to_window(times, devices, columns, cpus, accelerators, arrays.prices):
         update_window(cpus, accelerators, arrays.prices, arrays.scratch)
     update_class_prices(arrays, times, devices)
@@ -249,9 +259,11 @@ def admit(arrays, release, times, devices):  # type: ignore[no-untyped-def]
 @helper
 def enqueue(arrays, release, times, devices):  # type: ignore[no-untyped-def]
     """Add a task to the totals at the current prices; return the key by which it waits and its priced work."""
-    params, totals = arrays.params, arrays.totals
+    params = arrays.params
+    totals = arrays.totals
     relative_speed, critical_ratio, _ = window_prices(arrays.prices)
-    total, work = 0.0, np.inf
+    total = 0.0
+    work = np.inf
     for d in range(len(devices)):
         column = devices[d].column
         price = 1.0 if devices[d].is_cpu == 1 else critical_ratio * relative_speed[column]
@@ -283,7 +295,8 @@ def deferred_key(arrays, release, key, work):  # type: ignore[no-untyped-def]
 
     The key of a deferred task exceeds its release, that of no other task does.
     """
-    params, totals = arrays.params, arrays.totals
+    params = arrays.params
+    totals = arrays.totals
     delay_caused = totals[_BUDGET] * work * (totals[WORK] - work)
     if (
         key > release
@@ -304,7 +317,8 @@ def starts_now(now, device, share, times, planned, devices):  # type: ignore[no-
     cpu = devices[device].cpu
     rest = times[devices[cpu].column, 1] + (1.0 - share) * times[devices[cpu].column, 0]
     part = times[devices[device].column, 1] + share * times[devices[device].column, 0]
-    cpu_now, device_now = share < 1.0 and planned[cpu] <= now, share > 0.0 and planned[device] <= now
+    cpu_now = share < 1.0 and planned[cpu] <= now
+    device_now = share > 0.0 and planned[device] <= now
     if share == 0.0 or share == 1.0:
         return cpu_now or device_now
     return (cpu_now and (device_now or rest >= part)) or (device_now and part >= rest)
@@ -318,8 +332,10 @@ def plan_task(arrays, now, memory, divisible, times, work, planned, behind, devi
     after it.
     """
     params = arrays.params
-    weight, objective = params[_WEIGHT], params[_PRICES:]
-    prices, split_fee = arrays.scratch[: len(objective)], 0.0
+    weight = params[_WEIGHT]
+    objective = params[_PRICES:]
+    prices = arrays.scratch[: len(objective)]
+    split_fee = 0.0
     for column in range(len(prices)):
         prices[column] = objective[column]
     if params[1] > 0.0:
@@ -346,7 +362,8 @@ def reserve(now, device, share, times, planned, devices):  # type: ignore[no-unt
     """
     cpu = devices[device].cpu
     split = 0.0 < share < 1.0
-    cpu_idle, device_idle = split and planned[cpu] <= now, split and planned[device] <= now
+    cpu_idle = split and planned[cpu] <= now
+    device_idle = split and planned[device] <= now
     if share < 1.0 and not cpu_idle:
         column = devices[cpu].column
         planned[cpu] = max(now, planned[cpu]) + times[column, 1] + (1.0 - share) * times[column, 0]

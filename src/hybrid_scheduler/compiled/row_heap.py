@@ -55,9 +55,11 @@ def push_row(heap, key, row):  # type: ignore[no-untyped-def]
         parent = (at - 1) // 2
         if heap.key[parent] < key or (heap.key[parent] == key and heap.row[parent] <= row):
             break
-        heap.key[at], heap.row[at] = heap.key[parent], heap.row[parent]
+        heap.key[at] = heap.key[parent]
+        heap.row[at] = heap.row[parent]
         at = parent
-    heap.key[at], heap.row[at] = key, row
+    heap.key[at] = key
+    heap.row[at] = row
 
 
 @inner
@@ -66,7 +68,8 @@ def pop_row(heap):  # type: ignore[no-untyped-def]
     first = heap.row[0]
     heap.length[0] -= 1
     last = heap.length[0]
-    key, row = heap.key[last], heap.row[last]
+    key = heap.key[last]
+    row = heap.row[last]
     at = 0
     while True:
         child = 2 * at + 1
@@ -80,9 +83,11 @@ def pop_row(heap):  # type: ignore[no-untyped-def]
             child = right
         if key < heap.key[child] or (key == heap.key[child] and row <= heap.row[child]):
             break
-        heap.key[at], heap.row[at] = heap.key[child], heap.row[child]
+        heap.key[at] = heap.key[child]
+        heap.row[at] = heap.row[child]
         at = child
-    heap.key[at], heap.row[at] = key, row
+    heap.key[at] = key
+    heap.row[at] = row
     return first
 
 
@@ -95,7 +100,8 @@ def waiting_rows(queue):  # type: ignore[no-untyped-def]
 @helper
 def take_row(queue):  # type: ignore[no-untyped-def]
     """Remove the first row of a queue that is not empty; return its key and the row."""
-    heap, front = queue.heap, queue.front
+    heap = queue.heap
+    front = queue.front
     top = front.length[0] - 1
     known = top >= 0
     if known and heap.length[0] > 0:
@@ -111,16 +117,20 @@ def take_row(queue):  # type: ignore[no-untyped-def]
 def skip_row(queue, key, row):  # type: ignore[no-untyped-def]
     """Let the row that was taken last wait until the next planning pass."""
     at = queue.skipped.length[0]
-    queue.skipped.key[at], queue.skipped.row[at] = key, row
+    queue.skipped.key[at] = key
+    queue.skipped.row[at] = row
     queue.skipped.length[0] = at + 1
 
 
 @helper
 def return_skipped(queue):  # type: ignore[no-untyped-def]
     """Put the skipped rows back before all others."""
-    front, skipped = queue.front, queue.skipped
+    front = queue.front
+    skipped = queue.skipped
     at = front.length[0]
     for i in range(skipped.length[0] - 1, -1, -1):
-        front.key[at], front.row[at] = skipped.key[i], skipped.row[i]
+        front.key[at] = skipped.key[i]
+        front.row[at] = skipped.row[i]
         at += 1
-    front.length[0], skipped.length[0] = at, 0
+    front.length[0] = at
+    skipped.length[0] = 0

@@ -27,10 +27,12 @@ def fitting_share(memory, capacity):  # type: ignore[no-untyped-def]
 @helper
 def earliest_free(free_at, begin, end):  # type: ignore[no-untyped-def]
     """Return the device in begin..end that is free earliest, the first of equals."""
-    best, free = begin, free_at[begin]
+    best = begin
+    free = free_at[begin]
     for d in range(begin + 1, end):
         if free_at[d] < free:
-            best, free = d, free_at[d]
+            best = d
+            free = free_at[d]
     return best
 
 
@@ -80,11 +82,16 @@ def best_placement(  # type: ignore[no-untyped-def]
     Exact for one task against the current queues. `prices` is per column of `times`; `split_fee` is paid
     once by a task that runs on both sides. Of interchangeable devices only the one that is free earliest counts.
     """
-    best, best_share, best_value, best_free = begin, 0.0, np.inf, np.inf
+    best = begin
+    best_share = 0.0
+    best_value = np.inf
+    best_free = np.inf
     first = begin
     while first < end:
-        group, first = first, devices[first].group_end
-        d, free = group, free_at[group]
+        group = first
+        first = devices[first].group_end
+        d = group
+        free = free_at[group]
         for other in range(group + 1, first):
             d = other if free_at[other] < free else d
             free = min(free, free_at[other])
@@ -93,19 +100,24 @@ def best_placement(  # type: ignore[no-untyped-def]
         if devices[group].is_cpu == 1:
             part = cpu_fixed + cpu_whole
             value = weight * (max(0.0, free - now) + part) + cpu_price * part
-            share, free = 0.0, np.inf
+            share = 0.0
+            free = np.inf
         else:
             column = devices[group].column
-            whole, fixed, price = times[column, 0], times[column, 1], prices[column]
+            whole = times[column, 0]
+            fixed = times[column, 1]
+            price = prices[column]
             wait = max(0.0, free - now)
             cap = fitting_share(memory, devices[group].memory)
             # Both sides end together at the balancing share. Where it is 0 the CPU alone is at least as good.
             # The smallest number keeps a task of zero seconds from dividing zero by zero.
             share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / max(cpu_whole + whole, _TINY)
             share = min(max(share, 0.0), cap)
-            part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
+            part = fixed + share * whole
+            rest = cpu_fixed + (1.0 - share) * cpu_whole
             value = weight * max(wait + part, cpu_wait + rest) + price * part + cpu_price * rest + split_fee
-            part, rest = fixed + cap * whole, cpu_fixed + (1.0 - cap) * cpu_whole
+            part = fixed + cap * whole
+            rest = cpu_fixed + (1.0 - cap) * cpu_whole
             if cap == 1.0:
                 most = weight * (wait + part) + price * part
             else:
@@ -113,6 +125,8 @@ def best_placement(  # type: ignore[no-untyped-def]
             share = cap if most <= value else share
             value = min(most, value)
         better = beats(value, free, best_value, best_free)
-        best, best_share = d if better else best, share if better else best_share
-        best_value, best_free = value if better else best_value, free if better else best_free
+        best = d if better else best
+        best_share = share if better else best_share
+        best_value = value if better else best_value
+        best_free = free if better else best_free
     return best, best_share

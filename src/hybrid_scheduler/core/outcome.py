@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from .workload import Floats, Ints, Workload
 
 #: Status of a task: how the cluster treated a share that does not fit into the accelerator's memory.
-RAN, CLIPPED, MOVED_TO_CPU, FAILED, PAGED = 0, 1, 2, 3, 4
+RAN = 0
+CLIPPED = 1
+MOVED_TO_CPU = 2
+FAILED = 3
+PAGED = 4
 STATUS_NAMES = ("ran", "clipped", "moved_to_cpu", "failed", "paged")
 
 
@@ -93,7 +97,8 @@ class Outcome:
     @property
     def earlier_part(self) -> Outcome | None:
         """The part of a split task that ends before the other, as an outcome; None if no part ends earlier."""
-        cpu_end, accelerator_end = self.cpu_start + self.cpu_time, self.accelerator_start + self.accelerator_time
+        cpu_end = self.cpu_start + self.cpu_time
+        accelerator_end = self.accelerator_start + self.accelerator_time
         if cpu_end < accelerator_end:
             ended = self.cpu_start, self.cpu_time, math.nan, 0.0
         elif accelerator_end < cpu_end:
@@ -126,7 +131,8 @@ class Outcomes:
     def empty(cls, workload: Workload) -> Outcomes:
         """Return columns for every task of the workload, to be filled by a run."""
         n = len(workload)
-        device, status = np.full(n, -1, np.int32), np.zeros(n, np.uint8)
+        device = np.full(n, -1, np.int32)
+        status = np.zeros(n, np.uint8)
         # One block: the allocator keeps it for the next run, where five would each be mapped page by page again.
         fraction, cpu_start, cpu_time, accelerator_start, accelerator_time = np.empty((5, n))
         return cls(workload, device, fraction, cpu_start, cpu_time, accelerator_start, accelerator_time, status)
@@ -189,7 +195,8 @@ class Outcomes:
             For each device, the index of its node's CPU (`Platform.cpu_of`).
         """
         rows = np.arange(len(self))
-        on_cpu, on_accelerator = ~np.isnan(self.cpu_start), ~np.isnan(self.accelerator_start)
+        on_cpu = ~np.isnan(self.cpu_start)
+        on_accelerator = ~np.isnan(self.accelerator_start)
         device = self.device.astype(np.int64)
         return (
             np.concatenate([rows[on_cpu], rows[on_accelerator]]),

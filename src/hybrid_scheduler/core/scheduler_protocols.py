@@ -315,8 +315,10 @@ class Prediction(NamedTuple):
         platform
             Its devices.
         """
-        device, share = decision.device, decision.fraction
-        column, host = platform.class_of[device], platform.class_of[platform.cpu_of[device]]
+        device = decision.device
+        share = decision.fraction
+        column = platform.class_of[device]
+        host = platform.class_of[platform.cpu_of[device]]
         rest = self.times[host, 1] + (1.0 - share) * self.times[host, 0] if share < 1.0 else 0.0
         part = self.times[column, 1] + share * self.times[column, 0] if share > 0.0 else 0.0
         return float(max(rest, part)), float(self.deviation[column if share > 0.0 else host])
@@ -552,9 +554,11 @@ class Central(Scheduler):
         view
             State of the cluster.
         """
-        is_cpu, free_at = view.platform.is_cpu, view.free_at
+        is_cpu = view.platform.is_cpu
+        free_at = view.free_at
         idle = np.flatnonzero(free_at <= view.now).tolist()
-        ask, has_data = bool(idle), queue.ready_at is not None
+        ask = bool(idle)
+        has_data = queue.ready_at is not None
         while ask:
             ask = False
             for device in sorted(idle, key=lambda d: (is_cpu[d], free_at[d], d)):

@@ -26,7 +26,8 @@ class UlidGenerator:
     """
 
     def __init__(self, unix: Callable[[], float], entropy: Callable[[int], bytes] = os.urandom) -> None:
-        self._unix, self._entropy = unix, entropy
+        self._unix = unix
+        self._entropy = entropy
         self._last = 0
 
     def __call__(self) -> str:

@@ -38,7 +38,9 @@ class WorkerProcess:
     """
 
     def __init__(self, name: str, *, niceness: int = 0, idle_s: float | None = None) -> None:
-        self._name, self._niceness, self._idle_s = name, niceness, idle_s
+        self._name = name
+        self._niceness = niceness
+        self._idle_s = idle_s
         self._pool: ProcessPoolExecutor | None = None
         self._parent_pipe: Connection | None = None
         # Calls come from the engine's thread, and the timer has a thread of its own.

@@ -361,7 +361,8 @@ class Workload:
         if len(dependencies) != n:
             raise InvalidInputError("dependencies", f"one list per task ({n})", f"{len(dependencies)} lists")
         row_of = {int(task_id): row for row, task_id in enumerate(self.task_id)}
-        start, rows = [0], []
+        start = [0]
+        rows = []
         for row, parents in enumerate(dependencies):
             for parent in parents:
                 if parent not in row_of:
@@ -372,7 +373,8 @@ class Workload:
             start.append(len(rows))
         amounts = [0.0] * len(rows)
         if data is not None:
-            counts, expected = [len(values) for values in data], np.diff(start).tolist()
+            counts = [len(values) for values in data]
+            expected = np.diff(start).tolist()
             if counts != expected:
                 row = next(
                     (i for i, pair in enumerate(zip(counts, expected, strict=False)) if pair[0] != pair[1]), 0

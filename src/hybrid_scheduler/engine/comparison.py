@@ -43,7 +43,8 @@ _MAX_BOUNDED = 20_000
 #: Schedulers that `VirtualMultiGPU` runs.
 _BASELINES = ("round_robin", "random", "greedy", "cpu_only", "gpu_only", "oracle")
 #: Share of the run at its end that the verdict reads device loads from, and fewest tasks for batches of latencies.
-_WINDOW, _BATCHED = 0.25, 200
+_WINDOW = 0.25
+_BATCHED = 200
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +78,9 @@ class Comparison:
     @classmethod
     def of(cls, workload: Workload, machine: Machine, results: dict[str, RunResult]) -> Comparison:
         """Join the runs of one workload with its lower bounds and isolated optima on that machine."""
-        platform, physics, noise = machine.platform, machine.physics, machine.noise
+        platform = machine.platform
+        physics = machine.physics
+        noise = machine.noise
         bound = makespan_bound(workload, platform, physics, noise, memory_policy=machine.memory_policy)
         tasks = runnable(workload, machine.memory_policy)
         alone = isolated_optimum(tasks, platform, physics, noise)
@@ -154,7 +157,8 @@ class Comparison:
         names = np.array([device.name for device in self.platform.devices])
         parts = []
         for scheduler, result in self.results.items():
-            outcomes, charges = result.outcomes, EnergyAndCost(result.outcomes, result.platform, result.tariff)
+            outcomes = result.outcomes
+            charges = EnergyAndCost(result.outcomes, result.platform, result.tariff)
             columns = {
                 "scheduler": scheduler, "task_id": outcomes.workload.task_id, "device": names[outcomes.device],
                 "gpu_fraction": outcomes.fraction, "arrival": outcomes.workload.arrival_time,
@@ -185,7 +189,8 @@ class Comparison:
         """
         import pandas as pd
 
-        mine, theirs = self.workload.columns(), other.workload.columns()
+        mine = self.workload.columns()
+        theirs = other.workload.columns()
         if len(self.workload) != len(other.workload) or any(
             not np.array_equal(mine[name], theirs[name]) for name in mine
         ):
@@ -195,7 +200,8 @@ class Comparison:
         if not shared:
             allowed = f"a comparison of a scheduler in {list(self.results)}"
             raise InvalidInputError("other", allowed, list(other.results))
-        before, after = other.to_pandas().loc[shared], self.to_pandas().loc[shared]
+        before = other.to_pandas().loc[shared]
+        after = self.to_pandas().loc[shared]
         this = after.apply(pd.to_numeric, errors="coerce").stack().rename("this")
         that = before.apply(pd.to_numeric, errors="coerce").stack().rename("other")
         table: pd.DataFrame = pd.concat([this, that], axis=1).rename_axis(["scheduler", "metric"]).dropna()
@@ -357,10 +363,14 @@ def _run_evidence(name: str, result: RunResult, summary: Summary, isolated: Floa
     isolated
         Isolated optimum of each task in seconds.
     """
-    outcomes, platform = result.outcomes, result.platform
-    tasks, done = outcomes.workload, outcomes.completed
-    arrival, count = tasks.arrival_time, max(1, int(done.sum()))
-    first, last = float(arrival[0]), float(arrival[-1])
+    outcomes = result.outcomes
+    platform = result.platform
+    tasks = outcomes.workload
+    done = outcomes.completed
+    arrival = tasks.arrival_time
+    count = max(1, int(done.sum()))
+    first = float(arrival[0])
+    last = float(arrival[-1])
     window = (last - _WINDOW * (last - first), last) if last > first else (first, first + summary.makespan)
     on_accelerator = np.where(done, outcomes.fraction, 0.0)
     copying = on_accelerator * tasks.host_data / platform.column("bandwidth")[outcomes.device]
@@ -400,7 +410,8 @@ def _run_evidence(name: str, result: RunResult, summary: Summary, isolated: Floa
 
 
 def _device_loads(result: RunResult, window: tuple[float, float]) -> tuple[DeviceLoad, ...]:
-    platform, outcomes = result.platform, result.outcomes
+    platform = result.platform
+    outcomes = result.outcomes
     rows, device, start, end = result.gantt()
     arrival = outcomes.workload.arrival_time[rows]
     low, high = window

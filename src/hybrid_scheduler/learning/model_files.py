@@ -58,7 +58,8 @@ class ModelFileError(HybridSchedulerError):
 
     def __init__(self, path: Path | str, reason: str, *, hint: str = _DAMAGED) -> None:
         super().__init__(f"{path}: {reason}", hint=hint)
-        self.path, self.reason = path, reason
+        self.path = path
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,8 @@ def _versions() -> dict[str, str]:
 
 # -------------------------------------------------------------------- arrays as safetensors
 
-_LENGTH, _MAX_HEADER = 8, 2**20
+_LENGTH = 8
+_MAX_HEADER = 2**20
 _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
 
 
@@ -288,7 +290,9 @@ def parse_safetensors(path: Path, content: bytes, what: str) -> tuple[dict[str, 
     expected = 0
     for name, entry in header.items():
         try:
-            (begin, end), shape, dtype = entry["data_offsets"], tuple(entry["shape"]), _TYPES[entry["dtype"]]
+            (begin, end) = entry["data_offsets"]
+            shape = tuple(entry["shape"])
+            dtype = _TYPES[entry["dtype"]]
             if begin != expected or not begin <= end <= len(data):
                 raise ValueError("not an array that follows the one before it")
             arrays[name] = np.frombuffer(data[begin:end], dtype).reshape(shape).astype(dtype.newbyteorder("="))

@@ -72,8 +72,13 @@ class OfflineTrainer:
             raise UnknownNameError("model_type", model_type, PREDICTORS)
         if target not in TRAINING_TARGETS:
             raise UnknownNameError("target", target, TRAINING_TARGETS)
-        self.model_type, self.target, self.test_size, self.seed = model_type, target, test_size, seed
-        self.platform, self.physics, self.options = platform, physics, options
+        self.model_type = model_type
+        self.target = target
+        self.test_size = test_size
+        self.seed = seed
+        self.platform = platform
+        self.physics = physics
+        self.options = options
         PREDICTORS[model_type](seed, **options)  # raises now if an option is unknown
 
     def run_full_pipeline(
@@ -97,7 +102,8 @@ class OfflineTrainer:
         """
         if isinstance(workload, WorkloadGenerator):
             workload = workload.workload
-        inputs, seconds = features(workload), self._seconds(workload)
+        inputs = features(workload)
+        seconds = self._seconds(workload)
         labels = labels_for(self.target, seconds)
         metrics = self._fit(inputs, labels)
         _, test = self.predictor_.split_

@@ -74,7 +74,8 @@ class Predictor(ABC):
         for name in options:
             if name not in self.defaults:
                 raise UnknownNameError(f"option of {self.name}", name, self.defaults)
-        self.seed, self.options = seed, {**self.defaults, **options}
+        self.seed = seed
+        self.options = {**self.defaults, **options}
 
     @abstractmethod
     def make(self) -> Any:
@@ -111,7 +112,8 @@ class Predictor(ABC):
             raise InvalidInputError("test_size", "between 0 and 1", test_size)
         order = np.random.default_rng(self.seed).permutation(len(inputs))
         held_out = min(max(round(test_size * len(order)), 2), len(order) - _FOLDS)
-        test, train = np.sort(order[:held_out]), np.sort(order[held_out:])
+        test = np.sort(order[:held_out])
+        train = np.sort(order[held_out:])
         try:
             model = self.make().fit(inputs[train], labels[train])
         except ValueError as error:  # both libraries check their parameters only here
@@ -125,7 +127,8 @@ class Predictor(ABC):
             "mae": float(mean_absolute_error(labels[test], model.predict(inputs[test]))),
             "cv_r2": float(np.mean(scores)),
         }
-        self.model_, self.num_features_ = model, inputs.shape[1]
+        self.model_ = model
+        self.num_features_ = inputs.shape[1]
         #: Names of the columns of a data frame; empty for other training data.
         self.feature_names_ = [str(name) for name in getattr(X, "columns", ())]
         if not self.target and labels.ndim == 1 and sorted(self._raw_names()) == _RAW:
@@ -134,7 +137,8 @@ class Predictor(ABC):
         self.split_: tuple[Ints, Ints] = (train, test)
         self.importance_ = self._importance(inputs[test], labels[test])
         self.training_data_sha256_ = data_digest(inputs, labels)
-        self.low_, self.high_ = inputs.min(axis=0), inputs.max(axis=0)
+        self.low_ = inputs.min(axis=0)
+        self.high_ = inputs.max(axis=0)
         return dict(self.metrics_)
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -181,12 +185,16 @@ class Predictor(ABC):
             raise
         except Exception as error:
             raise ModelFileError(path, f"does not hold a model: {error}") from error
-        predictor.num_features_, predictor.feature_names_ = len(manifest.features), list(manifest.features)
+        predictor.num_features_ = len(manifest.features)
+        predictor.feature_names_ = list(manifest.features)
         metrics = dict(manifest.metrics)
         predictor.importance_ = metrics.pop("feature_importance", {})
-        predictor.metrics_, predictor.training_data_sha256_ = metrics, manifest.training_data_sha256
-        predictor.target, predictor.device_classes = manifest.target, manifest.device_classes
-        predictor.low_, predictor.high_ = np.array(manifest.low), np.array(manifest.high)
+        predictor.metrics_ = metrics
+        predictor.training_data_sha256_ = manifest.training_data_sha256
+        predictor.target = manifest.target
+        predictor.device_classes = manifest.device_classes
+        predictor.low_ = np.array(manifest.low)
+        predictor.high_ = np.array(manifest.high)
         try:
             prediction = predictor.predict(np.zeros((1, len(manifest.features))))
         except Exception as error:
@@ -212,7 +220,8 @@ class Predictor(ABC):
             If the labels were others, or the range of the training data is not valid.
         """
         least = [np.log(1e-6), 0.0, 0.0]  # of the features of size, intensity and memory
-        low, high = self.low_[:_RANGE_FEATURES], self.high_[:_RANGE_FEATURES]
+        low = self.low_[:_RANGE_FEATURES]
+        high = self.high_[:_RANGE_FEATURES]
         if self.device_classes == _OWN_LABELS:
             return
         trained = self.target == "times" and len(self.device_classes) == 2
@@ -233,7 +242,8 @@ class Predictor(ABC):
         if self.device_classes == _OWN_LABELS:
             points = self.low_ + (self.high_ - self.low_) * evenly_spread(count, len(_RAW))
             return tasks_of(*points[:, np.argsort(self._raw_names())[[2, 0, 1]]].T)
-        low, high = self.low_[:_RANGE_FEATURES], self.high_[:_RANGE_FEATURES]
+        low = self.low_[:_RANGE_FEATURES]
+        high = self.high_[:_RANGE_FEATURES]
         size, intensity, memory = (low + (high - low) * evenly_spread(count, _RANGE_FEATURES)).T
         return tasks_of(np.exp(size), np.clip(np.expm1(intensity), 0.0, 1.0), np.expm1(memory))
 
@@ -406,7 +416,8 @@ def load_durations(path: str | Path) -> Predictor:
 
 
 def _checked(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    inputs, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    inputs = np.asarray(X, dtype=np.float64)
+    labels = np.asarray(y, dtype=np.float64)
     if inputs.ndim != 2 or labels.ndim not in (1, 2) or len(labels) != len(inputs):
         raise InvalidInputError("X, y", "a matrix and one label per row", (inputs.shape, labels.shape))
     if len(inputs) < _MIN_ROWS:
@@ -442,7 +453,9 @@ def _check_support_vectors(model: Any) -> None:
         _check_support_vectors(part)
     if type(model).__name__ != "SVR":
         return
-    vectors, weights, count = model.support_vectors_, model._dual_coef_, model._n_support
+    vectors = model.support_vectors_
+    weights = model._dual_coef_
+    count = model._n_support
     rows, columns = vectors.shape
     fits = (
         vectors.dtype == weights.dtype == np.float64
@@ -470,7 +483,8 @@ def _check_boosted_trees(text: str) -> None:
         thresholds = np.array(tree["split_conditions"], dtype=np.float64)
         if not len(right) == len(split) == len(thresholds) == nodes > 0:
             raise ValueError("a tree has columns of different lengths")
-        inner, own = left != -1, np.arange(nodes)
+        inner = left != -1
+        own = np.arange(nodes)
         bad = (inner != (right != -1)) | ((split < 0) | (split >= features))
         for child in (left, right):
             bad |= inner & ((child <= own) | (child >= nodes))

@@ -62,7 +62,8 @@ def run_queue(waiting, begin_event, release, start_tasks, own, begin, end, run):
     `own.clock` holds the time of the last event.
     """
     arrival = run.tasks.arrival
-    now, row = own.clock[0], begin
+    now = own.clock[0]
+    row = begin
     last = end == len(arrival)
     while row < end or (last and waiting(own) > 0):
         now = next_event(now, arrival[row] if row < end else np.inf, waiting(own), run.cluster.free_at)

@@ -19,7 +19,9 @@ from ..compiled.jit_cache import leaf
 from ..core import Floats, Ints
 
 #: Tasks of the running mean, tasks before the first change, and share by which another policy must be cheaper.
-_MEMORY, _FIRST_CHANGE, _LEAD = 400, 100, 0.01
+_MEMORY = 400
+_FIRST_CHANGE = 100
+_LEAD = 0.01
 
 
 class ShadowState(NamedTuple):
@@ -37,7 +39,8 @@ _INTS = types.int64[::1]
 SHADOW = types.NamedTuple((types.float64[:, ::1], types.float64[::1], _INTS, _INTS, _INTS, _INTS), ShadowState)
 ACTIVE, _TASKS, _SINCE = range(3)
 #: Name for the policy of a task that is tried on a device of unknown duration, and its place in `decided`.
-TRIAL_NAME, TRIAL = "trial", -1
+TRIAL_NAME = "trial"
+TRIAL = -1
 _PLACE = types.void(
     SHADOW, types.int64, types.float64, types.int64, types.float64, types.float64[:, ::1], types.float64,
     types.Array(types.float64, 1, "C", readonly=True),
@@ -62,8 +65,10 @@ def decision_counts(shadow: ShadowState, policies: Sequence[str]) -> dict[str, i
 @leaf
 def shadow_place(shadow, policy, now, device, share, times, weight, prices):  # type: ignore[no-untyped-def]
     """Place a task on the queues of a policy and add its cost to the mean; see `ShadowGuard.place`."""
-    free_at, cpu = shadow.free_at[policy], shadow.cpu_of[device]
-    end, busy = now, 0.0
+    free_at = shadow.free_at[policy]
+    cpu = shadow.cpu_of[device]
+    end = now
+    busy = 0.0
     if share < 1.0 or device == cpu:
         column = shadow.class_of[cpu]
         part = times[column, 1] + (1.0 - share) * times[column, 0]
@@ -149,7 +154,8 @@ class ShadowGuard:
 
     def __init__(self, policies: int, class_of: Ints, cpu_of: Ints) -> None:
         self.shadow = new_shadow(policies, class_of, cpu_of)
-        self._place, self._end = compiled(_place_one, _PLACE), compiled(_end_one, _END)
+        self._place = compiled(_place_one, _PLACE)
+        self._end = compiled(_end_one, _END)
 
     @property
     def active(self) -> int:

@@ -59,7 +59,8 @@ class _IdempotencyCache:
     """
 
     def __init__(self, field: str, allowed: str) -> None:
-        self._field, self._allowed = field, allowed
+        self._field = field
+        self._allowed = allowed
         self._known: OrderedDict[str, _Sent] = OrderedDict()
 
     def find(self, key: str, fingerprint: str) -> Future[Any] | None:
@@ -111,7 +112,9 @@ class BatchBuilder:
         device_names: tuple[str, ...],
         keys: Mapping[IdempotencyKey, int | str] | None = None,
     ) -> None:
-        self._journal, self.counters, self.device_names = journal, counters, device_names
+        self._journal = journal
+        self.counters = counters
+        self.device_names = device_names
         self._unsent: deque[Batch] = deque()
         self._keys = _IdempotencyCache("Idempotency-Key", "new, or sent with the same content as before")
         #: Ids of measured runs.
@@ -248,7 +251,9 @@ class BatchBuilder:
         """
         assert self.has_capacity
         assert not any((self._chunks, self._started, self._events))
-        committed, stored, run_id = batch.committed, batch.stored, batch.run.run_id
+        committed = batch.committed
+        stored = batch.stored
+        run_id = batch.run.run_id
         assert committed is not None
         assert stored is not None
         stored_id: Future[str] = Future()

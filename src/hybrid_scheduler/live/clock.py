@@ -13,7 +13,8 @@ from ..core import InvalidInputError
 from ..workload.argument_checks import positive_number
 
 _log = logging.getLogger(__name__)
-_SLOWEST, _FASTEST = 0.01, 10_000.0
+_SLOWEST = 0.01
+_FASTEST = 10_000.0
 #: Wall seconds that the run may be late before virtual time slips.
 _MAX_LAG_S = 0.25
 
@@ -74,12 +75,14 @@ class VirtualTime:
     """
 
     def __init__(self, clock: Clock, speed: float, now: float = 0.0) -> None:
-        self._clock, self.speed = clock, speed
+        self._clock = clock
+        self.speed = speed
         self.set(now)
 
     def set(self, now: float) -> None:
         """Set virtual time, which goes on from here."""
-        self._base, self._wall = now, self._clock.now()
+        self._base = now
+        self._wall = self._clock.now()
 
     def change_speed(self, speed: float, now: float) -> None:
         """Set the speed from virtual time `now` on."""

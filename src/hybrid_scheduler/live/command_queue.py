@@ -113,7 +113,8 @@ class SharedCommand(Generic[_T]):
         """Return True once, when the journal has accepted the command; cancel it if all callers have."""
         if all(caller.cancelled() for caller in self.callers):
             self.result.cancel()
-        before, result = self.accepted, self.result
+        before = self.accepted
+        result = self.result
         self._ended = result.done()  # read first: what has ended no longer changes
         self.accepted = result.running() or (result.done() and not result.cancelled() and not result.exception())
         return self.accepted and not before

@@ -197,10 +197,8 @@ class SetScenario(StatusCommand):
     def change(self, engine: LiveController) -> None:
         """Change the scenario, for the next run where none goes on."""
         scenario = self.scenario
-        run, config = (
-            engine.run,
-            replace(engine.config, scenario=scenario, utilisation=self.utilisation, trace=None),
-        )
+        run = engine.run
+        config = replace(engine.config, scenario=scenario, utilisation=self.utilisation, trace=None)
         if run is None or engine.record is None or engine.mode == "stopped":
             engine.config = config
             return
@@ -232,7 +230,9 @@ class Retrain(StatusCommand):
 
     def change(self, engine: LiveController) -> None:
         """Begin the training, or report that the window is too short."""
-        lane, output, run = learned_lane(engine.lanes, self.scheduler), engine.output, engine.run
+        lane = learned_lane(engine.lanes, self.scheduler)
+        output = engine.output
+        run = engine.run
         if run is not None and not run.lanes.retrain(lane, output.next_task):
             about = ("retrain_failed", self.scheduler, "too few outcomes to train from")
             output.send_lane_event(LaneEvent(*about, output.next_task, lane.version))
@@ -265,7 +265,9 @@ class SubmittedTask:
 
     def arriving(self, task_id: int, now: float) -> Workload:
         """Return a workload of this task alone; raises `InvalidInputError` if it is not valid."""
-        size, intensity, memory = self.size, self.compute_intensity, self.memory_required
+        size = self.size
+        intensity = self.compute_intensity
+        memory = self.memory_required
         task = Task(task_id, size, intensity, memory, now, (), self.kind, self.external_id, self.divisible)
         return Workload.from_tasks([task])
 
@@ -297,7 +299,8 @@ class Submit(StoredCommand[int]):
         assert engine.record is not None
         engine.pass_time()
         engine.record = engine.record.with_submission()
-        task_id, stored = output.next_task, pending_future()
+        task_id = output.next_task
+        stored = pending_future()
         before = output.checkpoint()
         engine.add_chunk(run, run.place(self.task.arriving(task_id, run.now)), before)
         if engine.mode == "stopped":
@@ -330,7 +333,9 @@ class StoreMeasured(StoredCommand[str]):
 
     def apply(self, engine: LiveController) -> Future[str]:
         """Hand the run over; the future gets its id when the run is durable."""
-        output, batches, record = engine.output, engine.output.batches, engine.record
+        output = engine.output
+        batches = engine.output.batches
+        record = engine.record
         known = batches.find_submission(self.key) if self.key is not None else None
         known = known or batches.find_measured_run(self.run)
         if known is not None:

@@ -305,7 +305,8 @@ class ContinuousSimulation:
 
     def status(self) -> LiveStatus:
         """Return the status after the last update or command; never waits."""
-        last, unsaved = self.controller.output.last_status, self._journal.unsaved
+        last = self.controller.output.last_status
+        unsaved = self._journal.unsaved
         return replace(last, unsaved_batches=unsaved, storage=self.controller.storage)
 
     # ---------------------------------------------------------------- the engine thread

@@ -27,7 +27,8 @@ from .status import DeviceInfo, LiveStatus, PlatformInfo, RunStatus, StorageStat
 
 _log = logging.getLogger(__name__)
 #: Wall seconds to wait when nothing is due, and between two attempts to hand over the last batch.
-_IDLE_S, _CLOSE_POLL_S = 0.05, 0.02
+_IDLE_S = 0.05
+_CLOSE_POLL_S = 0.02
 #: Results in a batch before it is handed over early.
 _MAX_ROWS = 20_000
 
@@ -116,7 +117,10 @@ class LiveController:
         tasks_per_second
             The rate over the last updates.
         """
-        run, record, config, platform = self.run, self.record, self.config, self.config.platform
+        run = self.run
+        record = self.record
+        config = self.config
+        platform = self.config.platform
         mode = cast(RunStatus, self.mode)
         failures = [f"{lane.name} is off: {lane.failure}" for lane in self.lanes if lane.failure is not None]
         return LiveStatus(
@@ -254,7 +258,8 @@ class LiveController:
         before
             The checkpoint from before they were decided.
         """
-        output, episode = self.output, run.episode
+        output = self.output
+        episode = run.episode
         output.add_chunk(run, chunk, before)
         if episode is not None and episode.tasks >= episode.length:
             run.end_episode(output.next_task)
@@ -266,7 +271,8 @@ class LiveController:
 
     def watch_deletion(self) -> None:
         """Begin the statistics anew when the journal has accepted a deletion, and report its end."""
-        deletion, run = self.deletion, self.run
+        deletion = self.deletion
+        run = self.run
         if deletion is None:
             return
         if deletion.accepted_now() and run is not None:

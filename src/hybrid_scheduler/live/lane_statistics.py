@@ -33,7 +33,8 @@ _SUMS = ("time", "wait", "energy", "cost", "fraction", "split", "memory", "copyi
 #: Columns whose sum is unknown if one value is; the others count from the checkpoint that first has them.
 _SINCE_FIRST = frozenset(_SUMS[:5])
 #: Tasks of a block that is bounded together, and most tasks that are bounded so: the bound of a block takes 50 ms.
-_BLOCK, _MAX_BOUNDED = 250, 20_000
+_BLOCK = 250
+_MAX_BOUNDED = 20_000
 
 
 class LaneStatistics:
@@ -60,11 +61,13 @@ class LaneStatistics:
         #: Tasks that each policy of a learned scheduler decided.
         self.decisions = Counter[str]()
         self._sums = dict.fromkeys(_SUMS, 0.0)
-        self._latency, self._regret = RunningMean(), RunningMean()
+        self._latency = RunningMean()
+        self._regret = RunningMean()
         self._busy, self._work = np.zeros((2, len(self._cpu_of)))
         #: Arrival, wait and id of the task of each chunk that waited longest.
         self._waits: deque[tuple[float, float, int]] = deque()
-        self._first_arrival, self._last_finish = math.inf, -math.inf
+        self._first_arrival = math.inf
+        self._last_finish = -math.inf
         self._newest = np.empty(0)
 
     def add(self, tasks: Workload, results: ResultColumns) -> None:
@@ -77,7 +80,8 @@ class LaneStatistics:
 
         self.tasks += len(tasks)
         self.failed += len(tasks) - int(np.count_nonzero(done))
-        latency, time = of(results.latency), of(results.time)
+        latency = of(results.latency)
+        time = of(results.time)
         self._latency.add(latency)
         regret = results.regret[~np.isnan(results.regret)]
         self._regret.add(regret)
@@ -111,7 +115,8 @@ class LaneStatistics:
 
     def _note_longest_wait(self, tasks: Workload, results: ResultColumns) -> None:
         wait = np.nan_to_num(results.wait, nan=-1.0)
-        row, now = int(np.argmax(wait)), float(tasks.arrival_time[-1])
+        row = int(np.argmax(wait))
+        now = float(tasks.arrival_time[-1])
         self._waits.append((now, float(wait[row]), int(tasks.task_id[row])))
         while self._waits[0][0] < now - LOAD_WINDOW_S:
             self._waits.popleft()
@@ -135,9 +140,11 @@ class LaneStatistics:
         loads, window
             Recent load of the devices without their work, and the stretch of time that it is about.
         """
-        done, total = max(1, self.tasks - self.failed), float(self._work.sum())
+        done = max(1, self.tasks - self.failed)
+        total = float(self._work.sum())
         shares = self._work / total if total > 0 else self._work
-        copying, batches = self._sums["copying"], self._latency.batch_means
+        copying = self._sums["copying"]
+        batches = self._latency.batch_means
         devices = tuple(replace(d, work=float(shares[i])) for i, d in enumerate(loads))
         accelerators = float(self._busy[self._cpu_of != np.arange(len(self._cpu_of))].sum())
         return Evidence(
@@ -214,7 +221,8 @@ class LaneStatistics:
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what `state` returned."""
         self.reset()
-        self.tasks, self.failed = int(state["tasks"]), int(state["failed"])
+        self.tasks = int(state["tasks"])
+        self.failed = int(state["failed"])
         self._sums = {name: _restored(name, state["sums"]) for name in _SUMS}
         self._latency = RunningMean.from_state(state["latency"])
         self._regret = RunningMean.from_state(state["regret"])
@@ -256,7 +264,8 @@ class LatencyBound:
 
     def reset(self) -> None:
         """Remove all tasks."""
-        self._tasks, self._total = 0, 0.0
+        self._tasks = 0
+        self._total = 0.0
         #: Arrival of the first task, and the earliest end of the last one.
         self.first_arrival: float | None = None
         self._last_end = -math.inf
@@ -296,7 +305,8 @@ class LatencyBound:
             start = stop
             if self._filled == _BLOCK:
                 self._bound(joined_tasks(self._open))
-                self._open, self._filled = [], 0
+                self._open = []
+                self._filled = 0
 
     def _bound(self, block: Workload) -> None:
         # Waiting for the block before makes the bound the same in every run of the same tasks.
@@ -322,6 +332,8 @@ class LatencyBound:
     def restore(self, state: list[float]) -> None:
         """Continue from what `state` returned."""
         self.reset()
-        self._tasks, self._total = int(state[0]), float(state[1])
+        self._tasks = int(state[0])
+        self._total = float(state[1])
         if len(state) > 2:
-            self.first_arrival, self._last_end = float(state[2]), float(state[3])
+            self.first_arrival = float(state[2])
+            self._last_end = float(state[3])

@@ -141,7 +141,8 @@ class LiveRun:
         return chunk
 
     def _decide(self, tasks: Workload) -> LiveChunk:
-        rows, lanes = self._decide_one_by_one(tasks), self.lanes
+        rows = self._decide_one_by_one(tasks)
+        lanes = self.lanes
         part = tasks if rows == len(tasks) else tasks.rows(0, rows)
         first = int(part.task_id[0])
         self.lanes.newest_task = int(part.task_id[-1])
@@ -161,8 +162,10 @@ class LiveRun:
         self._episode_tasks += rows
         self._reach(float(part.arrival_time[-1]))
         self.lanes.learn_all(self.lanes.newest_task + 1)
-        platform, physics = self.config.platform, self._physics
-        table, columns = physics.times(part, platform), physics.columns(platform)
+        platform = self.config.platform
+        physics = self._physics
+        table = physics.times(part, platform)
+        columns = physics.columns(platform)
         best = isolated_split(table, columns, platform, part.memory_required, part.divisible)
         self.latency_bound.add(part, best[1])
         return LiveChunk(part, results, *best)

@@ -62,7 +62,8 @@ class LoadHistory:
 
     def utilisations(self, now: float) -> dict[str, dict[str, float]]:
         """Return the busy share of every device since the last call, by scheduler."""
-        before, after = self._marks[-1], self._mark(now)
+        before = self._marks[-1]
+        after = self._mark(now)
         if after.at > before.at:
             self._marks.append(after)
         _drop_old(self._marks, now)
@@ -79,8 +80,10 @@ class LoadHistory:
         """Return begin and end of the last minute, and the loads of each lane's devices in it."""
         marks = deque([*self._marks, self._mark(now)])
         _drop_old(marks, now)
-        first, last = marks[0], marks[-1]
-        begin, end = first.at, max(last.at, first.at)
+        first = marks[0]
+        last = marks[-1]
+        begin = first.at
+        end = max(last.at, first.at)
         loads = []
         for lane in range(len(self._lanes)):
             busy = busy_share(first.busy[lane], last.busy[lane], end - begin)

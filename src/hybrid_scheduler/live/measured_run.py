@@ -25,10 +25,12 @@ from .lane_statistics import LaneStatistics
 from .stream_messages import notification
 
 #: A larger run would keep the journal busy for too long.
-MAX_TASKS, MAX_SCHEDULERS = 20_000, 16
+MAX_TASKS = 20_000
+MAX_SCHEDULERS = 16
 
 #: Largest and smallest positive number that sums, squares and ratios of seconds, joules and dollars can hold.
-_MAX_VALUE, _MIN_VALUE = 1e15, 1e-12
+_MAX_VALUE = 1e15
+_MIN_VALUE = 1e-12
 #: Share by which a part may be longer than its task: two clocks measured them.
 _CLOCK_TOLERANCE = 0.01
 _CLOCK_TOLERANCE_S = 0.001
@@ -94,7 +96,8 @@ class MeasuredRun:
         _check_column("tasks.optimal_time", self.optimal_time, n, unknown=True)
 
     def _check(self, name: str, results: ResultColumns) -> None:
-        where, n = f"results.{name}", len(self.tasks)
+        where = f"results.{name}"
+        n = len(self.tasks)
         for column in RESULT_COLUMNS:
             check_length(f"{where}.{published_name(column)}", getattr(results, column), n)
         _check_codes(f"{where}.device", results.device, [device.name for device in self.platform.devices])
@@ -104,7 +107,8 @@ class MeasuredRun:
             _check_column(f"{where}.{published_name(column)}", getattr(results, column), n, unknown=True)
         failed = results.status == FAILED
         for column in _REQUIRED:
-            field, values = f"{where}.{published_name(column)}", getattr(results, column)
+            field = f"{where}.{published_name(column)}"
+            values = getattr(results, column)
             _refuse(field, "null for a task that failed", values, failed & ~np.isnan(values))
             allowed = f"from 0 to {_MAX_VALUE:g}"
             _refuse(field, allowed, values, ~failed & ~((values >= 0) & (values <= _MAX_VALUE)))
@@ -113,7 +117,9 @@ class MeasuredRun:
             allowed = f"at least {_MIN_VALUE:g}"
             _refuse(f"{where}.{published_name(column)}", allowed, values, ~failed & ~(values >= _MIN_VALUE))
         # Queries for a time interval find tasks by their arrival.
-        start, finish, arrival = results.start, results.finish, self.tasks.arrival_time
+        start = results.start
+        finish = results.finish
+        arrival = self.tasks.arrival_time
         _refuse(f"{where}.start_time", "at or after the task's arrival_time", start, ~failed & ~(start >= arrival))
         _refuse(f"{where}.finish_time", "after start_time", finish, finish < start)
         for part, start, seconds in (
@@ -160,7 +166,8 @@ def batch_of(run: MeasuredRun, run_id: str, counters: Counters, *, now: float, w
     Batch
         Its futures `committed` and `stored` are set when the batch is durable.
     """
-    n, lanes = len(run.tasks), len(run.results)
+    n = len(run.tasks)
+    lanes = len(run.results)
     after = Counters(counters.next_task_id + n, counters.next_result_id + n * lanes, counters.next_seq + 1)
     settings = {"seed": run.seed, "schedulers": list(run.schedulers), "platform": _platform_json(run.platform)}
     config = {**run.config, **settings}
@@ -220,7 +227,8 @@ def _numbered(tasks: Workload, first: int) -> Workload:
 
 def measured_to_json(run: MeasuredRun) -> dict[str, Any]:
     """Return the run ready for JSON."""
-    tasks, names = run.tasks, run.device_names
+    tasks = run.tasks
+    names = run.device_names
     return {
         "run_id": run.run_id,
         "created_at": run.created_at,

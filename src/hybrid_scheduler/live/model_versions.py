@@ -31,7 +31,9 @@ _log = logging.getLogger(__name__)
 #: Wall seconds between two snapshots.
 _INTERVAL_S = 60.0
 #: Endings of the newest snapshot, of the one before it, and of snapshots which earlier versions wrote.
-_SUFFIX, _PREVIOUS_SUFFIX, _OLD_SUFFIX = ".safetensors", ".previous", ".pth"
+_SUFFIX = ".safetensors"
+_PREVIOUS_SUFFIX = ".previous"
+_OLD_SUFFIX = ".pth"
 _SUFFIXES = (_SUFFIX, _PREVIOUS_SUFFIX, _OLD_SUFFIX)
 #: Added to the name of a folder or pipe that stands where a snapshot belongs.
 _REFUSED = ".refused"
@@ -49,11 +51,13 @@ class LaneModel:
     """
 
     def __init__(self, scheduler: LearnsDurations, trainer: TrainingWorker) -> None:
-        self._scheduler, self.times = scheduler, scheduler.duration_model_
+        self._scheduler = scheduler
+        self.times = scheduler.duration_model_
         self.retraining = BackgroundRetraining(trainer)
         self.retraining.adopt(scheduler)
         #: Versions of earlier processes, and versions of this one that were reported.
-        self._base, self._reported = 0, 0
+        self._base = 0
+        self._reported = 0
         self._seconds: float | None = None
 
     @property
@@ -82,7 +86,8 @@ class LaneModel:
         versions = self.times.versions
         fresh = versions[max(0, len(versions) + self._reported - newest_number(versions)) :]
         self._reported = newest_number(versions)
-        seconds, self._seconds = self._seconds, None
+        seconds = self._seconds
+        self._seconds = None
         return [(self._base + version.version, version, seconds) for version in fresh]
 
 
@@ -98,7 +103,8 @@ class ModelSnapshots:
     """
 
     def __init__(self, folder: Path | None, clock: Clock) -> None:
-        self._folder, self._clock = folder, clock
+        self._folder = folder
+        self._clock = clock
         self._next = clock.now() + _INTERVAL_S
         self._writing: Future[None] | None = None
         self._writer = ThreadPoolExecutor(1, "snapshots") if folder else None

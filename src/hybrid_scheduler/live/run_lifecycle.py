@@ -58,7 +58,8 @@ class RunLifecycle:
 
     def begin(self, config: LiveConfig, mode: str = "running") -> None:
         """Begin a new run. The one before ends only when the new one is ready."""
-        engine, output = self._engine, self._engine.output
+        engine = self._engine
+        output = self._engine.output
         first = output.next_task
         run = LiveRun(config, self._trainer, first_task=first)
         warnings = config.warnings()
@@ -80,7 +81,8 @@ class RunLifecycle:
 
     def recover(self, recovered: Recovered) -> None:
         """Resume the stored run that was not stopped, unless the settings have changed since."""
-        old, checkpoint = recovered.run, recovered.state
+        old = recovered.run
+        checkpoint = recovered.state
         if old is None:
             return
         if recovered.problem is not None:
@@ -99,7 +101,8 @@ class RunLifecycle:
                 if not isinstance(error, InvalidInputError):
                     checkpoint = None  # no later reader should meet it either
         # Set aside, whatever is wrong with it: its record must not stop this start or a later reader.
-        engine, output = self._engine, self._engine.output
+        engine = self._engine
+        output = self._engine.output
         engine.run = None
         engine.record = replace(old, config=storable(old.config))
         output.batches.device_names = tuple(map(storable, recovered.device_names))
@@ -111,7 +114,8 @@ class RunLifecycle:
 
     def _settings_match(self, checkpoint: dict[str, Any]) -> bool:
         """Return whether the run began with these settings, or with options that are left out now."""
-        home, defaults = self._hashes["home"], self._hashes["defaults"]
+        home = self._hashes["home"]
+        defaults = self._hashes["defaults"]
         return checkpoint.get("home") == home or home == defaults == checkpoint.get("defaults")
 
     def _resume_stored(self, old: RunRecord, recovered: Recovered) -> None:
@@ -121,10 +125,12 @@ class RunLifecycle:
         if config is None:
             raise InvalidInputError("config", "one that this program can repeat", old.config_hash[:12])
         speed = math.inf if checkpoint["speed"] is None else float(checkpoint["speed"])
-        first, models = recovered.counters.next_task_id, partial(self._engine.snapshots.schedulers, old.run_id)
+        first = recovered.counters.next_task_id
+        models = partial(self._engine.snapshots.schedulers, old.run_id)
         run = LiveRun(replace(config, speed=speed), self._trainer, first_task=first, snapshots=models)
         run.restore(checkpoint, recovered.recent, first)
-        scenario, load = run.source.scenario, run.source.utilisation
+        scenario = run.source.scenario
+        load = run.source.utilisation
         now = replace(run.config, scenario=scenario, utilisation=load, trace=run.trace)
         self._check_storable(old, run)
         self._activate(run, old, now.warnings(), str(checkpoint["home"]))

@@ -146,7 +146,8 @@ class RunOutput:
 
     def checkpoint(self) -> dict[str, Any]:
         """Return the state from which the run can be resumed, ready for JSON."""
-        run, speed = self._engine.run, self._engine.time.speed
+        run = self._engine.run
+        speed = self._engine.time.speed
         assert run is not None
         self._collect_started()  # a checkpoint no longer has them
         self._last_checkpoint = {

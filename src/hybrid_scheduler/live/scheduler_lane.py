@@ -77,7 +77,8 @@ class SchedulerLane:
     def __init__(
         self, name: str, scheduler: Scheduler, config: LiveConfig, sample: Workload, trainer: TrainingWorker
     ) -> None:
-        self.name, self.scheduler = name, scheduler
+        self.name = name
+        self.scheduler = scheduler
         self.learning = scheduler if isinstance(scheduler, Learner) else Learner()
         self.cluster = config.machine.cluster()
         times = self.cluster.start_scheduler(
@@ -126,7 +127,8 @@ class SchedulerLane:
     def model_card(self) -> ModelCard:
         """Return the description of the scheduler's model."""
         learner = self.learning
-        shares, numbers = learner.feature_importance(), learner.network_numbers()
+        shares = learner.feature_importance()
+        numbers = learner.network_numbers()
         model = (self.name, self.state, self.version, shares, numbers, learner.accuracy())
         return ModelCard(*model, self._newest_policy, shares_of(self.statistics.decisions))
 
@@ -163,7 +165,8 @@ class SchedulerLane:
 
     def _predicted(self, row: int) -> tuple[float, float]:
         """Return predicted seconds and confidence of a task that was just placed; NaN without a prediction."""
-        prediction, outcomes = self.scheduler.prediction(), self._loop.outcomes
+        prediction = self.scheduler.prediction()
+        outcomes = self._loop.outcomes
         if prediction is None:
             return math.nan, math.nan
         placed = Decision(int(outcomes.device[row]), float(outcomes.fraction[row]))
@@ -249,7 +252,8 @@ class SchedulerLane:
         for row in np.argsort(results.finish, kind="stable").tolist():
             if results.status[row] == FAILED:
                 continue
-            task, outcome = tasks[row], outcomes[row]
+            task = tasks[row]
+            outcome = outcomes[row]
             if self.scheduler.wants_labels:
                 outcome = replace(outcome, labels=self.cluster.labels(task.task_id, table[row]))
             if outcome.finish <= now:
@@ -320,7 +324,8 @@ class CentralLane(SchedulerLane):
         self._loop.advance(last, RELEASE)
 
     def _reject(self, tasks: Workload) -> None:
-        unknown, nothing = np.full(len(tasks), np.nan), np.zeros(len(tasks))
+        unknown = np.full(len(tasks), np.nan)
+        nothing = np.zeros(len(tasks))
         status = np.full(len(tasks), FAILED, np.uint8)
         outcomes = Outcomes(
             tasks, np.zeros(len(tasks), np.int32), nothing, unknown, nothing, unknown, nothing, status
@@ -357,13 +362,15 @@ class CentralLane(SchedulerLane):
 
     def _note_placed(self, row: int, decision: Decision) -> None:
         """Keep the result of a task that leaves the queue, with its prediction and explanation."""
-        loop, task_id = self._loop, int(self._loop.tasks.task_id[row])
+        loop = self._loop
+        task_id = int(self._loop.tasks.task_id[row])
         explanation = self.scheduler.explanation() or self._unexplained
         queued = loop.asked_at - float(loop.tasks.arrival_time[row])
         self._keep_explanation(task_id, explanation._replace(queued=queued))
         oracle = self._oracle.pop(task_id, math.nan)
         if task_id >= self._first_stored:
-            task, outcomes = loop.tasks.rows(row, row + 1), loop.outcomes.rows(row, row + 1)
+            task = loop.tasks.rows(row, row + 1)
+            outcomes = loop.outcomes.rows(row, row + 1)
             self._started.append(_Started(task, outcomes, oracle, self._predicted(row), self.version))
 
     def take_started(self) -> list[StartedTasks]:

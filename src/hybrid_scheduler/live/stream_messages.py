@@ -18,7 +18,8 @@ from .run_lanes import LaneEvent
 from .status import LiveStatus
 
 _Part = TypeVar("_Part", LiveChunk, StartedTasks)
-_MAX_DECISIONS, _MAX_LOGS = 200, 10
+_MAX_DECISIONS = 200
+_MAX_LOGS = 10
 #: Fields of the status that an update has.
 _OF_STATUS = (
     "latency_bound", "makespan_bound", "first_arrival", "tasks_processed", "tasks_per_second",
@@ -127,7 +128,8 @@ class UpdateBuilder:
         if not self._chunks:
             return None, {}
         chunk = self._chunks[-1]
-        row, tasks = len(chunk) - 1, chunk.tasks
+        row = len(chunk) - 1
+        tasks = chunk.tasks
         task_id = int(tasks.task_id[row])
         numbers = {name: float(getattr(tasks, name)[row]) for name in (*_TASK_FIELDS, "arrival_time")}
         decisions = _decisions(chunk, slice(row, None), platform)
@@ -228,13 +230,15 @@ _LATEST = ("time", "latency", "energy", "cost", "device", "fraction", "regret")
 
 
 def _log_of(chunk: LiveChunk, row: int, name: str, platform: Platform) -> dict[str, Any]:
-    task_id, results = int(chunk.tasks.task_id[row]), chunk.results[name]
+    task_id = int(chunk.tasks.task_id[row])
+    results = chunk.results[name]
     device = int(results.device[row])
     fraction = float(results.fraction[row])
     where = platform.devices[device].name.replace("_", " ").upper()
     level = "info"
     if results.status[row] == FAILED:
-        level, message = "warning", f"task {task_id} failed: it does not fit into the memory of {where}"
+        level = "warning"
+        message = f"task {task_id} failed: it does not fit into the memory of {where}"
     elif 0.0 < fraction < 1.0:
         host = platform.devices[int(platform.cpu_of[device])].name.replace("_", " ").upper()
         message = f"task {task_id} split: {100.0 * fraction:.0f} % on {where}, rest on {host}"

@@ -45,9 +45,12 @@ class RunningMean:
     """
 
     def __init__(self) -> None:
-        self.count, self.total = 0, 0.0
-        self._size, self._sums = _FIRST_SIZE, list[float]()
-        self._filled, self._open = 0, 0.0
+        self.count = 0
+        self.total = 0.0
+        self._size = _FIRST_SIZE
+        self._sums = list[float]()
+        self._filled = 0
+        self._open = 0.0
 
     def add(self, values: Floats) -> None:
         """Add values in their order; none of them may be NaN."""
@@ -64,7 +67,8 @@ class RunningMean:
 
     def _close_batch(self) -> None:
         self._sums.append(self._open)
-        self._filled, self._open = 0, 0.0
+        self._filled = 0
+        self._open = 0.0
         if len(self._sums) == _MAX_BATCHES:
             self._sums = [a + b for a, b in zip(self._sums[0::2], self._sums[1::2], strict=True)]
             self._size *= 2
@@ -103,9 +107,12 @@ class RunningMean:
     def from_state(cls, state: dict[str, Any]) -> RunningMean:
         """Return the mean that `state` described."""
         mean = cls()
-        mean.count, mean.total = int(state["count"]), float(state["total"])
-        mean._size, mean._sums = int(state["size"]), [float(value) for value in state["sums"]]
-        mean._filled, mean._open = int(state["filled"]), float(state["open"])
+        mean.count = int(state["count"])
+        mean.total = float(state["total"])
+        mean._size = int(state["size"])
+        mean._sums = [float(value) for value in state["sums"]]
+        mean._filled = int(state["filled"])
+        mean._open = float(state["open"])
         return mean
 
 
@@ -129,7 +136,8 @@ def busy_share(before: Floats, after: Floats, seconds: float) -> Floats:
 RELATIVE_ERROR = 0.001
 _GROWTH = (1.0 + RELATIVE_ERROR) / (1.0 - RELATIVE_ERROR)
 #: Seconds below and above these are counted in the outermost bins.
-_MIN_SECONDS, _MAX_SECONDS = 1e-9, 1e12
+_MIN_SECONDS = 1e-9
+_MAX_SECONDS = 1e12
 _BINS = math.ceil(math.log(_MAX_SECONDS / _MIN_SECONDS) / math.log(_GROWTH)) + 1
 
 
@@ -140,7 +148,8 @@ class QuantileSketch:
         self.counts = np.zeros(_BINS, np.int64)
         self.zeros = 0
         self.total = 0.0
-        self.smallest, self.largest = math.inf, -math.inf
+        self.smallest = math.inf
+        self.largest = -math.inf
 
     @property
     def count(self) -> int:
@@ -179,7 +188,8 @@ class QuantileSketch:
         self.counts += other.counts
         self.zeros += other.zeros
         self.total += other.total
-        self.smallest, self.largest = min(self.smallest, other.smallest), max(self.largest, other.largest)
+        self.smallest = min(self.smallest, other.smallest)
+        self.largest = max(self.largest, other.largest)
 
     def quantile(self, share: float) -> float:
         """Return the value below which `share` of all lie, to `RELATIVE_ERROR`."""
@@ -199,7 +209,8 @@ class QuantileSketch:
         shares = (self.zeros + np.cumsum(self.counts[used])) / self.count
         values = np.clip([_middle(int(index)) for index in used], self.smallest, self.largest)
         if self.zeros:
-            values, shares = np.insert(values, 0, 0.0), np.insert(shares, 0, self.zeros / self.count)
+            values = np.insert(values, 0, 0.0)
+            shares = np.insert(shares, 0, self.zeros / self.count)
         keep = np.unique(np.linspace(0, len(values) - 1, min(points, len(values))).astype(int))
         return values[keep], shares[keep]
 

@@ -24,7 +24,8 @@ from ..core import Floats, InvalidInputError
 
 _CONFIDENCE = 0.95
 TOO_CLOSE = "too close to call"
-LOWER, HIGHER = "lower", "higher"
+LOWER = "lower"
+HIGHER = "higher"
 #: Smallest significant difference that is relevant, as a share of the baseline's mean.
 RELEVANT_SHARE = 0.01
 #: Constant of `values_needed`, fitted to simulated queues with known means.
@@ -85,7 +86,8 @@ def paired_differences(first: Floats, second: Floats) -> Floats:
 def t_interval(values: Floats, confidence: float = _CONFIDENCE) -> Interval:
     """Return Student's interval of the mean."""
     seen = _several(values)
-    mean, half = float(seen.mean()), float(t_half_width(seen, confidence))
+    mean = float(seen.mean())
+    half = float(t_half_width(seen, confidence))
     return Interval(mean, mean - half, mean + half)
 
 
@@ -102,7 +104,8 @@ def skewed_interval(values: Floats, confidence: float = _CONFIDENCE) -> Interval
 
 def skew_factor(values: Floats) -> float:
     """Return the factor, at least 1, by which skewed values widen Student's interval."""
-    n, deviation = len(values), float(values.std())
+    n = len(values)
+    deviation = float(values.std())
     # Rounding errors of a constant have no shape.
     if n < 3 or deviation <= 1e-12 * float(np.abs(values).max()):
         return 1.0
@@ -150,7 +153,8 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the bias-corrected and accelerated bootstrap interval of the mean, which follows a skewed spread."""
     seen = _several(values)
-    n, mean = len(seen), float(seen.mean())
+    n = len(seen)
+    mean = float(seen.mean())
     if (seen == seen[0]).all():
         return Interval(mean, mean, mean)
     means = seen[rng.integers(0, n, (resamples, n))].mean(axis=1)
@@ -229,7 +233,8 @@ def dependent_interval(values: Floats, confidence: float = _CONFIDENCE, *, conge
     plain = t_interval(values, confidence)
     if trend_direction(values, confidence):
         return Interval(plain.mean, -math.inf, math.inf)
-    half, merged = plain.half_width, values
+    half = plain.half_width
+    merged = values
     fewest = _MIN_MERGED if congested else max(_MIN_MERGED, len(values))
     while len(merged) >= fewest:
         correlation = lag1_autocorrelation(merged) if len(merged) >= 2 * _MIN_MERGED else 0.0
@@ -250,7 +255,8 @@ def sequential_interval(values: Floats, confidence: float = _CONFIDENCE, spread:
     inequality bounds the chance that it ever exceeds 1/alpha.
     """
     seen = _several(values)
-    n, mean = len(seen), float(seen.mean())
+    n = len(seen)
+    mean = float(seen.mean())
     error = float(seen.std(ddof=1)) / math.sqrt(n)
     if error == 0.0:
         return Interval(mean, mean, mean)
@@ -296,7 +302,8 @@ def wilcoxon(differences: Floats) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values adjusted by Holm's method: it bounds the chance of any false positive among them."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted, worst = [0.0] * len(p_values), 0.0
+    adjusted = [0.0] * len(p_values)
+    worst = 0.0
     for rank, index in enumerate(order):
         worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = worst
@@ -312,7 +319,8 @@ def rank_biserial(differences: Floats) -> float:
 def cohens_dz(differences: Floats) -> float:
     """Return the mean difference divided by its standard deviation; infinite if all differences are equal."""
     seen = _several(differences)
-    mean, deviation = float(seen.mean()), float(seen.std(ddof=1))
+    mean = float(seen.mean())
+    deviation = float(seen.std(ddof=1))
     if deviation == 0.0:
         return 0.0 if mean == 0.0 else math.copysign(math.inf, mean)
     return mean / deviation
@@ -430,7 +438,8 @@ def compare_pairs(
             ties=int((values == 0).sum()),
             verdict=verdict(difference, adjusted, confidence, diverging=diverging),
         )
-        pairs[first, second], pairs[second, first] = pair, pair.reversed()
+        pairs[first, second] = pair
+        pairs[second, first] = pair.reversed()
     return pairs
 
 
@@ -455,7 +464,8 @@ def exact_pairs(samples: Mapping[str, Floats]) -> dict[tuple[str, str], Pair]:
             first, second, Interval(gap, gap, gap), None, math.nan, math.nan, float(np.sign(gap)), math.nan,
             wins=int(gap < 0), losses=int(gap > 0), ties=int(gap == 0), verdict=word,
         )  # fmt: skip
-        pairs[first, second], pairs[second, first] = pair, pair.reversed()
+        pairs[first, second] = pair
+        pairs[second, first] = pair.reversed()
     return pairs
 
 

@@ -218,7 +218,8 @@ def summarise(
         Tasks that each policy of the scheduler has decided.
     """
     done = outcomes.completed
-    latency, time = outcomes.latency[done], outcomes.time[done]
+    latency = outcomes.latency[done]
+    time = outcomes.time[done]
     first = float(outcomes.workload.arrival_time[0])
     makespan = float(outcomes.finish[done].max()) - first if done.any() else 0.0
     shares = busy / makespan if makespan > 0 else np.zeros(len(platform))
@@ -271,7 +272,8 @@ def queue_grows(arrival: Floats, latency: Floats, isolated: Floats) -> bool:
     quarter = len(arrival) // 4
     if quarter == 0 or arrival[0] == arrival[-1]:
         return False
-    first, last = latency[:quarter], latency[-quarter:]
+    first = latency[:quarter]
+    last = latency[-quarter:]
     if np.isnan(first).all() or np.isnan(last).all():
         return False
     late = float(np.nanmean(last))

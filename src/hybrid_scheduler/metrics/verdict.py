@@ -16,23 +16,30 @@ from .summary import DeviceLoad, Evidence
 
 # Thresholds of the rules.
 #: Busy share from which a device counts as overloaded, and below which devices of a kind count as idle.
-_BUSY, _IDLE = 0.95, 0.5
+_BUSY = 0.95
+_IDLE = 0.5
 #: Seconds of queued work of an overloaded device, at least, and as a multiple of the mean execution time.
-_QUEUE_S, _QUEUE_TASKS = 1.0, 3.0
+_QUEUE_S = 1.0
+_QUEUE_TASKS = 3.0
 #: Growth of the queue within the window from which it counts as growing, and the share of its peak that it keeps.
-_GROWTH, _FALLEN = 1.2, 0.9
+_GROWTH = 1.2
+_FALLEN = 0.9
 #: Share of split tasks, and device time over the leader's, from which splitting wastes.
-_SPLIT_SHARE, _WASTE = 0.1, 1.15
+_SPLIT_SHARE = 0.1
+_WASTE = 1.15
 #: Share of accelerator time that is copying, and its seconds over the leader's.
-_TRANSFER_SHARE, _TRANSFER_MORE = 0.5, 1.1
+_TRANSFER_SHARE = 0.5
+_TRANSFER_MORE = 1.1
 #: Share of tasks that did not fit into the memory of their accelerator.
 _MEMORY_SHARE = 0.01
 #: Worst batch over the median batch of latencies.
 _SWING = 5.0
 #: Ratio below which two means are equal, and below which a difference is given in per cent.
-_EQUAL, _PERCENT = 1.0005, 1.1
+_EQUAL = 1.0005
+_PERCENT = 1.1
 #: Most schedulers that are named for the same cause, and most reasons of one scheduler.
-_NAMED, _MAX_REASONS = 3, 2
+_NAMED = 3
+_MAX_REASONS = 2
 
 
 def _json_name(field: str) -> str:
@@ -325,7 +332,8 @@ def _knowledge_text(leader: Evidence, known: Sequence[Evidence]) -> str:
 
 def _interval_test(known: dict[str, Evidence]) -> Differs:
     def differs(first: str, second: str) -> bool | None:
-        a, b = known[first], known[second]
+        a = known[first]
+        b = known[second]
         if a.half_width is None or b.half_width is None or a.mean_latency is None or b.mean_latency is None:
             return None
         return abs(a.mean_latency - b.mean_latency) > a.half_width + b.half_width
@@ -449,7 +457,8 @@ def _causes(rows: Sequence[VerdictRow]) -> tuple[Cause, ...]:
         groups.setdefault(row.reasons[0].code, []).append(row)
     causes = []
     for members in groups.values():
-        first, others = members[0], [row.label for row in members[1:]]
+        first = members[0]
+        others = [row.label for row in members[1:]]
         also = ""
         if others:
             also = f"{_listed(others) if len(others) <= _NAMED else f'{len(others)} others'}: same cause"
@@ -496,7 +505,8 @@ def _overload(one: Evidence, leader: Evidence) -> Reason | None:
         return None
     worst = max(full, key=lambda d: d.backlog)
     same = [d for d in full if d.kind == worst.kind]
-    work, busy = sum(d.work for d in same), min(d.busy for d in same)
+    work = sum(d.work for d in same)
+    busy = min(d.busy for d in same)
     grows = _grows(worst)
     whose = _devices_text([d.name for d in same], one.devices)
     which = "which is" if len(same) == 1 else "which are"
@@ -579,7 +589,8 @@ def _idle(one: Evidence, leader: Evidence) -> Reason | None:
         kind: [d for d in one.devices if d.kind == kind] for kind in dict.fromkeys(d.kind for d in one.devices)
     }
     means = {kind: sum(d.busy for d in of_kind) / len(of_kind) for kind, of_kind in kinds.items()}
-    idle_kind, busy_kind = min(means, key=lambda k: means[k]), max(means, key=lambda k: means[k])
+    idle_kind = min(means, key=lambda k: means[k])
+    busy_kind = max(means, key=lambda k: means[k])
     if means[idle_kind] > _IDLE or means[busy_kind] - means[idle_kind] < 0.2:
         return None
     theirs = [d.busy for d in leader.devices if d.kind == idle_kind]

@@ -91,7 +91,8 @@ def fluid_makespan(tasks: FluidTasks) -> float:
 
 
 def _knapsack(tasks: FluidTasks) -> float:
-    cpu, accelerator = tasks.whole[:, 0], tasks.whole[:, 1]
+    cpu = tasks.whole[:, 0]
+    accelerator = tasks.whole[:, 1]
     cpus, accelerators = tasks.servers
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(accelerator > 0, cpu / accelerator, np.inf)
@@ -101,7 +102,8 @@ def _knapsack(tasks: FluidTasks) -> float:
     first = int(np.argmax(on_accelerator >= on_cpu))
     if on_accelerator[first] < on_cpu[first]:  # pinned CPU work alone takes longer
         return float(on_cpu[-1])
-    c, a = cpu[order[first]] / cpus, accelerator[order[first]] / accelerators
+    c = cpu[order[first]] / cpus
+    a = accelerator[order[first]] / accelerators
     before_accelerator = on_accelerator[first] - a
     before_cpu = on_cpu[first] + c
     share = (before_cpu - before_accelerator) / (a + c) if a + c > 0 else 0.0
@@ -116,7 +118,8 @@ def _cutting_planes(tasks: FluidTasks) -> tuple[float, Floats]:
     pinned = tasks.pinned.sum()
     prices = np.full(count, 1.0 / tasks.servers.sum())
     cuts: list[Floats] = []
-    best, best_prices = -np.inf, prices
+    best = -np.inf
+    best_prices = prices
     for _ in range(200):
         priced = tasks.whole * prices
         chosen = priced.argmin(axis=1)
@@ -125,7 +128,8 @@ def _cutting_planes(tasks: FluidTasks) -> tuple[float, Floats]:
         slope[0] += pinned
         value = float(slope @ prices)
         if value > best:
-            best, best_prices = value, prices
+            best = value
+            best_prices = prices
         cuts.append(np.append(-slope, 1.0))
         # Each cut says: dual <= slope . prices (the dual is positively homogeneous, so no constant term).
         solution = linprog(
@@ -165,5 +169,6 @@ def capacity(workload: Workload, platform: Platform, physics: Physics) -> float:
     7.0
     """
     durations = full_speed(physics)
-    table, columns = durations.times(workload, platform), durations.columns(platform)
+    table = durations.times(workload, platform)
+    columns = durations.columns(platform)
     return len(workload) / fluid_makespan(fluid_tasks(table, columns, columns, workload.memory_required, platform))

@@ -61,7 +61,8 @@ def _best_split(
     for share in (np.clip(balance, 0.0, most), np.broadcast_to(np.asarray(most, dtype=np.float64), total.shape)):
         taken = isolated_time(share, cpu, accelerator, fixed, cpu_fixed=cpu_fixed)
         better = taken < time
-        best, time = np.where(better, share, best), np.where(better, taken, time)
+        best = np.where(better, share, best)
+        time = np.where(better, taken, time)
     return best, time
 
 
@@ -122,7 +123,8 @@ def isolated_split(
     for cpu, accelerator, capacity in sorted(pairs):
         share, taken = pair_split(table, cpu, accelerator, capacity, memory, flags)
         better = taken < time
-        best, time = np.where(better, share, best), np.where(better, taken, time)
+        best = np.where(better, share, best)
+        time = np.where(better, taken, time)
     return best, time
 
 
@@ -146,7 +148,8 @@ def objective_scales(table: TimeTable, columns: Ints, platform: Platform, dollar
     accelerator = int(platform.accelerators[0])
     host = int(platform.cpu_of[accelerator])
     on_cpu = table[:, columns[host], 0]
-    on_accelerator, launch = table[:, columns[accelerator], 0], table[:, columns[accelerator], 1]
+    on_accelerator = table[:, columns[accelerator], 0]
+    launch = table[:, columns[accelerator], 1]
     watts = platform.column("watts")
 
     def cheaper_side(rate: Floats) -> Floats:

@@ -66,7 +66,8 @@ class Curve:
 
     @cached_property
     def _nodes(self) -> tuple[Floats, Floats, Floats]:
-        x, y = np.log(self.sizes), np.log(self.seconds)
+        x = np.log(self.sizes)
+        y = np.log(self.seconds)
         return x, y, _monotone_slopes(x, y)
 
     def at(self, sizes: Floats) -> Floats:
@@ -133,9 +134,12 @@ def _monotone_slopes(x: Floats, y: Floats) -> Floats:
     width = np.diff(x)
     piece = np.diff(y) / width
     slopes = np.empty(len(x))
-    slopes[0], slopes[-1] = piece[0], piece[-1]
-    left, right = piece[:-1], piece[1:]
-    weight_left, weight_right = 2 * width[1:] + width[:-1], width[1:] + 2 * width[:-1]
+    slopes[0] = piece[0]
+    slopes[-1] = piece[-1]
+    left = piece[:-1]
+    right = piece[1:]
+    weight_left = 2 * width[1:] + width[:-1]
+    weight_right = width[1:] + 2 * width[:-1]
     same = left * right > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = (weight_left + weight_right) / (weight_left / left + weight_right / right)
@@ -221,7 +225,8 @@ class ProfiledPhysics:
                     seconds = curve.at(workload.size[rows])
                     # Launch overhead never exceeds most of the duration itself.
                     fixed = np.minimum(curve.fixed, _LAUNCH_AT_MOST * seconds)
-                    table[rows, column, 0], table[rows, column, 1] = seconds - fixed, fixed
+                    table[rows, column, 0] = seconds - fixed
+                    table[rows, column, 1] = fixed
         return table
 
     def row(self, kind: str, size: float, platform: Platform) -> Floats:

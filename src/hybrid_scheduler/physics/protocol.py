@@ -258,7 +258,8 @@ class SlowedPhysics:
 
     def times(self, workload: Workload, platform: Platform) -> TimeTable:
         """Return noise-free (whole, fixed) seconds, shape (tasks, columns, 2)."""
-        columns, table = self.base.columns(platform), self.base.times(workload, platform)
+        columns = self.base.columns(platform)
+        table = self.base.times(workload, platform)
         slow, shared = self._slow_columns(platform)
         factor = np.where(self.slowdown.applies(workload.arrival_time), self.slowdown.factor, 1.0)[:, None, None]
         alone = [column for column in np.unique(columns[slow]).tolist() if column not in shared]
@@ -272,7 +273,8 @@ class SlowedPhysics:
 
     def _slow_columns(self, platform: Platform) -> tuple[NDArray[np.bool_], list[int]]:
         """Return the slowed devices, and the columns that they share with others."""
-        slow, columns = self.slowdown.devices(platform), self.base.columns(platform)
+        slow = self.slowdown.devices(platform)
+        columns = self.base.columns(platform)
         return slow, sorted(set(columns[slow].tolist()) & set(columns[~slow].tolist()))
 
 

@@ -59,7 +59,8 @@ class TablePhysics:
         if len(ids) != len(matrix):
             raise InvalidInputError("physics.task_ids", f"one id per row ({len(matrix)})", len(ids))
         order = np.argsort(ids)
-        self._ids, self._seconds = ids[order], matrix[order]
+        self._ids = ids[order]
+        self._seconds = matrix[order]
         self._links = _pair_links(matrix.shape[1], communication, startup)
 
     def columns(self, platform: Platform) -> Ints:

@@ -217,7 +217,8 @@ def joules_per_run(
             run_once()
             runs += 1
         after, more = run_to_tick()
-        used, runs = after - before, runs + more
+        used = after - before
+        runs = runs + more
     except OSError:
         return None
     except Exception as error:

@@ -69,7 +69,9 @@ class AcceleratorWorker:
     """
 
     def __init__(self, graph: TaskGraph, accelerator: AcceleratorBackend, space: int) -> None:
-        self._graph, self.accelerator, self.space = graph, accelerator, space
+        self._graph = graph
+        self.accelerator = accelerator
+        self.space = space
         self._queue: RankedQueue[TaskFuture] = RankedQueue()
         #: Held by the thread that starts a task; a task may itself submit one that is started in the same thread.
         self._starting = threading.RLock()
@@ -77,7 +79,8 @@ class AcceleratorWorker:
         self._started: deque[_Started] = deque()
         self._lock = threading.Lock()
         #: Expected seconds of the tasks in the queue, and when those that are started are expected to be complete.
-        self._queued, self._busy_until = 0.0, 0.0
+        self._queued = 0.0
+        self._busy_until = 0.0
         #: When the newest task was started.
         self._started_at = 0.0
         self.lost: str | None = None
@@ -87,7 +90,9 @@ class AcceleratorWorker:
         #: Counts the first and the second threads so far; only the newest of each serves.
         self._serving = self._ending = 0
         #: Wakes the second thread; whether it waits for a task to be started; whether it ends after the last one.
-        self._wake, self._resting, self._closing = threading.Event(), False, False
+        self._wake = threading.Event()
+        self._resting = False
+        self._closing = False
         #: Whether a thread waits for a task that the second thread is to complete.
         self._completion_requested = False
         #: Set when the first thread has prepared the device.
@@ -240,7 +245,8 @@ class AcceleratorWorker:
     def close(self) -> None:
         """End the threads after the tasks in the queue."""
         with self._lock:
-            threads, self._threads = self._threads, []
+            threads = self._threads
+            self._threads = []
         if threads:
             self._queue.close()
             threads[0].join()
@@ -284,7 +290,8 @@ class AcceleratorWorker:
 
     def _run_here(self, node: TaskFuture) -> None:
         """Run or start a task in the first thread, which is replaced if that takes too long."""
-        node.started, self._running = self._graph.clock(), node
+        node.started = self._graph.clock()
+        self._running = node
         if node.timeout is not None:
             self._graph.start_limit(node)
         if isinstance(node, DirectTask):
@@ -302,7 +309,8 @@ class AcceleratorWorker:
 
     def _run_directly(self, node: DirectTask) -> None:
         """Run a task that moves its data itself, and end it."""
-        value, error = None, None
+        value = None
+        error = None
         try:
             value = node.run_on(self.accelerator)
         except BaseException as caught:
@@ -356,7 +364,10 @@ class AcceleratorWorker:
         return None
 
     def _launch(self, node: TaskFuture) -> None:
-        accelerator, graph, space, handles = self.accelerator, self._graph, self.space, node.handles
+        accelerator = self.accelerator
+        graph = self._graph
+        space = self.space
+        handles = node.handles
         directory = graph.directory
         began = 0.0
         missing = 0
@@ -381,7 +392,8 @@ class AcceleratorWorker:
                 node.copied_often = directory.copied_often(handles)
             measured = node.measured
             start = accelerator.mark(timed=measured) if missing or measured else None
-            node.started, node.entered = graph.clock(), True
+            node.started = graph.clock()
+            node.entered = True
             result = accelerator.run(node.function.gpu, args, kwargs)
             if measured:
                 node.in_function = node.transfer + graph.clock() - node.started
@@ -421,9 +433,11 @@ class AcceleratorWorker:
         return made_on_host(self._graph, value, node)
 
     def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:
-        node.transfer, node.copied = seconds, nbytes
+        node.transfer = seconds
+        node.copied = nbytes
         if nbytes >= _MIN_COPY:
-            rates, i = self._graph.placement.bandwidth, self.space - 1
+            rates = self._graph.placement.bandwidth
+            i = self.space - 1
             rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MAX_CHANGE), rates[i] * _MAX_CHANGE)
             rates[i] += _NEWEST_WEIGHT * (rate - rates[i])
 

@@ -129,7 +129,8 @@ class TorchAccelerator:
         self._torch = need_torch()
         self._cuda = gpu.kind == "cuda"
         self.where = f"cuda:{number}" if self._cuda else gpu.kind
-        self.name, self.device_class = f"gpu_{number}", gpu.name
+        self.name = f"gpu_{number}"
+        self.device_class = gpu.name
         self.capacity = capacity if capacity is not None else (gpu.memory or math.inf) * _SHARE
         self._threads = threads or max(1, min(_STAGING_THREADS, usable_cores() // 2))
         #: Seconds so far that went into page-locked memory for results, which later results use again.
@@ -200,10 +201,12 @@ class TorchAccelerator:
     def _stage(self, source: Any, target: Any) -> None:
         """Copy chunk by chunk: rows of a matrix that is a part of a larger one need not lie side by side."""
         if source.is_contiguous() or source[0].nbytes > STAGING_BYTES:
-            source, target = source.contiguous().view(-1), target.view(-1)
+            source = source.contiguous().view(-1)
+            target = target.view(-1)
         step = max(1, STAGING_BYTES // max(1, source[0].nbytes))
         for at in range(0, len(source), step):
-            slot, self._next = self._next, (self._next + 1) % _CHUNKS
+            slot = self._next
+            self._next = (self._next + 1) % _CHUNKS
             if self._staged[slot] is not None:
                 self._staged[slot].synchronize()
             part = source[at : at + step]
@@ -280,7 +283,8 @@ class TorchAccelerator:
 
     def _is_current(self) -> bool:
         """Return whether the calling thread uses the compute stream of this GPU."""
-        current, index = self._current, self._device.index
+        current = self._current
+        index = self._device.index
         return current is not None and current(index) == self._raw and self._current_device() == index
 
     def recover(self) -> None:
@@ -300,8 +304,11 @@ class CpuBackend:
     """
 
     def __init__(self, pool: DevicePool) -> None:
-        self.pool, self.preparing = pool, 0.0
-        self.name, self.device_class, self.capacity = pool.name, pool.kind, pool.memory * 1e6
+        self.pool = pool
+        self.preparing = 0.0
+        self.name = pool.name
+        self.device_class = pool.kind
+        self.capacity = pool.memory * 1e6
 
     def enter(self) -> None:
         """Prepare the worker's thread; torch keeps the number of kernel threads per calling thread."""

@@ -69,7 +69,9 @@ class ContentionMeasurement:
     """
 
     def __init__(self, executor: KernelTasks, calls: Sequence[KernelCall], *, seed: int = 0) -> None:
-        self._executor, self._seed, self._rounds = executor, seed, 0
+        self._executor = executor
+        self._seed = seed
+        self._rounds = 0
         self._calls = [KernelCall(*key) for key in dict.fromkeys((call.kind, call.size) for call in calls)]
         self.isolated: _Services = {(call.kind, call.size): {} for call in self._calls}
         self.contended: _Services = {(call.kind, call.size): {} for call in self._calls}
@@ -322,11 +324,13 @@ def finish_times(parts: Sequence[QueuedPart], devices: int) -> list[float]:
         first = min(running, key=lambda i: left[i] * whole[i])
         step = left[first] * whole[first]
         if coming and min(coming) < now + step:
-            first, step = -1, min(coming) - now
+            first = -1
+            step = min(coming) - now
         now += step
         for i in running:
             if i == first or whole[i] <= 0:
-                left[i], finish[i] = 0.0, now
+                left[i] = 0.0
+                finish[i] = now
                 waiting[parts[i].device].popleft()
             else:
                 left[i] = max(0.0, left[i] - step / whole[i])

@@ -155,7 +155,8 @@ class CpuCores:
     def close(self) -> None:
         """End the threads after the tasks in the queue, and wait for them."""
         with self._lock:
-            threads, self._threads = self._threads, []
+            threads = self._threads
+            self._threads = []
         self._queue.close()
         for thread in threads:
             thread.join()
@@ -266,7 +267,8 @@ class _ThreadLimits:
                 for library in blas_libraries(_loaded_blas()):
                     self._before.setdefault(library.filepath, (library, library.num_threads))
                     library.set_num_threads(threads)
-                self._blas, self._touched = threads, True
+                self._blas = threads
+                self._touched = True
         if local is None:
             return
         torch = sys.modules.get("torch")
@@ -281,7 +283,8 @@ class _ThreadLimits:
                 for library, before in self._before.values():
                     library.set_num_threads(before)
                 self._before.clear()
-                self._touched, self._blas = False, 0
+                self._touched = False
+                self._blas = 0
 
 
 #: Modules that bring a BLAS library along.

@@ -36,9 +36,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 #: Seconds between two reports, and until the next one after a server did not answer.
-REPORT_INTERVAL_S, RETRY_AFTER_S = 1.0, 5.0
+REPORT_INTERVAL_S = 1.0
+RETRY_AFTER_S = 5.0
 #: Seconds for one response: for a report, and for the whole run, which is stored before the response.
-_TIMEOUT, _STORE_TIMEOUT = 2.0, 10.0
+_TIMEOUT = 2.0
+_STORE_TIMEOUT = 10.0
 #: Seconds for everything that is sent at the end.
 _CLOSE_TIMEOUT = 20.0
 #: Bytes of an answer that are read.
@@ -69,7 +71,8 @@ class DashboardStream:
         parts = urlsplit(str(address))
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidInputError("dashboard", "an address such as http://127.0.0.1:8000, or None", address)
-        self._graph, self._address = graph, address.rstrip("/")
+        self._graph = graph
+        self._address = address.rstrip("/")
         self._scheduler = re.sub(r"[^a-z0-9_]+", "_", scheduler.lower()).strip("_")[:64] or "scheduler"
         self.run_id = UlidGenerator(time.time, os.urandom)()
         self._created_at = time.time() - graph.clock()
@@ -93,7 +96,8 @@ class DashboardStream:
 
     def _add(self, record: CallRecord) -> None:
         """Take a call that has ended."""
-        start, end = record.started, record.finished
+        start = record.started
+        end = record.finished
         if record.device != "cpu":
             # Calls are started ahead of time, and an accelerator runs them in order, each for the measured seconds.
             start = max(start, self._free_at.get(record.device, 0.0))
@@ -200,7 +204,8 @@ class DashboardStream:
     def measured_run(self) -> MeasuredRun:
         """Return the newest calls as a measured run; nothing is known of their intensity, energy and cost."""
         rows = sorted(self._kept, key=lambda row: row.record.submitted)
-        n, unknown = len(rows), np.full(len(rows), np.nan)
+        n = len(rows)
+        unknown = np.full(len(rows), np.nan)
         names = [_identifier(state.name) for state in self._graph.states]
         devices = (cpu(), *(Device(name, "gpu", memory=float("inf")) for name in names))
         records = [row.record for row in rows]
@@ -264,7 +269,9 @@ class _Row:
     __slots__ = ("end", "record", "start")
 
     def __init__(self, record: CallRecord, start: float, end: float) -> None:
-        self.record, self.start, self.end = record, start, end
+        self.record = record
+        self.start = start
+        self.end = end
 
 
 def _columns(rows: list[_Row]) -> dict[str, list[Any]]:

@@ -34,7 +34,8 @@ _serials = itertools.count()
 #: What is known by memory space where there is nothing to know: most arrays need no dictionaries of their own.
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
 #: Arrays of the program whose copies are counted, and copies of one from which on it is worth a word.
-_MAX_COUNTED, _OFTEN = 256, 3
+_MAX_COUNTED = 256
+_OFTEN = 3
 
 
 @functools.lru_cache(maxsize=4096)
@@ -254,7 +255,8 @@ def _share_memory(array: Any, other: Any) -> bool:
         return other is not None
     if isinstance(array, np.ndarray) and isinstance(other, np.ndarray):
         return np.may_share_memory(array, other)
-    (low, high), (other_low, other_high) = _bounds(array), _bounds(other)
+    (low, high) = _bounds(array)
+    (other_low, other_high) = _bounds(other)
     return low < other_high and other_low < high
 
 

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from .task_future import TaskFuture
 
 #: Device class of the CPU with one thread, and with all cores.
-ONE_CORE, ALL_CORES = "cpu", "cpu (all cores)"
+ONE_CORE = "cpu"
+ALL_CORES = "cpu (all cores)"
 #: Decisions that are cached per function.
 _MAX_KEPT = 1_000
 #: Calls that reuse a decision if deciding takes longer than it could gain.
 _REUSES_IF_SHORT = 1_000
 #: Calls that reuse any other decision; with a trial ahead few, or none where deciding takes little of the call.
-_REUSES, _REUSES_BEFORE_TRIAL = 64, 8
+_REUSES = 64
+_REUSES_BEFORE_TRIAL = 8
 _DECIDING_SHARE = 0.05
 #: Calls with a cached decision that are measured: the first ones, one in so many, and all above so many seconds.
 _MEASURED_FIRST = 4
@@ -204,14 +206,17 @@ class DevicePlacement:
     def __init__(
         self, cores: CpuCores, accelerators: Sequence[AcceleratorState], durations: FunctionDurations
     ) -> None:
-        self._cores, self._accelerators, self.durations = cores, accelerators, durations
+        self._cores = cores
+        self._accelerators = accelerators
+        self.durations = durations
         self.facts: dict[str, FunctionFacts] = {}
         #: Bytes per second to each accelerator, as measured; copies back are taken to be as fast.
         self.bandwidth = [ASSUMED_BANDWIDTH] * len(accelerators)
         #: What the executor takes to choose, for a call that the submitting thread runs on the CPU, for one that is
         #: handed to a core, and, by memory space, for one that the submitting thread starts on an accelerator.
         #: Accelerators of one class share it, so that none of them is preferred.
-        self.choosing, self.in_place = MeasuredOverhead(_DECIDING_SECONDS), MeasuredOverhead(_IN_PLACE_SECONDS)
+        self.choosing = MeasuredOverhead(_DECIDING_SECONDS)
+        self.in_place = MeasuredOverhead(_IN_PLACE_SECONDS)
         self.hand_over = MeasuredOverhead(_HAND_OVER_SECONDS)
         by_class = {one.device_class: MeasuredOverhead(_IN_PLACE_SECONDS) for one in accelerators}
         self.starting = [self.in_place, *(by_class[one.device_class] for one in accelerators)]
@@ -239,7 +244,8 @@ class DevicePlacement:
                 break
             end = seconds + self._queue(space, handles, best - seconds)
             if end < best:
-                best, chosen = end, decision
+                best = end
+                chosen = decision
         return chosen if best < math.inf else None
 
     def _queue(self, space: int, handles: Sequence[DataHandle], limit: float = 0.0) -> float:
@@ -335,7 +341,8 @@ class DevicePlacement:
                 if not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MAX_MOVED:
                     facts.kept.pop(node.case, None)
                     return
-                end, decision = end + known.seconds - assumed, decision._replace(predicted=known.seconds)
+                end = end + known.seconds - assumed
+                decision = decision._replace(predicted=known.seconds)
             options.append((end, space, decision))
         kept.options = sorted(options, key=lambda one: one[0])
 
@@ -383,13 +390,16 @@ class DevicePlacement:
         # A device that has never run the function is not chosen by a guess.
         measured = [i for i, space in enumerate(spaces) if estimates[space] is not None]
         chosen = min(measured, key=lambda i: candidates[i].end)
-        space, reason = spaces[chosen], "it is expected to end first here"
+        space = spaces[chosen]
+        reason = "it is expected to end first here"
         if space != HOST and HOST in ahead:
             expected = loss_on_cpu(on_cpu, best)
             node.shadow = self._can_measure_beside(node, facts) and may_measure(facts, expected, best)
             if not node.function.repeatable and may_lose(facts, fixed[HOST] + expected - best, best):
                 facts.trial_seconds += max(0.0, fixed[HOST] + expected - best)
-                chosen, space, reason = 0, HOST, "it has not been measured here yet"
+                chosen = 0
+                space = HOST
+                reason = "it has not been measured here yet"
         if space == HOST:
             self._credit(node, estimates, candidates)
         return PlacementDecision(space, candidates[chosen].run, reason, candidates, is_settled=not ahead)
@@ -419,7 +429,8 @@ class DevicePlacement:
 
     def learn(self, node: TaskFuture) -> FunctionFacts:
         """Learn the run time of a call that has ended, and return the facts about its function."""
-        key, where = node.function.key, node.device_class
+        key = node.function.key
+        where = node.device_class
         facts = self.facts_of(key)
         facts.runs[where] = facts.runs.get(where, 0) + 1
         facts.seconds += node.seconds
@@ -490,7 +501,8 @@ class DevicePlacement:
                 name = "cpu"
                 overhead = self.in_place.seconds if self.is_short(run) else self.hand_over.seconds
             else:
-                name, overhead = self._accelerators[space - 1].name, self.starting[space].seconds
+                name = self._accelerators[space - 1].name
+                overhead = self.starting[space].seconds
                 if not node.waiting():
                     share = facts.fetched / facts.made
                     after += share * (COPY_START_SECONDS + facts.result_bytes / self.bandwidth[space - 1])

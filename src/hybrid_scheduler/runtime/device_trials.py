@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from .device_placement import FunctionFacts
 
 #: Trials of a function may lose this share of its seconds so far, and these seconds in addition.
-_SHARE, _SECONDS = 0.1, 5e-4
+_SHARE = 0.1
+_SECONDS = 5e-4
 #: The same for measurements on the CPU beside runs on an accelerator, for which the program does not wait.
-_SHADOW_SHARE, _SHADOW_SECONDS = 0.5, 5e-3
+_SHADOW_SHARE = 0.5
+_SHADOW_SECONDS = 5e-3
 #: Seconds that the first run of a function on an accelerator is assumed to take more, for loading and planning.
 _LOADING_SECONDS = 2e-3
 #: Assumed ratio of CPU to GPU run time for a function that the CPU has not run.

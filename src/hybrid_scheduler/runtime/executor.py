@@ -42,7 +42,8 @@ _TURN = 1e-4
 #: Arrays that the summary names.
 _MAX_ADVICE = 5
 #: Calls of `call` that the CPU runs before the placement is asked again, and cases that are kept.
-_DIRECT_CALLS, _MAX_DIRECT = 256, 1_000
+_DIRECT_CALLS = 256
+_MAX_DIRECT = 1_000
 _KERNEL_OPTIONS = ("devices", "pools", "calibration", "split", "timeout", "backend")
 
 
@@ -398,7 +399,8 @@ class HybridExecutor(Executor):
         """
         self.graph.shutdown(wait=wait, cancel=cancel_futures)
         with self._lock:
-            closed, self._closed = self._closed, True
+            closed = self._closed
+            self._closed = True
         if self.graph.accelerators and not closed:
             _switching.leave()
         if self._finalizer.detach() is not None and not wait:

@@ -150,7 +150,8 @@ class RegistryPlacement(DevicePlacement):
         for index, device in enumerate(self.platform.devices):
             one = names.get(device.name)
             if one is not None:
-                free_at[index], ready_at[index] = now + one.wait, now + one.transfer
+                free_at[index] = now + one.wait
+                ready_at[index] = now + one.transfer
                 seconds[index] = one.run, one.overhead
         task = Task(
             node.number,
@@ -166,7 +167,8 @@ class RegistryPlacement(DevicePlacement):
         chosen = decision.device if decision.fraction >= 0.5 else HOST
         one = names.get(self.platform.devices[chosen].name)
         if one is None:  # a device that cannot take this call
-            chosen, one = HOST, plain.candidates[HOST]
+            chosen = HOST
+            one = plain.candidates[HOST]
         if chosen == HOST or self._scheduler.knows is not Knowledge.TOLD:
             node.shadow = False
         return PlacementDecision(chosen, one.run, "the scheduler chose it", plain.candidates)

@@ -54,10 +54,12 @@ class _JoblibBackend(ParallelBackendBase):  # type: ignore[misc]
         if executor is not None and not isinstance(executor, HybridExecutor):
             raise InvalidInputError("executor", "a HybridExecutor, or None for the shared one", executor)
         self._executor = executor or shared_executor()
-        self._lock, self._local = threading.Lock(), threading.local()
+        self._lock = threading.Lock()
+        self._local = threading.local()
         self._waiting: deque[tuple[Any, Callable[[Future[Any]], None]]] = deque()
         self._started: set[Future[Any]] = set()
-        self._n_jobs, self._running = 1, 0
+        self._n_jobs = 1
+        self._running = 0
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """Return how many tasks may run at once; negative numbers count from the number of cores."""
@@ -141,7 +143,8 @@ class _DaskTask:
     """A task of a Dask graph, with those of its inputs that are known already."""
 
     def __init__(self, node: GraphNode, known: dict[Any, Any]) -> None:
-        self._node, self._known = node, known
+        self._node = node
+        self._known = known
 
     def __call__(self, *inputs: Any) -> Any:
         names = [key for key in self._node.dependencies if key not in self._known]

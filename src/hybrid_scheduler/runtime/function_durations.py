@@ -89,7 +89,8 @@ class _Calls:
         self.disturbed: set[tuple[float, ...]] = set()
 
     def add(self, call: CallSizes, seconds: float, *, first: bool) -> None:
-        found, log = self.means.get(call.sizes), math.log(seconds)
+        found = self.means.get(call.sizes)
+        log = math.log(seconds)
         if first:
             if found is None:
                 self._keep(call.sizes, (log, 0, call.nbytes))
@@ -150,7 +151,8 @@ class _Calls:
 def _slope(warm: _Measured) -> float:
     """Return the power of the bytes, or of all sizes, with which time grows: 1 until two sizes were measured."""
     points = [(math.log1p(nbytes) or sum(sizes), log) for sizes, (log, _, nbytes) in warm]
-    (low, start), (high, end) = min(points), max(points)
+    (low, start) = min(points)
+    (high, end) = max(points)
     return (end - start + 0.3) / (high - low + 0.3) if high > low else 1.0
 
 
@@ -296,7 +298,8 @@ class MeasuredOverhead:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._least, self._most = seconds / _MAX_OFF, seconds * _MAX_OFF
+        self._least = seconds / _MAX_OFF
+        self._most = seconds * _MAX_OFF
 
     def note(self, seconds: float) -> None:
         """Add a measurement; one that was disturbed counts for a few times the mean only."""

@@ -115,7 +115,10 @@ class _ResultMemory:
     """Memory of a result, allocated by the first part that runs: tasks in a queue hold none."""
 
     def __init__(self, shape: Sequence[int], *, pinned: bool) -> None:
-        self._shape, self._pinned, self._lock, self._made = shape, pinned, threading.Lock(), None
+        self._shape = shape
+        self._pinned = pinned
+        self._lock = threading.Lock()
+        self._made = None
 
     def get(self, backend: Any) -> Any:
         began = time.perf_counter()
@@ -138,7 +141,8 @@ def _by_rows(shared: int) -> Callable[[Tensors, float], tuple[Tensors, Tensors]]
     """Divide the first inputs by rows; the last `shared` ones go to both parts."""
 
     def parts(inputs: Tensors, fraction: float) -> tuple[Tensors, Tensors]:
-        own, common = inputs[: len(inputs) - shared], inputs[len(inputs) - shared :]
+        own = inputs[: len(inputs) - shared]
+        common = inputs[len(inputs) - shared :]
         at = _cut(len(own[0]), fraction)
         return (*(x[:at] for x in own), *common), (*(x[at:] for x in own), *common)
 

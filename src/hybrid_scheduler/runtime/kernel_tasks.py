@@ -109,9 +109,11 @@ class KernelTasks:
         seed: int = 0,
         backend: Callable[[DevicePool], AcceleratorBackend] = backend_for,
     ) -> None:
-        self.graph, self.pools = graph, pools
+        self.graph = graph
+        self.pools = pools
         self.platform = as_platform(pools)
-        self.split, self.timeout = split, checked_limit(timeout)
+        self.split = split
+        self.timeout = checked_limit(timeout)
         self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
         self._durations: RunTimeModel = FunctionDurations()
@@ -317,7 +319,8 @@ class KernelTasks:
 
     def _allowed(self, task: Task, work: KernelCall | Variants, decision: Decision) -> tuple[int, float, str]:
         """Return the decision as it can be carried out: (device, fraction, status)."""
-        device, fraction = decision.device, decision.fraction
+        device = decision.device
+        fraction = decision.fraction
         if not 0 <= device < len(self.pools) or not 0.0 <= fraction <= 1.0:
             raise InvalidInputError(
                 "decision", f"a device below {len(self.pools)} and a fraction in [0, 1]", decision
@@ -371,7 +374,8 @@ class KernelTasks:
         with self._lock:
             self.counts[reason] += 1
         if len(placed.parts) == 1:
-            placed.device, placed.record.fraction = device, fraction
+            placed.device = device
+            placed.record.fraction = fraction
         part.send_to(device)
         self.workers[device].put(part)
 
@@ -382,7 +386,8 @@ class KernelTasks:
 
     def ended(self, placed: PlacedTask, error: BaseException | None) -> None:
         """Record the end of a task, and keep its outcome for the scheduler."""
-        record, outcome = placed.record, None
+        record = placed.record
+        outcome = None
         try:
             if error is None:
                 placed.measure(self.platform, self.clock())

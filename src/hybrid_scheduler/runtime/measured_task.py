@@ -45,7 +45,10 @@ class PlacedTask:
         record: ExecutionRecord,
         timeout: float | None,
     ) -> None:
-        self.owner, self.task, self.record, self.timeout = owner, task, record, timeout
+        self.owner = owner
+        self.task = task
+        self.record = record
+        self.timeout = timeout
         self.parts: list[TaskPart] = []
         self.device = 0
         self._split = work.split
@@ -100,7 +103,8 @@ class PlacedTask:
             (part.started, part.repeatable_seconds) if (part := sides.get(on_cpu)) else (math.nan, 0.0)
             for on_cpu in (True, False)
         )
-        first, task = sides[min(sides)], self.task
+        first = sides[min(sides)]
+        task = self.task
         fraction = first.fraction if False in sides else 0.0
         return Outcome(task.task_id, first.device, fraction, task.arrival_time, cpu_start, cpu_time, start, seconds)
 
@@ -130,13 +134,16 @@ class TaskPart(DirectTask):
     ) -> None:
         graph = placed.owner.graph
         super().__init__(graph, next(graph.numbers), run, (), {})
-        self.placed, self.fraction, self.whole = placed, fraction, whole
+        self.placed = placed
+        self.fraction = fraction
+        self.whole = whole
         self.send_to(device)
 
     def send_to(self, device: int) -> None:
         """Set the device, and the expected seconds there."""
         owner = self.placed.owner
-        self.device, self.space = device, owner.workers[device].space
+        self.device = device
+        self.space = owner.workers[device].space
         self.expected = owner.predict(self.placed.task, device, self.fraction)
         self.predicted = self.expected or _UNKNOWN
 
@@ -160,7 +167,8 @@ class TaskPart(DirectTask):
 
     def run_on(self, accelerator: Any) -> Any:
         """Run on a backend, and measure it; a pool of CPU threads takes them from the cores."""
-        owner, before = self.placed.owner, accelerator.preparing
+        owner = self.placed.owner
+        before = accelerator.preparing
         pool = owner.pools[self.device]
         cores = self.graph.cores.lend(pool.threads) if owner.uses_cores(self.device) else nullcontext()
         try:

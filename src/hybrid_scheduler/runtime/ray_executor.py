@@ -29,7 +29,8 @@ _RESENT = "resent"
 #: Hint of errors about a cluster.
 RUN_WITHOUT_RAY = "run it on this machine with KernelExecutor"
 #: Seconds to wait for a cluster to answer, and for its actors to start.
-ANSWER_TIMEOUT_S, _START_TIMEOUT_S = 5.0, 60.0
+ANSWER_TIMEOUT_S = 5.0
+_START_TIMEOUT_S = 60.0
 
 
 def _need_ray() -> Any:
@@ -52,7 +53,8 @@ def ray_devices(nodes: list[dict[str, Any]]) -> list[RayDevice]:
     devices: list[RayDevice] = []
     living = sorted((node for node in nodes if node["Alive"]), key=lambda node: str(node["NodeID"]))
     for number, node in enumerate(node for node in living if node["Resources"].get("CPU", 0) >= 1):
-        cpus, gpus = int(node["Resources"]["CPU"]), int(node["Resources"].get("GPU", 0))
+        cpus = int(node["Resources"]["CPU"])
+        gpus = int(node["Resources"].get("GPU", 0))
         threads = max(1, cpus - gpus)
         host = DevicePool(f"n{number}.cpu", "cpu", threads=threads, node=number)
         devices.append(RayDevice(host, node["NodeID"], threads, 0))
@@ -78,7 +80,8 @@ class RayBackend(CpuBackend):
 
     def __init__(self, pool: DevicePool, actor: Any) -> None:
         super().__init__(pool)
-        self._ray, self.actor = _need_ray(), actor
+        self._ray = _need_ray()
+        self.actor = actor
         self.lost = False
 
     def enter(self) -> None:
@@ -112,7 +115,8 @@ def _actor_class(ray: Any) -> Any:
             from .accelerators import backend_for
             from .kernel_stream import KernelInputs
 
-            self._backend, self._inputs = backend_for(pool), KernelInputs()
+            self._backend = backend_for(pool)
+            self._inputs = KernelInputs()
             self._backend.enter()
 
         def ready(self) -> bool:

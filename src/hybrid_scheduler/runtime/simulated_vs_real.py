@@ -170,7 +170,8 @@ def compare_real(
             runs[spec].append(
                 run_stream(executor, calls, mode="batch", name=spec, progress=progress, learning=first)
             )
-    calibration, expected = (given or contention.calibrated()).contended, given or contention.expected()
+    calibration = (given or contention.calibrated()).contended
+    expected = given or contention.expected()
     return SimulatedVsReal(
         {
             spec: _compared(executor, calibration, expected, calls, spec, executions, learning)
@@ -199,7 +200,8 @@ def _compared(
     executions: Sequence[StreamExecution],
     learning: Sequence[KernelCall],
 ) -> dict[str, Any]:
-    real, simulated = [], []
+    real = []
+    simulated = []
     for execution in executions:
         arrivals = [record.submitted for record in execution.records]
         ends = [record.finished for record in execution.records if record.finished is not None]
@@ -293,7 +295,8 @@ class _MeasuredPlan(Static):
     """Plan with the devices and the order that were measured."""
 
     def __init__(self, device: Sequence[int], start: Sequence[float]) -> None:
-        self._device, self._start = np.array(device), np.array(start)
+        self._device = np.array(device)
+        self._start = np.array(start)
 
     def plan(self, workload: Workload, platform: Platform) -> Plan:
         return Plan(self._device, (self._device > 0).astype(float), self._start)
@@ -405,7 +408,8 @@ def _links(cores: int, bandwidth: Sequence[float]) -> tuple[Floats, Floats]:
     """Return seconds per MB and per copy between devices: none between cores, both ways between accelerators."""
     one_way = np.array([0.0] * cores + [1e6 / rate for rate in bandwidth])
     copies = np.array([0.0] * cores + [1.0] * len(bandwidth))
-    per_megabyte, per_copy = one_way[:, None] + one_way[None, :], copies[:, None] + copies[None, :]
+    per_megabyte = one_way[:, None] + one_way[None, :]
+    per_copy = copies[:, None] + copies[None, :]
     np.fill_diagonal(per_megabyte, 0.0)
     np.fill_diagonal(per_copy, 0.0)
     return per_megabyte, COPY_START_SECONDS * per_copy

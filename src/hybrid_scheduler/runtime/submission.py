@@ -172,7 +172,12 @@ def _run_command(words: Command, timeout: float | None) -> Any:
 
 #: Final status of a task. `retried`: the GPU was out of memory, so the CPU ran it. `moved`: it could not run on the
 #: chosen device, so the CPU ran it.
-DONE, RETRIED, MOVED, FAILED, CANCELLED, TIMED_OUT = "done", "retried", "moved", "failed", "cancelled", "timed_out"
+DONE = "done"
+RETRIED = "retried"
+MOVED = "moved"
+FAILED = "failed"
+CANCELLED = "cancelled"
+TIMED_OUT = "timed_out"
 
 
 @dataclass(slots=True)

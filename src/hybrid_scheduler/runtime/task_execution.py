@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 #: Seconds that the learner rests when it has nothing to do, and calls wait for no measurement.
 _LEARNING_PAUSE = 0.05
 #: Runs of a call that is measured beside its run on an accelerator, as long as one takes fewer seconds than this.
-_SHADOW_RUNS, _SHORT_SHADOW = 3, 0.001
+_SHADOW_RUNS = 3
+_SHORT_SHADOW = 0.001
 #: Ended tasks that are kept.
 _MAX_RECORDS = 100_000
 
@@ -88,7 +89,8 @@ class CpuRunner:
         """
         following = self._following
         # A task may itself submit one that runs in this thread, and then wait for what follows on that one.
-        before, following.tasks = getattr(following, "tasks", None), []
+        before = getattr(following, "tasks", None)
+        following.tasks = []
         try:
             self._run_here(node, threads)
             while following.tasks:
@@ -106,24 +108,28 @@ class CpuRunner:
             node.begin_unshared()
         elif not node.begin():
             return
-        graph, learns = self._graph, node.key is not None
+        graph = self._graph
+        learns = node.key is not None
         if node.depends:  # the function may tell the program that the inputs are complete
             graph.note_observed()
         if node.timeout is not None:
             node.thread = threading.get_ident()
             graph.start_limit(node)
         try:
-            args, kwargs = node.args, node.kwargs
+            args = node.args
+            kwargs = node.kwargs
             function = node.function
             if learns:
                 if node.handles:
                     began = time.perf_counter()
                     change = _on_host(graph, tensor=node.tensor)
-                    args, kwargs = replaced(args, change), replaced(kwargs, change)
+                    args = replaced(args, change)
+                    kwargs = replaced(kwargs, change)
                     node.transfer = time.perf_counter() - began
                 function = function.cpu
             elif node.depends:
-                args, kwargs = replaced(args, _as_result), replaced(kwargs, _as_result)
+                args = replaced(args, _as_result)
+                kwargs = replaced(kwargs, _as_result)
             if not learns:
                 result = function(*args, **kwargs)
                 graph.complete(node, result)
@@ -230,10 +236,14 @@ class ShadowTrial:
     rank = -math.inf
 
     def __init__(self, graph: TaskGraph, node: TaskFuture) -> None:
-        self._graph, self._function, self._tensor = graph, node.function, node.tensor
-        self._args, self._kwargs = node.args, node.kwargs
+        self._graph = graph
+        self._function = node.function
+        self._tensor = node.tensor
+        self._args = node.args
+        self._kwargs = node.kwargs
         self.may_use_torch = node.may_use_torch
-        self.key, self.sizes = node.function.key, node.sizes
+        self.key = node.function.key
+        self.sizes = node.sizes
         #: Measured seconds; none if it failed or did not run.
         self.times: list[float] = []
         self.device_class = ONE_CORE
@@ -247,7 +257,8 @@ class ShadowTrial:
         start = time.perf_counter()
         try:
             change = _on_host(graph, tensor=self._tensor)
-            args, kwargs = replaced(self._args, change), replaced(self._kwargs, change)
+            args = replaced(self._args, change)
+            kwargs = replaced(self._kwargs, change)
             times: list[float] = []
             while len(times) < _SHADOW_RUNS and min(times, default=0.0) <= _SHORT_SHADOW:
                 began = time.perf_counter()
@@ -425,7 +436,8 @@ class OutcomeLearner:
             graph.end_shadow()
 
     def _learn_from(self, node: TaskFuture) -> None:
-        graph, function = self._graph, node.function
+        graph = self._graph
+        function = node.function
         facts = graph.placement.learn(node)
         graph.end_trial(node)
         graph.placement.observe(node)

@@ -80,10 +80,15 @@ class TaskFunction:
                 raise InvalidInputError(f"{field} variant of {name}", "a callable", variant)
         if threads is not None and (type(threads) is not int or threads < 1):
             raise InvalidInputError(f"threads of {name}", "a whole number >= 1, or None", threads)
-        self.cpu, self.gpu, self.name = cpu, gpu, name
+        self.cpu = cpu
+        self.gpu = gpu
+        self.name = name
         if type(repeatable) is not bool:
             raise InvalidInputError(f"repeatable of {name}", "True or False", repeatable)
-        self.size, self.memory, self.threads, self.repeatable = size, memory, threads, repeatable
+        self.size = size
+        self.memory = memory
+        self.threads = threads
+        self.repeatable = repeatable
         self.key = f"{name}:{_code_hash(cpu)}{_code_hash(gpu) if gpu is not cpu else ''}"
         functools.update_wrapper(self, cpu, updated=())
         self.__name__ = name.rpartition(".")[2]
@@ -309,7 +314,8 @@ def sizes_of(values: list[Any]) -> CallSizes:
         else:
             signature.append(type(value).__name__)
     if len(sizes) > _MAX_SIZES:  # many arrays: their bytes say enough
-        signature, sizes = [len(signature)], [math.log1p(nbytes)]
+        signature = [len(signature)]
+        sizes = [math.log1p(nbytes)]
     return CallSizes(tuple(signature), tuple(sizes), nbytes)
 
 

@@ -31,7 +31,8 @@ _PLAIN = {float, bool, str, complex, type(None)}
 #: Types that are no arrays of another library.
 _COMMON = {*_PLAIN, int, tuple, list, DataHandle}
 #: Binary digits by which whole numbers are told apart, and the longest text by which calls are.
-_LEADING, _MAX_NAME_LENGTH = 3, 32
+_LEADING = 3
+_MAX_NAME_LENGTH = 32
 _NO_CYCLES = "containers without cycles"
 #: Marks the end of a task in the list of those that wait for it.
 _ENDED = object()
@@ -144,7 +145,8 @@ class TaskFuture(Future[Any]):
     #: Whether its arguments contain no containers.
     flat = False
     #: Whether its expected seconds count in the backlog of the CPU, and when it was handed to a core that was free.
-    queued, handed_at = False, 0.0
+    queued = False
+    handed_at = 0.0
     #: Device class that ran it.
     device_class = ""
     #: Whether arrays of the result are torch tensors.
@@ -169,11 +171,13 @@ class TaskFuture(Future[Any]):
 
     def __init__(self, graph: TaskGraph, number: int, function: Any, args: Any, kwargs: Any) -> None:
         # Future.__init__ would only make what `_condition` makes
-        self.graph, self.number = graph, number
+        self.graph = graph
+        self.number = number
         #: What the program had observed when it submitted the task.
         self.observed = graph.observed
         self.function: Any = function
-        self.args, self.kwargs = args, kwargs
+        self.args = args
+        self.kwargs = kwargs
         #: Tasks that wait for this one, up to `_ENDED`, which is added when it ends.
         self.dependents: list[Any] = []
 
@@ -226,7 +230,8 @@ class TaskFuture(Future[Any]):
     def copy_containers(self) -> None:
         """Take the arguments in containers of its own: a later change could make it wait for itself."""
         try:
-            self.args, self.kwargs = replaced(self.args, _same), replaced(self.kwargs, _same)
+            self.args = replaced(self.args, _same)
+            self.kwargs = replaced(self.kwargs, _same)
         except RecursionError:
             name = getattr(self.function, "__qualname__", repr(self.function))
             raise InvalidInputError(f"arguments of {name}", _NO_CYCLES, "a cycle") from None
@@ -241,10 +246,12 @@ class TaskFuture(Future[Any]):
                 self.kwargs = dict(zip(self.kwargs, walk.resolved(list(self.kwargs.values())), strict=True))
         except RecursionError:
             raise InvalidInputError(f"arguments of {self.function.name}", _NO_CYCLES, "a cycle") from None
-        self.handles, self.tensor = walk.handles, walk.tensor
+        self.handles = walk.handles
+        self.tensor = walk.tensor
         self.flat = walk.flat and not self.kwargs
         if walk.sources or walk.waiting:
-            self.sources, self.depends = [*self.sources, *walk.sources], True
+            self.sources = [*self.sources, *walk.sources]
+            self.depends = True
         if walk.usual and not walk.waiting and self.function.size is None and self.function.memory is None:
             self.case = tuple(walk.case)
         return walk.waiting
@@ -394,7 +401,8 @@ class TaskFuture(Future[Any]):
         if self._made_condition is None:
             with _making:
                 if self._made_condition is None:
-                    self._result, self._state = value, FINISHED
+                    self._result = value
+                    self._state = FINISHED
                     return
         if self.is_watched:
             self.graph.note_observed()
@@ -473,11 +481,15 @@ class _Walk:
         self.sources: list[tuple[int, int]] = []
         self.waiting: list[TaskFuture] = []
         self.case: list[object] = []
-        self.tensor, self.flat, self.usual = node.tensor, True, True
+        self.tensor = node.tensor
+        self.flat = True
+        self.usual = True
 
     def resolved(self, values: Sequence[Any]) -> list[Any]:
         """Return values with available futures replaced by what they hold, and arrays by handles."""
-        found, case, node = [], self.case, self._node
+        found = []
+        case = self.case
+        node = self._node
         directory = node.graph.directory
         for given in values:
             value = given

@@ -75,7 +75,8 @@ class TaskGraph:
         ]
         self.states = states
         self.placement = DevicePlacement(self.cores, states, durations)
-        self.runner, self.learner = CpuRunner(self), OutcomeLearner(self)
+        self.runner = CpuRunner(self)
+        self.learner = OutcomeLearner(self)
         self.numbers = itertools.count()
         self.limits = TimeoutWatch()
         self._lock = threading.Lock()
@@ -117,9 +118,11 @@ class TaskGraph:
         if self._closed:
             raise RuntimeError("cannot schedule new futures after shutdown")
         if pinned is not None or timeout is not None:
-            node.pinned, node.timeout = pinned, timeout
+            node.pinned = pinned
+            node.timeout = timeout
         if type(function) is TaskFunction:
-            node.key, node.submitted = function.key, time.perf_counter() - self.began
+            node.key = function.key
+            node.submitted = time.perf_counter() - self.began
             inputs = node.resolve()
             if not inputs:
                 return self._submit_resolved(node)
@@ -130,7 +133,8 @@ class TaskGraph:
                 self.cores.put(node)
                 return node
             node.copy_containers()
-        node.inputs, node.depends = inputs, bool(inputs)
+        node.inputs = inputs
+        node.depends = bool(inputs)
         node.missing = 1 + len(inputs)
         self.admit(node)
         if inputs:
@@ -227,7 +231,8 @@ class TaskGraph:
 
     def _make_ready(self, node: TaskFuture, *, submitting: bool = False) -> None:
         """Place a task whose inputs are available; a very short one may run in the calling thread."""
-        node.inputs, kept = (), None
+        node.inputs = ()
+        kept = None
         try:
             if node.key is None:
                 self.cores.put(node)
@@ -262,7 +267,9 @@ class TaskGraph:
     def _start(self, node: TaskFuture, decision: PlacementDecision, *, submitting: bool) -> None:
         """Run or start a call where it was placed, or put it into a queue; `submitting`: it was just submitted."""
         placement = self.placement
-        node.decision, node.space, node.predicted = decision, decision.space, decision.predicted
+        node.decision = decision
+        node.space = decision.space
+        node.predicted = decision.predicted
         fixed = node.timeout is not None or node.function.threads is not None
         if decision.space == HOST:
             if submitting and placement.is_short(decision.predicted) and not fixed:
@@ -300,7 +307,8 @@ class TaskGraph:
     def end_shadow(self) -> None:
         """Note that the measurement of a call on the CPU has ended."""
         with self._idle:
-            self._shadow, self.placement.measuring = None, False
+            self._shadow = None
+            self.placement.measuring = False
             self._idle.notify_all()
 
     def _all_free(self) -> bool:
@@ -381,13 +389,15 @@ class TaskGraph:
     def _close(self, node: TaskFuture, *, failed: bool = False) -> bool:
         """Count a task as ended; return False if it had ended before."""
         if not node.counted:  # such tasks end in one thread only
-            node.ended, node.failed = True, failed
+            node.ended = True
+            node.failed = failed
             node.handles = ()
         else:
             with self._lock:
                 if node.ended:
                     return False
-                node.ended, node.failed = True, failed
+                node.ended = True
+                node.failed = failed
                 self._open -= 1
                 self.failures += failed
                 if not self._open:

@@ -41,7 +41,8 @@ from .registry import Look, register
 
 STATE = ("size", "intensity", "memory")
 #: Largest size and memory of the published workloads, which scale the state.
-MAX_SIZE, MAX_MEMORY = 5000.0, 500.0
+MAX_SIZE = 5000.0
+MAX_MEMORY = 500.0
 HIDDEN = 256
 REPLAY = 50_000
 BATCH = 64
@@ -132,13 +133,17 @@ class QLearner:
 
     def __init__(self, actions: int, seed: int, epsilon: float = _EPSILON) -> None:
         self.rng = np.random.default_rng(seed)
-        self.network, self.target = DuelingNetwork(actions), DuelingNetwork(actions)
+        self.network = DuelingNetwork(actions)
+        self.target = DuelingNetwork(actions)
         self.network.draw_weights(self.rng)
         self.copy_to_target()
         self._adam = Adam(self.network.flat)
-        self.actions, self.lowest_epsilon, self.epsilon = actions, epsilon, 1.0
+        self.actions = actions
+        self.lowest_epsilon = epsilon
+        self.epsilon = 1.0
         self.states, self.next_states = np.zeros((2, REPLAY, len(STATE)), np.float32)
-        self.taken, self.rewards = np.zeros(REPLAY, np.int64), np.zeros(REPLAY, np.float32)
+        self.taken = np.zeros(REPLAY, np.int64)
+        self.rewards = np.zeros(REPLAY, np.float32)
         #: Transitions so far; the buffer is a ring.
         self.stored = 0
         self.updates = 0
@@ -160,7 +165,9 @@ class QLearner:
     def remember(self, state: Floats32, action: int, reward: float, next_state: Floats32) -> None:
         """Add a transition to the replay buffer, in place of the oldest one if it is full."""
         row = self.stored % REPLAY
-        self.states[row], self.taken[row], self.rewards[row] = state, action, reward
+        self.states[row] = state
+        self.taken[row] = action
+        self.rewards[row] = reward
         self.next_states[row] = next_state
         self.stored += 1
 
@@ -190,7 +197,8 @@ class QLearner:
 
     def take_mean_loss(self) -> float | None:
         """Return the mean loss of the updates since the last call; None without any."""
-        losses, self._losses = self._losses, []
+        losses = self._losses
+        self._losses = []
         return float(np.mean(losses)) if losses else None
 
 
@@ -240,7 +248,10 @@ class DQNScheduler(Online, Learner):
         for name, value in (("epsilon", epsilon), ("energy_weight", energy_weight)):
             if not 0.0 <= value <= 1.0:
                 raise InvalidInputError(name, "a number in [0, 1]", value)
-        self.epsilon, self.energy_weight, self.learn, self.model = epsilon, energy_weight, learn, model
+        self.epsilon = epsilon
+        self.energy_weight = energy_weight
+        self.learn = learn
+        self.model = model
 
     @property
     def learns(self) -> bool:

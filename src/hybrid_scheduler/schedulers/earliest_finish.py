@@ -52,7 +52,9 @@ class EarliestFinish(FastRule):
 
 @rule
 def _min_completion_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
-    best, best_value, best_free = 0, np.inf, np.inf
+    best = 0
+    best_value = np.inf
+    best_free = np.inf
     for d in range(len(devices)):
         if task[0].memory > devices[d].memory:
             continue
@@ -61,7 +63,9 @@ def _min_completion_rule(now, task, times, free_at, devices, params, state):  # 
         value = params[0] * (max(0.0, free_at[d] - now) + seconds) + params[1 + column] * seconds
         free = np.inf if devices[d].is_cpu == 1 else free_at[d]
         if beats(value, free, best_value, best_free):
-            best, best_value, best_free = d, value, free
+            best = d
+            best_value = value
+            best_free = free
     return best, 0.0 if devices[best].is_cpu == 1 else 1.0
 
 

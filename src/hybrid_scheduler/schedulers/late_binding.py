@@ -98,7 +98,8 @@ _PLAN_IN_GRAPH = _PLANNED(
 )  # fmt: skip
 #: In graphs: weight in the prices of the work that waits behind a task, and for how many times the seconds of its
 #: transfer a task may be bound before its device is free. Tuned on seeds that no reported figure uses.
-_WAITING_IN_GRAPH, _BIND_AHEAD = 0.5, 8.0
+_WAITING_IN_GRAPH = 0.5
+_BIND_AHEAD = 8.0
 
 
 class _PlannedTasks(NamedTuple):
@@ -140,8 +141,10 @@ def _plan_in_graph(  # type: ignore[no-untyped-def]
     now, memory, divisible, times, planned, ready, waiting, params, state, devices
 ):
     """Return (device, share, whether it is bound now) of a released task; one that is not is added to `planned`."""
-    starts, objective = np.maximum(planned, ready), params[FIRST_PRICE:]
-    prices, split_fee = objective.copy(), 0.0
+    starts = np.maximum(planned, ready)
+    objective = params[FIRST_PRICE:]
+    prices = objective.copy()
+    split_fee = 0.0
     if params[ACCELERATORS] > 0.0:
         split_fee = set_prices(prices, now, planned, devices, price_rule(params), window_prices(state), waiting)
     if not divisible:
@@ -179,7 +182,10 @@ def _release(own, row, run):  # type: ignore[no-untyped-def]
 @helper
 def _start_tasks(own, now, run):  # type: ignore[no-untyped-def]
     """Plan the queue and place the tasks that start now."""
-    arrays, planned, work, tasks = own.arrays, own.planned, own.work, run.tasks
+    arrays = own.arrays
+    planned = own.planned
+    work = own.work
+    tasks = run.tasks
     for d in range(len(planned)):
         planned[d] = run.cluster.free_at[d]
     behind = arrays.totals[0]
@@ -233,19 +239,23 @@ class LateBinding(QueuePlanner):
         check_order(boost, deferred)
         if len(coefficients) != len(COEFFICIENTS) or not np.isfinite(coefficients).all():
             raise InvalidInputError("coefficients", f"{len(COEFFICIENTS)} finite numbers", coefficients)
-        self.boost, self.deferred, self.coefficients = boost, deferred, tuple(coefficients)
+        self.boost = boost
+        self.deferred = deferred
+        self.coefficients = tuple(coefficients)
 
     def start(self, setting: Setting) -> None:
         """Empty the queue; see `Scheduler.start`."""
         super().start(setting)
         assert setting.times is not None
-        platform, columns = setting.platform, setting.times.columns
+        platform = setting.platform
+        columns = setting.times.columns
         self.devices = device_table(platform, columns)
         self.queue_arrays = new_queue_arrays(
             platform, self.coefficients, self.boost, self.deferred, column_prices(setting), int(columns.max()) + 1
         )
         self.clear_queue()
-        self._admit, self._plan = compiled(_admit_one, _ADMIT), compiled(_plan_one, _PLAN)
+        self._admit = compiled(_admit_one, _ADMIT)
+        self._plan = compiled(_plan_one, _PLAN)
         counts = [platform.is_cpu.sum(), len(platform.accelerators)]
         self._graph_params = np.concatenate([counts, PRICE_COEFFICIENTS, column_prices(setting)])
         self._work_of: dict[int, float] = {}
@@ -259,7 +269,9 @@ class LateBinding(QueuePlanner):
 
     def _graph_starts(self, queue: Queue, rank: Floats, view: View) -> Iterator[tuple[int, Decision]]:
         """Plan released tasks of a graph by upward rank, and yield those that are bound now."""
-        now, times, tasks = view.now, queue.times, [queue[position] for position in range(len(queue))]
+        now = view.now
+        times = queue.times
+        tasks = [queue[position] for position in range(len(queue))]
         for task, row in zip(tasks, times, strict=True):
             if task.task_id not in self._work_of:
                 _, self._work_of[task.task_id] = self._admit(self.queue_arrays, now, row, self.devices)
@@ -267,7 +279,9 @@ class LateBinding(QueuePlanner):
         ready = queue.ready_at
         if ready is None:
             ready = np.full((len(tasks), len(view.platform)), now)
-        planned, behind, left = view.free_at.copy(), work.sum(), list(range(len(tasks)))
+        planned = view.free_at.copy()
+        behind = work.sum()
+        left = list(range(len(tasks)))
         latest = now + _BIND_AHEAD * (ready.max(initial=now) - now)
         plan = compiled(_plan_in_graph, _PLAN_IN_GRAPH)
         for i in np.argsort(-rank, kind="stable").tolist():
@@ -293,7 +307,8 @@ class LateBinding(QueuePlanner):
         self, entry: WaitingTask, now: float, planned: Floats, behind: float
     ) -> tuple[int, float, bool, float]:
         """Return the placement of a waiting task; see `QueuePlanner.plan`."""
-        task, work = entry.task, entry.work
+        task = entry.task
+        work = entry.work
         placed = self._plan(
             self.queue_arrays, now, task.memory_required, task.divisible, entry.times, work, planned,
             behind - work, self.devices,

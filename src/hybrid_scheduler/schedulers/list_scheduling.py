@@ -42,7 +42,8 @@ def _insert_in_order(costs: GraphCosts, order: list[int], preference: Floats | N
     return Plan(device, np.ones(n), start, finish)
 
 
-_vector, _matrix = types.float64[::1], types.float64[:, ::1]
+_vector = types.float64[::1]
+_matrix = types.float64[:, ::1]
 _readonly = types.Array(types.float64, 1, "C", readonly=True)
 _readonly_ints = types.Array(types.int64, 1, "C", readonly=True)
 _INSERT_SIGNATURE = types.Tuple((types.int64[::1], _vector, _vector))(
@@ -61,13 +62,20 @@ def _insert(  # type: ignore[no-untyped-def]
 ):
     """Return device, start and finish of every row; see `_insert_in_order`."""
     n, devices = seconds.shape
-    device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
+    device = np.zeros(n, np.int64)
+    start = np.zeros(n)
+    finish = np.zeros(n)
     # Busy intervals of each device, sorted; the arrays grow with the number of tasks on the device.
     capacity = 64
-    begins, ends = np.empty((devices, capacity)), np.empty((devices, capacity))
+    begins = np.empty((devices, capacity))
+    ends = np.empty((devices, capacity))
     counts = np.zeros(devices, np.int64)
     for row in order:
-        best, best_value, best_start, best_end, best_gap = -1, np.inf, np.inf, np.inf, 0
+        best = -1
+        best_value = np.inf
+        best_start = np.inf
+        best_end = np.inf
+        best_gap = 0
         for d in range(devices):
             ready = arrival[row]
             for edge in range(parent_start[row], parent_start[row + 1]):
@@ -86,16 +94,27 @@ def _insert(  # type: ignore[no-untyped-def]
                 gap += 1
             value = begin + length + preference[row, d]
             if best < 0 or value < best_value:
-                best, best_value, best_start, best_end, best_gap = d, value, begin, begin + length, gap
-        device[row], start[row], finish[row] = best, best_start, best_end
+                best = d
+                best_value = value
+                best_start = begin
+                best_end = begin + length
+                best_gap = gap
+        device[row] = best
+        start[row] = best_start
+        finish[row] = best_end
         if counts[best] == capacity:
-            larger_begins, larger_ends = np.empty((devices, 2 * capacity)), np.empty((devices, 2 * capacity))
-            larger_begins[:, :capacity], larger_ends[:, :capacity] = begins, ends
-            begins, ends, capacity = larger_begins, larger_ends, 2 * capacity
+            larger_begins = np.empty((devices, 2 * capacity))
+            larger_ends = np.empty((devices, 2 * capacity))
+            larger_begins[:, :capacity] = begins
+            larger_ends[:, :capacity] = ends
+            begins = larger_begins
+            ends = larger_ends
+            capacity = 2 * capacity
         for position in range(counts[best], best_gap, -1):
             begins[best, position] = begins[best, position - 1]
             ends[best, position] = ends[best, position - 1]
-        begins[best, best_gap], ends[best, best_gap] = best_start, best_end
+        begins[best, best_gap] = best_start
+        ends[best, best_gap] = best_end
         counts[best] += 1
     return device, start, finish
 
@@ -268,30 +287,42 @@ def _place_by_completion(  # type: ignore[no-untyped-def]
 ):
     """Return device, start and finish of every row; see `_by_completion`."""
     n, devices = seconds.shape
-    device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
-    free, missing = np.zeros(devices), np.diff(parent_start)
+    device = np.zeros(n, np.int64)
+    start = np.zeros(n)
+    finish = np.zeros(n)
+    free = np.zeros(devices)
+    missing = np.diff(parent_start)
     data_at = np.empty((n, devices))
     for row in range(n):
         data_at[row, :] = arrival[row]
     done = np.zeros(n, np.bool_)
     for _ in range(n):
-        chosen, chosen_end, chosen_device = -1, 0.0, 0
+        chosen = -1
+        chosen_end = 0.0
+        chosen_device = 0
         for row in range(n):
             if done[row] or missing[row] > 0:
                 continue
-            best, best_end = 0, np.inf
+            best = 0
+            best_end = np.inf
             for d in range(devices):
                 end = max(data_at[row, d], free[d]) + seconds[row, d]
                 if end < best_end:
-                    best, best_end = d, end
+                    best = d
+                    best_end = end
             if chosen < 0 or (best_end > chosen_end if largest else best_end < chosen_end):
-                chosen, chosen_end, chosen_device = row, best_end, best
-        device[chosen], finish[chosen], done[chosen] = chosen_device, chosen_end, True
+                chosen = row
+                chosen_end = best_end
+                chosen_device = best
+        device[chosen] = chosen_device
+        finish[chosen] = chosen_end
+        done[chosen] = True
         start[chosen] = max(data_at[chosen, chosen_device], free[chosen_device])
         free[chosen_device] = chosen_end
         for edge in range(len(parent_rows)):
             if parent_rows[edge] == chosen:
-                row, data = child[edge], parent_data[edge]
+                row = child[edge]
+                data = parent_data[edge]
                 missing[row] -= 1
                 for d in range(devices):
                     moved = latency[chosen_device, d] + data * per_mb[chosen_device, d] if data > 0.0 else 0.0

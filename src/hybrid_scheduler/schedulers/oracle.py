@@ -20,23 +20,29 @@ from .registry import Look, register
 @rule
 def _oracle_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     grid = int(params[0])
-    weight, prices = params[1], params[2:]
+    weight = params[1]
+    prices = params[2:]
     whole_only = task[0].indivisible == 1
     if grid == 0:
         split_price = np.inf if whole_only else 0.0
         return best_placement(
             now, task[0].memory, times, free_at, devices, 0, len(devices), weight, prices, split_price
         )
-    best, best_share, best_value, best_free = 0, 0.0, np.inf, np.inf
+    best = 0
+    best_share = 0.0
+    best_value = np.inf
+    best_free = np.inf
     for d in range(len(devices)):
         cpu = devices[d].cpu
-        on_cpu, column = devices[cpu].column, devices[d].column
+        on_cpu = devices[cpu].column
+        column = devices[d].column
         cap = fitting_share(task[0].memory, devices[d].memory)
         for step in range(grid):
             share = step / (grid - 1)
             if (share == 0.0) != (devices[d].is_cpu == 1) or share > cap or (whole_only and 0.0 < share < 1.0):
                 continue
-            value, finish = 0.0, 0.0
+            value = 0.0
+            finish = 0.0
             if share < 1.0:
                 part = times[on_cpu, 1] + (1.0 - share) * times[on_cpu, 0]
                 finish = max(0.0, free_at[cpu] - now) + part
@@ -48,7 +54,10 @@ def _oracle_rule(now, task, times, free_at, devices, params, state):  # type: ig
             value += weight * finish
             free = np.inf if devices[d].is_cpu == 1 else free_at[d]
             if beats(value, free, best_value, best_free):
-                best, best_share, best_value, best_free = d, share, value, free
+                best = d
+                best_share = share
+                best_value = value
+                best_free = free
     return best, best_share
 
 

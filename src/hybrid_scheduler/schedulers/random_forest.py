@@ -67,7 +67,9 @@ _MIN_FOR_R2 = 30
 
 def features(task: Task) -> list[float]:
     """Return the five features of a task; one without data counts as one of 1 MB."""
-    size, intensity, memory = task.size, task.compute_intensity, task.memory_required
+    size = task.size
+    intensity = task.compute_intensity
+    memory = task.memory_required
     return [size, intensity, memory, memory / size, intensity / max(memory, 1.0)]
 
 
@@ -86,12 +88,14 @@ def best_share(task: Task, seconds: Floats, platform: Platform) -> float:
     shares = _SHARES if task.divisible else _SHARES[[0, -1]]
     host = seconds[platform.class_of[np.argmax(platform.is_cpu)]]
     rest = np.where(shares < 1.0, host[1] + (1.0 - shares) * host[0], 0.0)
-    best, least = 0.0, float(rest[0])
+    best = 0.0
+    least = float(rest[0])
     for column in np.unique(platform.class_of[platform.accelerators]).tolist():
         part = np.where(shares > 0.0, seconds[column, 1] + shares * seconds[column, 0], 0.0)
         time = np.maximum(rest, part)
         if time.min() < least:
-            best, least = float(shares[time.argmin()]), float(time.min())
+            best = float(shares[time.argmin()])
+            least = float(time.min())
     return best
 
 
@@ -149,7 +153,9 @@ class _ShareModel:
     """
 
     def __init__(self, seed: int, refresh: int, frozen_after: int | None = None) -> None:
-        self.refresh, self._seed, self._frozen_after = refresh, seed, frozen_after
+        self.refresh = refresh
+        self._seed = seed
+        self._frozen_after = frozen_after
         self.forest: FittedForest | None = None
         self.versions: list[ModelVersion] = []
         #: Whether a due fit is done at once; a live run takes `pending_request` instead.
@@ -197,7 +203,8 @@ class _ShareModel:
         if self.frozen:
             return []
         self.forest = fitted
-        version, samples = newest_number(self.versions) + 1, len(request.labels)
+        version = newest_number(self.versions) + 1
+        samples = len(request.labels)
         append_bounded(self.versions, ModelVersion(version, samples, self._r2(), request.trigger, at_task))
         return [LearningEvent("retrained", at_task, f"version {version} from {samples} labels", version)]
 
@@ -243,7 +250,9 @@ class RandomForest(Online, Learner):
     ) -> None:
         if retrain_interval < 1:
             raise InvalidInputError("retrain_interval", "at least 1", retrain_interval)
-        self.model, self.learn, self.retrain_interval = model, learn, retrain_interval
+        self.model = model
+        self.learn = learn
+        self.retrain_interval = retrain_interval
 
     @property
     def learns(self) -> bool:
@@ -283,9 +292,11 @@ class RandomForest(Online, Learner):
         #: Events since the start; readers may clear the list.
         self.events_: list[LearningEvent] = []
         self._predict = None if self.model is None else _offline_model(Path(self.model))
-        self._accelerators, self._watts = platform.accelerators, platform.column("watts")
+        self._accelerators = platform.accelerators
+        self._watts = platform.column("watts")
         #: Seconds of whole tasks by class of device: sum and number.
-        self._seconds, self._observed = np.zeros(len(platform.classes)), 0
+        self._seconds = np.zeros(len(platform.classes))
+        self._observed = 0
         self._open: dict[int, tuple[Task, list[float], float | None]] = {}
 
     def decide(self, task: Task, view: View) -> Decision:
@@ -311,7 +322,8 @@ class RandomForest(Online, Learner):
         """Return the accelerator with the least weighted seconds and joules; the earliest free of equal ones."""
         own = self._accelerators
         part = share * self._seconds[view.platform.class_of[own]] / max(self._observed, 1)
-        seconds, joules = view.earliest_start[own] - view.now + part, self._watts[own] * part
+        seconds = view.earliest_start[own] - view.now + part
+        joules = self._watts[own] * part
         cost = (1.0 - ENERGY_WEIGHT) * seconds + ENERGY_WEIGHT * joules
         return int(own[np.lexsort((view.placement_times[own], cost))[0]])
 

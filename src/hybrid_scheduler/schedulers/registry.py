@@ -252,7 +252,9 @@ def split_specs(text: str) -> list[str]:
 
     Specifications of earlier versions are replaced by their present form, so that labels name what runs.
     """
-    specs, depth, current = [], 0, ""
+    specs = []
+    depth = 0
+    current = ""
     for character in text:
         depth += (character == "(") - (character == ")")
         if character == "," and depth == 0:

@@ -140,8 +140,12 @@ class RLAgent(Online, Learner):
         for name, value in (("epsilon", epsilon), ("energy_weight", energy_weight)):
             if value is not None and not 0.0 <= value <= 1.0:
                 raise InvalidInputError(name, "a number in [0, 1]", value)
-        self.replay, self.learn, self.epsilon = replay, learn, epsilon
-        self.energy_weight, self.model, self.measured = energy_weight, model, measured
+        self.replay = replay
+        self.learn = learn
+        self.epsilon = epsilon
+        self.energy_weight = energy_weight
+        self.model = model
+        self.measured = measured
         self._trained: AgentModel | None = None
 
     # ---------------------------------------------------------------- models
@@ -233,7 +237,8 @@ class RLAgent(Online, Learner):
             self.agent_.replay.preallocate()
         epsilon = self.epsilon if self.epsilon is not None else 0.0 if self.wants_labels else 0.02
         self.network = NetworkPolicy(self.agent_, setting, learn=self.learn, epsilon=epsilon)
-        self._shadow_means, self._restored = new_task_means(), False
+        self._shadow_means = new_task_means()
+        self._restored = False
         self._policy = POLICIES[LEARNED]
         #: Options of the last decision; None if only rules saw the task.
         self._considered: Options | None = None
@@ -371,7 +376,8 @@ class RLAgent(Online, Learner):
 
     def _shadow_policies(self, task: Task, now: float, times: Floats) -> None:
         """Let every policy place the task on its own simulated queues."""
-        guard, placement = self.guard_, self.learner_.rule_.placement
+        guard = self.guard_
+        placement = self.learner_.rule_.placement
         self.learner_.rule_.place_by_rules(guard.shadow, task, now)
         view = View(now, guard.free_at[_NETWORK], self.setting.platform)
         options = self.network.options(task, view, times, self._shadow_means)

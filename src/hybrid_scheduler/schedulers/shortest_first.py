@@ -36,7 +36,8 @@ class _ArrivedTasks(NamedTuple):
     asked: NDArray[np.bool_]  # scratch: devices that have been asked in this event
 
 
-_INTS, _VECTOR = types.int64[::1], types.float64[::1]
+_INTS = types.int64[::1]
+_VECTOR = types.float64[::1]
 _WAITING = types.NamedTuple(
     (DEVICE_TABLE, types.float64[:, :, ::1], _INTS, _INTS, _VECTOR, types.boolean[::1]), _ArrivedTasks
 )
@@ -52,11 +53,14 @@ def _seconds(times, memory, devices, d):  # type: ignore[no-untyped-def]
 @helper
 def _pick(own, now, idle, run):  # type: ignore[no-untyped-def]
     """Return the position of the shortest task that should start on the idle device, or -1."""
-    best, shortest = -1, np.inf
-    devices, free_at = own.devices, run.cluster.free_at
+    best = -1
+    shortest = np.inf
+    devices = own.devices
+    free_at = run.cluster.free_at
     for position in range(own.length[0]):
         row = own.rows[position]
-        times, needed = own.known_times[row], run.tasks.memory[row]
+        times = own.known_times[row]
+        needed = run.tasks.memory[row]
         seconds = _seconds(times, needed, devices, idle)
         if seconds >= shortest:
             continue
@@ -64,7 +68,8 @@ def _pick(own, now, idle, run):  # type: ignore[no-untyped-def]
         for d in range(len(devices)):
             earliest = min(earliest, max(0.0, free_at[d] - now) + _seconds(times, needed, devices, d))
         if seconds <= earliest * _TOLERANCE:
-            best, shortest = position, seconds
+            best = position
+            shortest = seconds
     return best
 
 

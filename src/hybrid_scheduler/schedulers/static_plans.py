@@ -72,7 +72,9 @@ def _fluid_placement(workload: Workload, platform: Platform, times: TimeModel) -
         else -1
     )
     n = len(workload)
-    device, start, finish = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
+    device = np.zeros(n, np.int64)
+    start = np.zeros(n)
+    finish = np.zeros(n)
     free = np.zeros(len(platform))
     for row in order.tolist():
         if row == pivot:
@@ -80,7 +82,8 @@ def _fluid_placement(workload: Workload, platform: Platform, times: TimeModel) -
         members = np.flatnonzero(cheapest[row])
         d = int(members[(free[members] + seconds[row, members]).argmin()])
         ready = max(free[d], workload.arrival_time[row], finish[workload.parents(row)].max(initial=0.0))
-        device[row], start[row] = d, ready
+        device[row] = d
+        start[row] = ready
         finish[row] = free[d] = ready + seconds[row, d]
     fraction = np.ones(n)
     if pivot >= 0:
@@ -89,7 +92,8 @@ def _fluid_placement(workload: Workload, platform: Platform, times: TimeModel) -
         whole = seconds[pivot, d] + seconds[pivot, host]
         share = (free[host] + seconds[pivot, host] - free[d]) / whole if whole > 0 else 1.0
         cap = min(1.0, platform.devices[d].memory / max(workload.memory_required[pivot], 1e-12))
-        device[pivot], fraction[pivot] = d, min(max(share, 0.0), cap)
+        device[pivot] = d
+        fraction[pivot] = min(max(share, 0.0), cap)
         start[pivot] = max(free.max(), workload.arrival_time[pivot])
     return device, fraction, start
 
@@ -102,7 +106,8 @@ def _groups(platform: Platform, columns: Ints) -> Ints:
 
 def _pivot(value: Floats, platform: Platform, divisible: NDArray[np.bool_]) -> int:
     """Return the task with the most equal costs on CPU and accelerators; -1 if no task fits on both."""
-    cpu, accelerator = value[:, platform.is_cpu].min(axis=1), value[:, ~platform.is_cpu].min(axis=1)
+    cpu = value[:, platform.is_cpu].min(axis=1)
+    accelerator = value[:, ~platform.is_cpu].min(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # a task of zero seconds is no pivot
         gap = np.abs(cpu - accelerator) / np.minimum(cpu, accelerator)
     gap[~divisible] = np.inf
@@ -208,7 +213,8 @@ class SplitSearch(Static):
     def replan(self, workload: Workload, platform: Platform, progress: PlanProgress) -> Plan:
         """Return another schedule for the tasks that have not started; see `Static.replan`."""
         assert self.setting.times is not None
-        rows, rest = progress.rows, workload.subset(progress.rows)
+        rows = progress.rows
+        rest = workload.subset(progress.rows)
         costs = _search_costs(rest, platform, self.setting.times)
         costs = costs._replace(
             arrival=np.maximum(rest.arrival_time, np.maximum(progress.ready, progress.now)),
@@ -221,7 +227,8 @@ class SplitSearch(Static):
         start = _best_start(rest, costs, (kept, device[rows], share[rows]))
         moves = min(self.iterations // _REPLAN_SHARE, _MAX_EVALUATIONS // (len(rows) + len(costs.parent_rows)))
         new_order, new_device, new_share = _searched(*start, moves, costs)
-        device[rows], share[rows] = new_device, new_share
+        device[rows] = new_device
+        share[rows] = new_share
         self._last = np.concatenate([order[place[order] < 0], rows[new_order]]), device, share
         return _as_plan(new_order, new_device, new_share, costs)
 
@@ -231,10 +238,12 @@ _Solution = tuple[Ints, Ints, Floats]  # order, device, share
 
 def _best_start(workload: Workload, costs: _Costs, other: _Solution | None) -> _Solution:
     """Return the best of the list schedules, with and without splits, and another plan."""
-    order, n = _rank_order(workload, costs), len(workload)
+    order = _rank_order(workload, costs)
+    n = len(workload)
     starts = []
     for splits in (True, False):
-        device, share = np.zeros(n, np.int64), np.zeros(n)
+        device = np.zeros(n, np.int64)
+        share = np.zeros(n)
         makespan = compiled(_list_schedule, _LIST_SIGNATURE)(order, device, share, splits, costs)
         starts.append((makespan, (order, device, share)))
     if other is not None:
@@ -250,7 +259,9 @@ def _searched(order: Ints, device: Ints, share: Floats, moves: int, costs: _Cost
 
 def _as_plan(order: Ints, device: Ints, share: Floats, costs: _Costs) -> Plan:
     n = len(order)
-    used, begin, finish = np.empty(n), np.empty(n), np.zeros(n)
+    used = np.empty(n)
+    begin = np.empty(n)
+    finish = np.zeros(n)
     compiled(_decode, _DECODE_SIGNATURE)(order, device, share, costs, used, begin, finish)
     return Plan(device.copy(), used, _increasing(order, begin), finish)
 
@@ -313,7 +324,8 @@ _COSTS_TYPE = types.NamedTuple(
     ),
     _Costs,
 )  # fmt: skip
-_rows, _shares = types.int64[::1], types.float64[::1]
+_rows = types.int64[::1]
+_shares = types.float64[::1]
 _LIST_SIGNATURE = types.float64(_rows, _rows, _shares, types.boolean, _COSTS_TYPE)
 _DECODE_SIGNATURE = types.float64(_rows, _rows, _shares, _COSTS_TYPE, _shares, _shares, _shares)
 _SEARCH_SIGNATURE = types.Tuple((_rows, _rows, _shares))(_rows, _rows, _shares, types.int64, _COSTS_TYPE)
@@ -322,7 +334,8 @@ _SEARCH_SIGNATURE = types.Tuple((_rows, _rows, _shares))(_rows, _rows, _shares, 
 @inner
 def _moved(megabytes, parent, parent_share, child, child_share, costs):  # type: ignore[no-untyped-def]
     """Return the seconds to move a parent's output to its child; see `cluster.event_loop`."""
-    parent_host, child_host = costs.host[parent], costs.host[child]
+    parent_host = costs.host[parent]
+    child_host = costs.host[child]
     if len(costs.pairs) > 0:
         source = parent if parent_share > 0.0 else parent_host
         target = child if child_share > 0.0 else child_host
@@ -347,7 +360,8 @@ def _moved(megabytes, parent, parent_share, child, child_share, costs):  # type:
 def _ends(row, d, share, costs, device, used, finish, free):  # type: ignore[no-untyped-def]
     """Return start, end, executed share, and ends of both parts of a task that is placed next."""
     host = costs.host[d]
-    first, last = costs.parent_start[row], costs.parent_start[row + 1]
+    first = costs.parent_start[row]
+    last = costs.parent_start[row + 1]
     parents_end = costs.arrival[row]
     for edge in range(first, last):
         parents_end = max(parents_end, finish[costs.parent_rows[edge]])
@@ -363,21 +377,27 @@ def _ends(row, d, share, costs, device, used, finish, free):  # type: ignore[no-
             part = min(max(part, 0.0), costs.largest_share[row, d])
         ready = parents_end
         for edge in range(first, last):
-            parent, megabytes = costs.parent_rows[edge], costs.parent_data[edge]
+            parent = costs.parent_rows[edge]
+            megabytes = costs.parent_data[edge]
             if megabytes > 0.0:
                 data = finish[parent] + _moved(megabytes, device[parent], used[parent], d, part, costs)
                 ready = max(ready, data)
         if not balanced or first == last:
             break
-    cpu_end, device_end, end, start = free[host], free[d], ready, np.inf
+    cpu_end = free[host]
+    device_end = free[d]
+    end = ready
+    start = np.inf
     if part < 1.0:
         begin = max(ready, free[host])
         cpu_end = begin + (costs.fixed[row, host] + (1.0 - part) * costs.whole[row, host])
-        start, end = begin, max(end, cpu_end)
+        start = begin
+        end = max(end, cpu_end)
     if part > 0.0:
         begin = max(ready, free[d])
         device_end = begin + (costs.fixed[row, d] + part * costs.whole[row, d])
-        start, end = min(start, begin), max(end, device_end)
+        start = min(start, begin)
+        end = max(end, device_end)
     return start, end, part, cpu_end, device_end
 
 
@@ -389,7 +409,9 @@ def _decoded(order, device, share, costs, used, finish, begin, free, limit):  # 
     for row in order:
         d = device[row]
         start, end, part, cpu_end, device_end = _ends(row, d, share[row], costs, device, used, finish, free)
-        begin[row], finish[row], used[row] = start, end, part
+        begin[row] = start
+        finish[row] = end
+        used[row] = part
         if part < 1.0:
             free[costs.host[d]] = cpu_end
         if part > 0.0:
@@ -410,9 +432,13 @@ def _decode(order, device, share, costs, used, begin, finish):  # type: ignore[n
 def _list_schedule(order, device, share, splits, costs):  # type: ignore[no-untyped-def]
     """Write, task by task, the placement with the earliest end; return the makespan."""
     n, devices = costs.whole.shape
-    used, finish, free = np.zeros(n), np.zeros(n), costs.free_at.copy()
+    used = np.zeros(n)
+    finish = np.zeros(n)
+    free = costs.free_at.copy()
     for row in order:
-        best_end, best_device, best_share = np.inf, 0, 0.0
+        best_end = np.inf
+        best_device = 0
+        best_share = 0.0
         for d in range(devices):
             accelerator = costs.host[d] != d
             splittable = costs.divisible[row] and len(costs.pairs) == 0
@@ -425,8 +451,11 @@ def _list_schedule(order, device, share, splits, costs):  # type: ignore[no-unty
                     wanted = costs.largest_share[row, d] if choice == 0 else _BALANCED
                 _, end, _, _, _ = _ends(row, d, wanted, costs, device, used, finish, free)
                 if end < best_end:
-                    best_end, best_device, best_share = end, d, wanted
-        device[row], share[row] = best_device, best_share
+                    best_end = end
+                    best_device = d
+                    best_share = wanted
+        device[row] = best_device
+        share[row] = best_share
         _, finish[row], used[row], cpu_end, device_end = _ends(
             row, best_device, best_share, costs, device, used, finish, free
         )
@@ -468,7 +497,8 @@ def _children_of(costs):  # type: ignore[no-untyped-def]
     for parent in costs.parent_rows:
         first[parent + 1] += 1
     first = np.cumsum(first)
-    rows, filled = np.empty(len(costs.parent_rows), np.int64), first[:-1].copy()
+    rows = np.empty(len(costs.parent_rows), np.int64)
+    filled = first[:-1].copy()
     for row in range(n):
         for edge in range(costs.parent_start[row], costs.parent_start[row + 1]):
             parent = costs.parent_rows[edge]
@@ -500,10 +530,15 @@ def _search(order, device, share, moves, costs):  # type: ignore[no-untyped-def]
     """Improve a plan by simulated annealing; return order, devices and shares of the best one."""
     n, devices = costs.whole.shape
     state = np.array([np.uint64(88172645463325252)])
-    used, finish, begin, free = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(devices)
+    used = np.zeros(n)
+    finish = np.zeros(n)
+    begin = np.zeros(n)
+    free = np.zeros(devices)
     best = _decoded(order, device, share, costs, used, finish, begin, free, np.inf)
     value = best + _EARLY_DEVICES * free.mean()
-    best_order, best_device, best_share = order.copy(), device.copy(), share.copy()
+    best_order = order.copy()
+    best_device = device.copy()
+    best_share = share.copy()
     position = np.empty(n, np.int64)
     for k in range(n):
         position[order[k]] = k
@@ -511,10 +546,16 @@ def _search(order, device, share, moves, costs):  # type: ignore[no-untyped-def]
     for move in range(moves):
         row = int(_random(state) * n)
         kind = _random(state)
-        old_device, old_share, old = device[row], share[row], position[row]
-        other, other_device, other_share, new = -1, 0, 0.0, old
+        old_device = device[row]
+        old_share = share[row]
+        old = position[row]
+        other = -1
+        other_device = 0
+        other_share = 0.0
+        new = old
         if kind < 0.3:
-            lowest, highest = 0, n - 1
+            lowest = 0
+            highest = n - 1
             for edge in range(costs.parent_start[row], costs.parent_start[row + 1]):
                 lowest = max(lowest, position[costs.parent_rows[edge]] + 1)
             for edge in range(child_start[row], child_start[row + 1]):
@@ -525,19 +566,23 @@ def _search(order, device, share, moves, costs):  # type: ignore[no-untyped-def]
             _shift(order, position, old, new)
         elif kind < 0.45:
             other = int(_random(state) * n)
-            other_device, other_share = device[other], share[other]
+            other_device = device[other]
+            other_share = share[other]
             if other == row or (other_device == old_device and other_share == old_share):
                 continue
             if not (costs.divisible[row] and costs.divisible[other]) or len(costs.pairs) > 0:
                 continue
-            device[row], share[row] = other_device, min(other_share, costs.largest_share[row, other_device])
-            device[other], share[other] = old_device, min(old_share, costs.largest_share[other, old_device])
+            device[row] = other_device
+            share[row] = min(other_share, costs.largest_share[row, other_device])
+            device[other] = old_device
+            share[other] = min(old_share, costs.largest_share[other, old_device])
         else:
             d = int(_random(state) * devices)
             wanted = _new_share(row, d, used[row], state, costs)
             if np.isnan(wanted) or (d == old_device and wanted == old_share):
                 continue
-            device[row], share[row] = d, wanted
+            device[row] = d
+            share[row] = wanted
         temperature = _TEMPERATURE * best * (1.0 - move / moves)
         limit = value - temperature * np.log(max(_random(state), 1e-300))
         last = _decoded(order, device, share, costs, used, finish, begin, free, limit)
@@ -546,11 +591,15 @@ def _search(order, device, share, moves, costs):  # type: ignore[no-untyped-def]
             value = found
             if last < best:
                 best = last
-                best_order[:], best_device[:], best_share[:] = order, device, share
+                best_order[:] = order
+                best_device[:] = device
+                best_share[:] = share
             continue
-        device[row], share[row] = old_device, old_share
+        device[row] = old_device
+        share[row] = old_share
         if other >= 0:
-            device[other], share[other] = other_device, other_share
+            device[other] = other_device
+            share[other] = other_share
         if new != old:
             _shift(order, position, new, old)
     return best_order, best_device, best_share

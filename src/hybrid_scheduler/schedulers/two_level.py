@@ -23,7 +23,8 @@ from .registry import Look, register
 @helper
 def _node_ready(node, bounds, starts, devices):  # type: ignore[no-untyped-def]
     """Return the time at which a CPU of a node and one of its accelerators, if it has any, can both start."""
-    cpu_start, accelerator_start = np.inf, np.inf
+    cpu_start = np.inf
+    accelerator_start = np.inf
     for d in range(int(bounds[node]), int(bounds[node + 1])):
         if devices[d].is_cpu == 1:
             cpu_start = min(cpu_start, starts[d])
@@ -35,7 +36,8 @@ def _node_ready(node, bounds, starts, devices):  # type: ignore[no-untyped-def]
 @helper
 def _first_node(free_at, devices, params, state):  # type: ignore[no-untyped-def]
     """Bring the tree up to date and return the node that is first free."""
-    nodes, leaves = int(params[0]), int(params[1])
+    nodes = int(params[0])
+    leaves = int(params[1])
     bounds = params[2 : 3 + nodes]
     ready = state[1 + 2 * leaves :]
     tree = state[1 : 1 + 2 * leaves]
@@ -44,7 +46,8 @@ def _first_node(free_at, devices, params, state):  # type: ignore[no-untyped-def
         ready[last] = _node_ready(last, bounds, free_at, devices)
         i = (leaves + last) // 2
         while i >= 1:
-            left, right = int(tree[2 * i]), int(tree[2 * i + 1])
+            left = int(tree[2 * i])
+            right = int(tree[2 * i + 1])
             tree[i] = left if right >= nodes or ready[left] <= ready[right] else right
             i //= 2
     return int(tree[1])
@@ -54,7 +57,8 @@ def _first_node(free_at, devices, params, state):  # type: ignore[no-untyped-def
 def _place_in_node(node, now, task, times, starts, devices, params, state):  # type: ignore[no-untyped-def]
     """Return the earliest finish in a node, which the tree then looks at again."""
     nodes = int(params[0])
-    bounds, objective = params[2 : 3 + nodes], params[3 + nodes :]
+    bounds = params[2 : 3 + nodes]
+    objective = params[3 + nodes :]
     state[0] = node
     split_price = np.inf if task[0].indivisible == 1 else 0.0
     return best_placement(
@@ -74,11 +78,13 @@ def _data_rule(now, task, times, free_at, starts, devices, params, state):  # ty
     _first_node(free_at, devices, params, state)
     nodes = int(params[0])
     bounds = params[2 : 3 + nodes]
-    best, best_ready = 0, np.inf
+    best = 0
+    best_ready = np.inf
     for node in range(nodes):
         ready = _node_ready(node, bounds, starts, devices)
         if ready < best_ready:
-            best, best_ready = node, ready
+            best = node
+            best_ready = ready
     return _place_in_node(best, now, task, times, starts, devices, params, state)
 
 

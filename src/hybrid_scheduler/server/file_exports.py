@@ -140,7 +140,8 @@ class _ChunkBuffer(io.RawIOBase):
         return len(chunk)
 
     def take(self) -> bytes:
-        chunks, self._chunks = self._chunks, []
+        chunks = self._chunks
+        self._chunks = []
         return b"".join(chunks)
 
 

@@ -46,7 +46,8 @@ _OTHER_FILES = 200
 #: Called with the server's address ("" for an engine alone) once it is ready.
 _ReadyCallback = Callable[[str, RunningServer], None]
 #: Seconds from a signal to the end of the process at the latest, and the name of the thread that sees to it.
-_LONGEST_END_S, _WATCHDOG = 9.0, "end"
+_LONGEST_END_S = 9.0
+_WATCHDOG = "end"
 
 
 class Server(uvicorn.Server):

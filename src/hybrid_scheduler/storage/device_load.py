@@ -204,7 +204,8 @@ async def device_load(
         # All schedulers get the same columns, which lie on the edges of the widest buckets.
         bucket = max(timeline.buckets.width for timeline in chosen.values())
         width = bucket * 2 ** math.floor(math.log2(max(1.0, width / bucket)))
-        start, end = math.floor(start / width) * width, math.ceil(end / width) * width
+        start = math.floor(start / width) * width
+        end = math.ceil(end / width) * width
         read_to = min(t.last_end if ended_at is not None else t.known_to for t in chosen.values())
         known_to = max(start, math.floor(min(known_to, read_to) / bucket) * bucket)
     short = [reach[name] for name in names if name not in chosen]

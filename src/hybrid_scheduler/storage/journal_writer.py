@@ -359,7 +359,8 @@ class SqlJournal:
         if group:
             await self._write(group)
         elif self._heartbeat is not None:
-            heartbeat, self._heartbeat = self._heartbeat, None
+            heartbeat = self._heartbeat
+            self._heartbeat = None
             async with self.store.transaction():
                 await set_heartbeat(self.store, heartbeat)
         if self._label_requests and self._queue.first > self._label_requests[0].number:
@@ -371,7 +372,8 @@ class SqlJournal:
         return await self._upkeep.delete_some(self._queue.first, new_tasks) or worked
 
     async def _write(self, group: list[PendingBatch]) -> None:
-        heartbeat, self._heartbeat = self._heartbeat, None
+        heartbeat = self._heartbeat
+        self._heartbeat = None
         group, conflicts = await without_stored_runs(self.store, group)
         await write_group(self.store, self.instance, group, self._longest, heartbeat)
         for pending in conflicts:

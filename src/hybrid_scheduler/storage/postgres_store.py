@@ -167,7 +167,8 @@ class PostgresStore(Store):
         """Disconnect, which releases the engine's lock."""
         if self._connection is None:
             return
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         try:
             await connection.close(timeout=2.0)
         except Exception:

@@ -381,7 +381,8 @@ async def _some_tasks(
         span = await history_analysis.task_range(connection, run_id)
         if span is None:
             return []
-        first, final = max(first, span[0]), min(final, span[1])  # does not scan the tasks of other runs
+        first = max(first, span[0])
+        final = min(final, span[1])  # does not scan the tasks of other runs
     if paged or last is not None:
         # One condition for each end: of two, SQLite may search by the one that leaves more rows.
         query = query.where(tasks.c.task_id.between(first, final))

@@ -115,7 +115,8 @@ class SqliteStore(Store):
         if self._connection_ok and self._connection is not None:
             return
         # The new connection is opened first, because the log stays in place while any connection is open.
-        old, self._connection = self._connection, self._new_connection()
+        old = self._connection
+        self._connection = self._new_connection()
         if old is not None:
             with contextlib.suppress(sqlite3.Error):
                 old.close()

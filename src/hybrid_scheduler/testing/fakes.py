@@ -96,9 +96,12 @@ class FakeAccelerator:
         fault: Callable[[str], None] | None = None,
         name: str = "fake_0",
     ) -> None:
-        self.name, self.device_class = name, "fake"
-        self.memory, self.capacity = memory, memory if capacity is None else capacity
-        self.speedup, self.preparing = speedup, 0.0
+        self.name = name
+        self.device_class = "fake"
+        self.memory = memory
+        self.capacity = memory if capacity is None else capacity
+        self.speedup = speedup
+        self.preparing = 0.0
         self.fault = fault
         self.counts: Counter[str] = Counter()
         self.allocated = self.locked = 0
@@ -173,7 +176,8 @@ class FakeAccelerator:
     def resume(self) -> None:
         """Let all events happen."""
         with self._lock:
-            events, self._paused = self._paused or [], None
+            events = self._paused or []
+            self._paused = None
         for event in events:
             event.set()
 
@@ -223,7 +227,8 @@ class FakeClock:
     """
 
     def __init__(self, start: float = 1_000_000.0, tick: float = 0.001) -> None:
-        self._now, self._tick = start, tick
+        self._now = start
+        self._tick = tick
         self._changed = threading.Condition()
         self._deadline: float | None = None  # end of the thread's current wait
         self._wake = threading.Event()
@@ -243,7 +248,8 @@ class FakeClock:
     def wait(self, timeout: float, wake: threading.Event) -> None:
         """Wait until `timeout` seconds have passed or `wake` is set."""
         with self._changed:
-            self._deadline, self._wake = self._now + max(timeout, self._tick), wake
+            self._deadline = self._now + max(timeout, self._tick)
+            self._wake = wake
             self._changed.notify_all()
         wake.wait()
         with self._changed:
@@ -410,7 +416,8 @@ class MemoryJournal:
 
     def _store(self) -> None:
         with self._lock:
-            done, self._waiting = self._waiting, []
+            done = self._waiting
+            self._waiting = []
             self.batches += done
             for batch in done:
                 self._counters = batch.counters

@@ -81,9 +81,12 @@ def _data_arrival(workload: Workload, row: int, outcomes: Outcomes, cluster: Clu
 
     Data of a split task, or for one, may move in parts; only that between whole tasks is counted.
     """
-    links, node = cluster.physics.links(cluster.platform), cluster.platform.node
-    parents, edges = workload.parents(row), slice(workload.parent_start[row], workload.parent_start[row + 1])
-    source, target = outcomes.device[parents], int(outcomes.device[row])
+    links = cluster.physics.links(cluster.platform)
+    node = cluster.platform.node
+    parents = workload.parents(row)
+    edges = slice(workload.parent_start[row], workload.parent_start[row + 1])
+    source = outcomes.device[parents]
+    target = int(outcomes.device[row])
     moved = workload.parent_data[edges] * links.seconds_per_mb(node)[source, target]
     moved += links.startup_seconds(node)[source, target]
     whole = np.isin(outcomes.fraction, (0.0, 1.0))

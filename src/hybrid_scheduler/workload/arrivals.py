@@ -79,7 +79,8 @@ class BurstyArrivals:
 
     def _drop(self, knots: int) -> None:
         """Drop past knots, so that an endless stream needs constant memory."""
-        self._points, self._times = self._points[knots:], self._times[knots:]
+        self._points = self._points[knots:]
+        self._times = self._times[knots:]
         self._rates = self._rates[knots:]
 
 

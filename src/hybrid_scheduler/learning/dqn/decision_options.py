@@ -148,9 +148,13 @@ def option_setting(
 @inner
 def _cost_of(setting, d, share, task, free_at, price):  # type: ignore[no-untyped-def]
     """Return the weighted latency and busy seconds of one option, in seconds."""
-    devices, times, now = setting.devices, task.times, task.now
+    devices = setting.devices
+    times = task.times
+    now = task.now
     cpu = devices[d].cpu
-    rest, part, end = 0.0, 0.0, 0.0
+    rest = 0.0
+    part = 0.0
+    end = 0.0
     if share < 1.0:
         column = devices[cpu].column
         rest = times[column, 1] + (1.0 - share) * times[column, 0]
@@ -165,10 +169,14 @@ def _cost_of(setting, d, share, task, free_at, price):  # type: ignore[no-untype
 @inner
 def _balancing(d, task, free_at, devices):  # type: ignore[no-untyped-def]
     """Return the share at which both sides finish together, the largest that fits, and the earliest finish."""
-    times, cpu = task.times, devices[d].cpu
-    whole, fixed = times[devices[d].column, 0], times[devices[d].column, 1]
-    cpu_whole, cpu_fixed = times[devices[cpu].column, 0], times[devices[cpu].column, 1]
-    wait, cpu_wait = max(0.0, free_at[d] - task.now), max(0.0, free_at[cpu] - task.now)
+    times = task.times
+    cpu = devices[d].cpu
+    whole = times[devices[d].column, 0]
+    fixed = times[devices[d].column, 1]
+    cpu_whole = times[devices[cpu].column, 0]
+    cpu_fixed = times[devices[cpu].column, 1]
+    wait = max(0.0, free_at[d] - task.now)
+    cpu_wait = max(0.0, free_at[cpu] - task.now)
     most = fitting_share(task.memory, devices[d].memory)
     share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / max(cpu_whole + whole, 1e-300)
     share = min(max(share, 0.0), most)
@@ -188,7 +196,9 @@ def _best_accelerator(task, free_at, devices):  # type: ignore[no-untyped-def]
 
     An indivisible task is not balanced but runs whole.
     """
-    best, best_end, best_free = 0, np.inf, np.inf
+    best = 0
+    best_end = np.inf
+    best_free = np.inf
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
@@ -199,14 +209,19 @@ def _best_accelerator(task, free_at, devices):  # type: ignore[no-untyped-def]
             whole = task.times[devices[d].column, 0] + task.times[devices[d].column, 1]
             end = max(0.0, free_at[d] - task.now) + whole if most == 1.0 else np.inf
         if beats(end, free, best_end, best_free):
-            best, best_end, best_free = d, end, free
+            best = d
+            best_end = end
+            best_free = free
     return best
 
 
 @inner
 def _update_task_means(setting, task, task_means):  # type: ignore[no-untyped-def]
     """Add one task to the running means: once per task, before its options are described."""
-    devices, rates, times, now = setting.devices, setting.rates, task.times, task.now
+    devices = setting.devices
+    rates = setting.rates
+    times = task.times
+    now = task.now
     accelerator = setting.first_accelerator
     host = devices[max(accelerator, 0)].cpu
     on_cpu = max(times[devices[host].column, 0] + times[devices[host].column, 1], 1e-12)
@@ -226,11 +241,17 @@ def _update_task_means(setting, task, task_means):  # type: ignore[no-untyped-de
     task_means[_SEEN] += 1.0
     for goal in range(3):
         if goal == 0:
-            cpu_busy, busy, time = both, both, both
+            cpu_busy = both
+            busy = both
+            time = both
         elif rates[goal - 1, max(accelerator, 0)] * on_accelerator < rates[goal - 1, host] * on_cpu:
-            cpu_busy, busy, time = 0.0, on_accelerator, on_accelerator
+            cpu_busy = 0.0
+            busy = on_accelerator
+            time = on_accelerator
         else:
-            cpu_busy, busy, time = on_cpu, 0.0, on_cpu
+            cpu_busy = on_cpu
+            busy = 0.0
+            time = on_cpu
         row = _PAYOFF + 3 * goal
         task_means[row] += blend * (time - task_means[row])
         for measure in range(2):
@@ -263,13 +284,21 @@ def _device_prices(setting, task_means, price):  # type: ignore[no-untyped-def]
 @inner
 def _set_options(best, share, most, divisible, devices, out):  # type: ignore[no-untyped-def]
     """Write devices and shares of the options; their cost is 0 if they fit, else infinity."""
-    device, fraction, cost = out.device, out.fraction, out.cost
+    device = out.device
+    fraction = out.fraction
+    cost = out.cost
     for a in range(ACTIONS):
-        device[a], fraction[a], cost[a] = devices[best].cpu, 0.0, 0.0 if a == 0 else np.inf
+        device[a] = devices[best].cpu
+        fraction[a] = 0.0
+        cost[a] = 0.0 if a == 0 else np.inf
     if devices[best].is_cpu == 0:
         for a in range(1, ACTIONS):
-            device[a], cost[a] = best, 0.0
-        fraction[1], fraction[2], fraction[3], fraction[4] = 0.5 * share, share, 0.5 * (share + most), most
+            device[a] = best
+            cost[a] = 0.0
+        fraction[1] = 0.5 * share
+        fraction[2] = share
+        fraction[3] = 0.5 * (share + most)
+        fraction[4] = most
         if not divisible:
             for a in range(1, ACTIONS):
                 cost[a] = 0.0 if fraction[a] == 1.0 else np.inf
@@ -278,7 +307,8 @@ def _set_options(best, share, most, divisible, devices, out):  # type: ignore[no
 @inner
 def _set_costs(setting, task, free_at, task_means, out):  # type: ignore[no-untyped-def]
     """Write the costs of the options that fit, in typical task times, and return the least."""
-    typical, cost = max(task_means[_TYPICAL], 1e-12), out.cost
+    typical = max(task_means[_TYPICAL], 1e-12)
+    cost = out.cost
     price = np.empty(len(setting.devices))
     _device_prices(setting, task_means, price)
     least = np.inf
@@ -295,7 +325,8 @@ def _set_costs(setting, task, free_at, task_means, out):  # type: ignore[no-unty
 def _describe_queues(best, now, typical, free_at, devices, features):  # type: ignore[no-untyped-def]
     """Write the features of the queues of a device's node."""
     cpu = devices[best].cpu
-    begin, end = best, best + 1
+    begin = best
+    end = best + 1
     while begin > 0 and devices[begin - 1].node == devices[best].node:
         begin -= 1
     while end < len(devices) and devices[end].node == devices[best].node:
@@ -322,13 +353,15 @@ def _describe_queues(best, now, typical, free_at, devices, features):  # type: i
 @inner
 def _describe_options(setting, task, free_at, task_means, out):  # type: ignore[no-untyped-def]
     """Write the five options with their costs, and the features."""
-    devices, features = setting.devices, out.features
+    devices = setting.devices
+    features = out.features
     typical = max(task_means[_TYPICAL], 1e-12)
     best = _best_accelerator(task, free_at, devices)
     share, most, _ = _balancing(best, task, free_at, devices)
     _set_options(best, share, most, task.divisible, devices, out)
     least = _set_costs(setting, task, free_at, task_means, out)
-    cpu_column, column = devices[devices[best].cpu].column, devices[best].column
+    cpu_column = devices[devices[best].cpu].column
+    column = devices[best].column
     on_cpu = max(task.times[cpu_column, 0] + task.times[cpu_column, 1], 1e-12)
     on_best = max(task.times[column, 0] + task.times[column, 1], 1e-12)
     features[0] = 0.5 * math.log(on_cpu / typical)
@@ -362,9 +395,13 @@ def _counterfactuals(setting, task, options, free_at, later, later_means, realis
     infinity) are skipped.
     """
     devices = setting.devices
-    queues, busy, price = np.empty(len(devices)), np.zeros(len(devices)), np.empty(len(devices))
+    queues = np.empty(len(devices))
+    busy = np.zeros(len(devices))
+    price = np.empty(len(devices))
     _device_prices(setting, later_means, price)
-    cost, device, fraction = np.empty(ACTIONS), np.empty(ACTIONS, np.int64), np.empty(ACTIONS)
+    cost = np.empty(ACTIONS)
+    device = np.empty(ACTIONS, np.int64)
+    fraction = np.empty(ACTIONS)
     for a in range(ACTIONS):
         if options.masked_cost[a] == np.inf:
             realised_cost[a] = 0.0
@@ -441,7 +478,8 @@ def step_all(setting, episodes, options, actions):  # type: ignore[no-untyped-de
 @entry
 def counterfactuals_all(setting, episodes, options, features, masked_cost):  # type: ignore[no-untyped-def]
     """Compute, before a step, the state that every cluster would see after each of its options."""
-    later_means, realised_cost = np.empty(episodes.task_means.shape[1]), np.empty(ACTIONS)
+    later_means = np.empty(episodes.task_means.shape[1])
+    realised_cost = np.empty(ACTIONS)
     for e in range(len(episodes.position)):
         i = episodes.position[e]
         later = _task_of(episodes, e, i + 1)
@@ -454,8 +492,12 @@ def counterfactuals_all(setting, episodes, options, features, masked_cost):  # t
         )  # fmt: skip
 
 
-_VECTOR, _MATRIX, _CUBE = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
-_INTS, _FEATURES, _FEATURE_ROWS = types.int64[::1], types.float32[::1], types.float32[:, ::1]
+_VECTOR = types.float64[::1]
+_MATRIX = types.float64[:, ::1]
+_CUBE = types.float64[:, :, ::1]
+_INTS = types.int64[::1]
+_FEATURES = types.float32[::1]
+_FEATURE_ROWS = types.float32[:, ::1]
 _SETTING = types.NamedTuple(
     (DEVICE_TABLE, _MATRIX, *(types.float64,) * 3, types.int64, types.float64, types.float64), OptionSetting
 )

@@ -77,7 +77,8 @@ class Adam:
 
     def __init__(self, weights: Floats32) -> None:
         self._weights = weights
-        self._first, self._second = np.zeros_like(weights), np.zeros_like(weights)
+        self._first = np.zeros_like(weights)
+        self._second = np.zeros_like(weights)
         self._steps = 0
         self._pass = compiled(_adam, _ADAM)
 
@@ -118,7 +119,8 @@ class Transitions(NamedTuple):
     valid: NDArray[np.bool_]  # (R, W)
 
 
-_MATRIX, _CUBE = types.float32[:, ::1], types.float32[:, :, ::1]
+_MATRIX = types.float32[:, ::1]
+_CUBE = types.float32[:, :, ::1]
 #: Type of the columns in compiled code.
 _TRANSITIONS = types.NamedTuple(
     (_MATRIX, _MATRIX, types.int64[:, ::1], _MATRIX, _CUBE, _CUBE, types.boolean[:, ::1]), Transitions
@@ -129,7 +131,8 @@ class ReplayBuffer:
     """A ring of `capacity` rows with `width` scored actions each."""
 
     def __init__(self, capacity: int, features: int, actions: int, width: int) -> None:
-        self.capacity, self.width = capacity, width
+        self.capacity = capacity
+        self.width = width
         self.size = self._next = 0
         self.columns = Transitions(
             np.zeros((capacity, features), np.float32),
@@ -180,7 +183,8 @@ class ReplayBuffer:
         rows = np.arange(self._next - kept, self._next) % self.capacity
         for column in self.columns:
             column[:kept] = column[rows]
-        self.size, self._next = kept, kept % self.capacity
+        self.size = kept
+        self._next = kept % self.capacity
 
 
 # ---------------------------------------------------------------- agent
@@ -239,7 +243,8 @@ class DQN:
         self.shape = NetworkShape(features, actions, self.settings.hidden)
         self.rng = np.random.default_rng(seed)
         self.weights = aligned_copy(initial_weights(self.shape, self.rng) if weights is None else weights)
-        self.target, self.gradient = aligned_copy(self.weights), aligned_copy(np.zeros_like(self.weights))
+        self.target = aligned_copy(self.weights)
+        self.gradient = aligned_copy(np.zeros_like(self.weights))
         # On the same memory as the weights, so every update takes effect at once.
         self.network = QNetwork(self.shape, self.weights)
         self.batch_gradient = compiled(_batch_gradient_entry, _BATCH_GRADIENT)
@@ -248,7 +253,8 @@ class DQN:
         self.updates = 0
         #: Loss of the newest update.
         self.loss: float | None = None
-        self._loss_sum, self._loss_count = 0.0, 0
+        self._loss_sum = 0.0
+        self._loss_count = 0
         self.writer = writer
 
     # ---------------------------------------------------------------- acting
@@ -286,7 +292,8 @@ class DQN:
         self._adam.step(self.gradient, length, rate, settings.gradient_clip)
         self.updates += 1
         self.loss = float(loss)
-        self._loss_sum, self._loss_count = self._loss_sum + self.loss, self._loss_count + 1
+        self._loss_sum = self._loss_sum + self.loss
+        self._loss_count = self._loss_count + 1
         if self.updates % settings.target_every == 0:
             self.target[:] = self.weights
         if self.writer is not None:
@@ -296,26 +303,36 @@ class DQN:
     def take_mean_loss(self) -> float | None:
         """Return the mean loss of the updates since the last call; None without any."""
         mean = self._loss_sum / self._loss_count if self._loss_count else None
-        self._loss_sum, self._loss_count = 0.0, 0
+        self._loss_sum = 0.0
+        self._loss_count = 0
         return mean
 
 
 @fast
 def _add_next_values(weights, head, target, replay, rows, gamma, layers, value):  # type: ignore[no-untyped-def]
     """Add the discounted value of the next state to `value` (rows, width), for every scored action."""
-    (count, width), hidden, q = value.shape, layers.hidden, layers.q
-    which, action = np.empty(count * width, np.int64), np.empty(count * width, np.int64)
+    (count, width) = value.shape
+    hidden = layers.hidden
+    q = layers.q
+    which = np.empty(count * width, np.int64)
+    action = np.empty(count * width, np.int64)
     target_head = advantage_weights(target, replay.features.shape[1], hidden, q.shape[1])
     states = 0
     for k in range(count):
         for w in range(width):
-            which[states], action[states] = k, w
+            which[states] = k
+            action[states] = w
             states += replay.valid[rows[k], w]
     for n in range(0, states, 2):  # mostly two options of one task, which activate the same units
         last = min(n + 1, states - 1)
-        a, b, r, s = action[n], action[last], rows[which[n]], rows[which[last]]
-        x, y = replay.next_features[r, a], replay.next_features[s, b]
-        cost_x, cost_y = replay.next_masked_cost[r, a], replay.next_masked_cost[s, b]
+        a = action[n]
+        b = action[last]
+        r = rows[which[n]]
+        s = rows[which[last]]
+        x = replay.next_features[r, a]
+        y = replay.next_features[s, b]
+        cost_x = replay.next_masked_cost[r, a]
+        cost_y = replay.next_masked_cost[s, b]
         first, second = choose_pair(weights, head, x, y, cost_x, cost_y, 1.0 - gamma, layers)
         forward_pair(target, target_head, x, y, layers, 0)
         value[which[n], a] += gamma * (q[0, first] - (1.0 - gamma) * cost_x[first])
@@ -332,8 +349,10 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
     the error of a row is split, as in an analysis of variance, into its mean over the scored actions and what
     remains. Errors are relative to the cost of the best option: else the longest queues would dominate.
     """
-    count, features = len(rows), replay.features.shape[1]
-    actions, width = replay.masked_cost.shape[1], replay.actions.shape[1]
+    count = len(rows)
+    features = replay.features.shape[1]
+    actions = replay.masked_cost.shape[1]
+    width = replay.actions.shape[1]
     layers = new_layers(count + 1, features, hidden, actions)  # one row more than the batch, for the last pair
     q = layers.q
     head = advantage_weights(weights, features, hidden, actions)
@@ -343,7 +362,8 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
             error[k, w] = replay.rewards[rows[k], w]
     if gamma > 0.0:  # tasks that do not affect each other need no look ahead
         _add_next_values(weights, head, target, replay, rows, gamma, layers, error)
-    x, slope = np.empty((count, features), np.float32), np.zeros((count, actions), np.float32)
+    x = np.empty((count, features), np.float32)
+    slope = np.zeros((count, actions), np.float32)
     for k in range(count):
         x[k] = replay.features[rows[k]]
     for k in range(0, count, 2):
@@ -351,14 +371,16 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
     loss = 0.0
     for k in range(count):
         r = rows[k]
-        scored, least = 0, np.inf
+        scored = 0
+        least = np.inf
         for w in range(width):
             if replay.valid[r, w]:
                 scored += 1
                 least = min(least, replay.masked_cost[r, replay.actions[r, w]])
         if scored == 0:
             continue
-        scale, mean = 1.0 / (1.0 + least), 0.0
+        scale = 1.0 / (1.0 + least)
+        mean = 0.0
         for w in range(width):
             if replay.valid[r, w]:
                 a = replay.actions[r, w]
@@ -370,7 +392,8 @@ def batch_gradient(weights, target, gradient, replay, rows, gamma, contrast, hid
                 rest = error[k, w] - mean
                 loss += contrast * rest * rest / scored / count
                 slope[k, replay.actions[r, w]] = 2.0 / count * (mean + contrast * rest) / scored * scale
-    dh1, dh2 = matrix_of_rows(count, hidden), matrix_of_rows(count, hidden)
+    dh1 = matrix_of_rows(count, hidden)
+    dh2 = matrix_of_rows(count, hidden)
     backward(weights, head, gradient, x, layers.h1, layers.h2, slope, dh1, dh2, hidden)
     length = 0.0
     for i in range(len(gradient)):

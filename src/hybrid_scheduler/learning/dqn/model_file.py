@@ -33,7 +33,8 @@ _KIND = {"state": "queue", "actions": "split"}
 #: First bytes of files that torch wrote: a zip archive, or a pickle.
 _TORCH_FILE = (b"PK\x03\x04", b"\x80")
 #: Beginnings of the names of arrays and texts: learned durations, and the guard's state.
-_DURATIONS, _GUARD = "durations.", "guard."
+_DURATIONS = "durations."
+_GUARD = "guard."
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ def _checked(path: Path, metadata: dict[str, Any], arrays: dict[str, Any]) -> Ag
     if metadata.get("version") != VERSION:
         found = str(metadata.get("version"))[:20]
         raise ModelFileError(path, f"has version {found}, this program reads version {VERSION}")
-    gamma, hidden = metadata.get("gamma"), metadata.get("hidden")
+    gamma = metadata.get("gamma")
+    hidden = metadata.get("hidden")
     kind = {name: str(metadata.get(name))[:20] for name in _KIND}
     if kind != _KIND:
         reason = f"is for state {kind['state']!r} and actions {kind['actions']!r}, which only earlier versions have"

@@ -22,7 +22,8 @@ from .double_dqn import DQN
 from .online_experience import OnlineExperience, Step
 
 #: Finished tasks per update of the network, and the same while a rule decides.
-_UPDATE_EVERY, _UPDATE_EVERY_WATCHING = 8, 32
+_UPDATE_EVERY = 8
+_UPDATE_EVERY_WATCHING = 32
 #: Newest transitions to keep on drift: those that raised the alarm.
 _KEEP_ON_DRIFT = 3
 
@@ -44,7 +45,8 @@ class NetworkPolicy:
 
     def __init__(self, agent: DQN, setting: Setting, *, learn: bool, epsilon: float) -> None:
         goal = setting.objective
-        self.agent, self.epsilon = agent, epsilon
+        self.agent = agent
+        self.epsilon = epsilon
         self.learns = learn and goal.latency > 0.0
         self._setting = option_setting(setting.platform, setting.platform.class_of, goal, setting.dollars)
         self.experience = OnlineExperience(agent, self._setting)

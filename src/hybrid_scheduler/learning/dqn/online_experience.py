@@ -59,13 +59,15 @@ class OnlineExperience:
     """Turns completed steps into rows of the agent's replay buffer."""
 
     def __init__(self, agent: DQN, setting: OptionSetting) -> None:
-        self.agent, self.counterfactual = agent, agent.replay.width > 1
+        self.agent = agent
+        self.counterfactual = agent.replay.width > 1
         self._setting = setting
         self.waiting: dict[int, Step] = {}
         self._last: Step | None = None
         self._ready: list[Step] = []
         self._counterfactuals = compiled_entry(counterfactuals_one)
-        self._prices, self._price = compiled_entry(device_prices), np.zeros(len(setting.devices))
+        self._prices = compiled_entry(device_prices)
+        self._price = np.zeros(len(setting.devices))
         self._realised_cost = np.zeros(ACTIONS)
         features = np.zeros((ACTIONS, agent.shape.features), np.float32)
         self._after = StatesAfter(features, np.zeros((ACTIONS, ACTIONS)))
@@ -127,11 +129,13 @@ class OnlineExperience:
         self._last = None
 
     def _complete(self, step: Step) -> None:
-        after, outcome = step.successor, step.outcome
+        after = step.successor
+        outcome = step.outcome
         if after is None or outcome is None:
             return
         scale = -(1.0 - self.agent.settings.gamma) / typical_time(step.task_means)
-        options, following = step.options, after.options
+        options = step.options
+        following = after.options
         if not self.counterfactual:
             self.agent.replay.add(
                 options.features[None], options.masked_cost[None],

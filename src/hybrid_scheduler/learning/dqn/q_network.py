@@ -100,9 +100,18 @@ def _layer(x, y, weights, hidden, first, bias, active, out, other):  # type: ign
         count += (x[i] != np.float32(0.0)) | (y[i] != np.float32(0.0))
     k = 0
     while k + 4 <= count:  # four rows of weights at a time: `out` is read and written less often
-        i0, i1, i2, i3 = active[k], active[k + 1], active[k + 2], active[k + 3]
-        x0, x1, x2, x3 = x[i0], x[i1], x[i2], x[i3]
-        y0, y1, y2, y3 = y[i0], y[i1], y[i2], y[i3]
+        i0 = active[k]
+        i1 = active[k + 1]
+        i2 = active[k + 2]
+        i3 = active[k + 3]
+        x0 = x[i0]
+        x1 = x[i1]
+        x2 = x[i2]
+        x3 = x[i3]
+        y0 = y[i0]
+        y1 = y[i1]
+        y2 = y[i2]
+        y3 = y[i3]
         w0 = weights[i0 * hidden + first : i0 * hidden + first + units]
         w1 = weights[i1 * hidden + first : i1 * hidden + first + units]
         w2 = weights[i2 * hidden + first : i2 * hidden + first + units]
@@ -113,7 +122,8 @@ def _layer(x, y, weights, hidden, first, bias, active, out, other):  # type: ign
         k += 4
     while k < count:
         i0 = active[k]
-        x0, y0 = x[i0], y[i0]
+        x0 = x[i0]
+        y0 = y[i0]
         w0 = weights[i0 * hidden + first : i0 * hidden + first + units]
         for j in range(units):
             out[j] += x0 * w0[j]
@@ -141,7 +151,8 @@ def _advantages(weights, head, h2, q):  # type: ignore[no-untyped-def]
     """Compute the advantages of all actions from their half of the second layer."""
     at = len(weights) - len(q)
     for j in range(len(q)):
-        total, row = weights[at + j], head[j]
+        total = weights[at + j]
+        row = head[j]
         for i in range(len(h2)):
             total += h2[i] * row[i]
         q[j] = total
@@ -180,7 +191,10 @@ def new_layers(rows, features, hidden, actions):  # type: ignore[no-untyped-def]
 @fast
 def _hidden_layers(weights, x, y, first, layers, row):  # type: ignore[no-untyped-def]
     """Compute both hidden layers of x and y in the rows `row` and `row + 1`, the second from unit `first` on."""
-    hidden, active, h1, h2 = layers.hidden, layers.active, layers.h1, layers.h2
+    hidden = layers.hidden
+    active = layers.active
+    h1 = layers.h1
+    h2 = layers.h2
     at = len(x) * hidden
     _layer(x, y, weights[:at], hidden, 0, weights[at : at + hidden], active, h1[row, :hidden], h1[row + 1, :hidden])
     at += hidden
@@ -198,11 +212,15 @@ def forward_pair(weights, head, x, y, layers, row):  # type: ignore[no-untyped-d
 
     `head` are the `advantage_weights`.
     """
-    hidden, h2, q = layers.hidden, layers.h2, layers.q
-    actions, half = q.shape[1], hidden // 2
+    hidden = layers.hidden
+    h2 = layers.h2
+    q = layers.q
+    actions = q.shape[1]
+    half = hidden // 2
     at = _hidden_layers(weights, x, y, 0, layers, row)
     for r in range(row, row + 2):
-        value, units = weights[at + half], h2[r, :half]
+        value = weights[at + half]
+        units = h2[r, :half]
         for i in range(half):
             value += units[i] * weights[at + i]
         _advantages(weights, head, h2[r, half:hidden], q[r])
@@ -214,18 +232,22 @@ def forward_pair(weights, head, x, y, layers, row):  # type: ignore[no-untyped-d
 @fast
 def choose(q, masked_cost, cost_weight, network_weight):  # type: ignore[no-untyped-def]
     """Return the action with the largest ``network_weight * q - cost_weight * masked_cost``, the first of ties."""
-    best, best_value = 0, -np.inf
+    best = 0
+    best_value = -np.inf
     for j in range(len(q)):
         total = network_weight * q[j] - cost_weight * masked_cost[j]
         if total > best_value:
-            best, best_value = j, total
+            best = j
+            best_value = total
     return best
 
 
 @fast
 def choose_pair(weights, head, x, y, cost_x, cost_y, cost_weight, layers):  # type: ignore[no-untyped-def]
     """Return the best actions of two observations, without the state's value, which all actions share."""
-    hidden, h2, q = layers.hidden, layers.h2, layers.q
+    hidden = layers.hidden
+    h2 = layers.h2
+    q = layers.q
     half = hidden // 2
     _hidden_layers(weights, x, y, half, layers, 0)
     for r in range(2):
@@ -242,22 +264,26 @@ def _head_gradient(weights, head, gradient, h2, dq, dh2, hidden):  # type: ignor
     ba = len(weights) - actions
     wv = ba - (hidden - half) * actions - half - 1
     to_head = np.zeros((actions, hidden - half), np.float32)
-    to_value, value = gradient[wv : wv + half], weights[wv : wv + half]
+    to_value = gradient[wv : wv + half]
+    value = weights[wv : wv + half]
     for k in range(count):
         dv = np.float32(0.0)
         for j in range(actions):
             dv += dq[k, j]
         gradient[wv + half] += dv
-        units, back = h2[k, :half], dh2[k, :half]
+        units = h2[k, :half]
+        back = dh2[k, :half]
         for i in range(half):
             to_value[i] += units[i] * dv
             back[i] = dv * value[i] if units[i] > np.float32(0.0) else np.float32(0.0)
-        units, back = h2[k, half:hidden], dh2[k, half:hidden]
+        units = h2[k, half:hidden]
+        back = dh2[k, half:hidden]
         back[:] = np.float32(0.0)
         for j in range(actions):
             da = np.float32(_SCALE) * (dq[k, j] - dv / np.float32(actions))
             gradient[ba + j] += da
-            row, change = head[j], to_head[j]
+            row = head[j]
+            change = to_head[j]
             for i in range(len(back)):
                 change[i] += da * units[i]
                 back[i] += da * row[i]
@@ -287,20 +313,36 @@ def _unit_gradient(row, factors, rows, count, back, total, slope):  # type: igno
     total[:] = np.float32(0.0)
     k = 0
     while k + 4 <= count:
-        r0, r1, r2, r3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
-        f0, f1, f2, f3 = factors[r0], factors[r1], factors[r2], factors[r3]
-        b0, b1, b2, b3 = back[r0, :width], back[r1, :width], back[r2, :width], back[r3, :width]
-        s0, s1, s2, s3 = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
+        r0 = rows[k]
+        r1 = rows[k + 1]
+        r2 = rows[k + 2]
+        r3 = rows[k + 3]
+        f0 = factors[r0]
+        f1 = factors[r1]
+        f2 = factors[r2]
+        f3 = factors[r3]
+        b0 = back[r0, :width]
+        b1 = back[r1, :width]
+        b2 = back[r2, :width]
+        b3 = back[r3, :width]
+        s0 = np.float32(0.0)
+        s1 = np.float32(0.0)
+        s2 = np.float32(0.0)
+        s3 = np.float32(0.0)
         for j in range(width):
             total[j] += f0 * b0[j] + f1 * b1[j] + f2 * b2[j] + f3 * b3[j]
             s0 += row[j] * b0[j]
             s1 += row[j] * b1[j]
             s2 += row[j] * b2[j]
             s3 += row[j] * b3[j]
-        slope[r0], slope[r1], slope[r2], slope[r3] = s0, s1, s2, s3
+        slope[r0] = s0
+        slope[r1] = s1
+        slope[r2] = s2
+        slope[r3] = s3
         k += 4
     while k < count:
-        f0, b0 = factors[rows[k]], back[rows[k], :width]
+        f0 = factors[rows[k]]
+        b0 = back[rows[k], :width]
         s0 = np.float32(0.0)
         for j in range(width):
             total[j] += f0 * b0[j]
@@ -319,11 +361,14 @@ def backward(weights, head, gradient, x, h1, h2, dq, dh1, dh2, hidden):  # type:
     w2 = features * hidden + hidden
     gradient[:] = np.float32(0.0)
     _head_gradient(weights, head, gradient, h2, dq, dh2, hidden)
-    output, rows, slope = np.empty(count, np.float32), np.empty(count + 1, np.int64), np.empty(count, np.float32)
+    output = np.empty(count, np.float32)
+    rows = np.empty(count + 1, np.int64)
+    slope = np.empty(count, np.float32)
     for i in range(hidden):
         active = 0
         for k in range(count):
-            output[k], slope[k] = h1[k, i], np.float32(0.0)
+            output[k] = h1[k, i]
+            slope[k] = np.float32(0.0)
             rows[active] = k
             active += output[k] > np.float32(0.0)
         begin = w2 + i * hidden
@@ -369,7 +414,8 @@ def _forward_rows(weights, x, hidden, q):  # type: ignore[no-untyped-def]
     for i in range(0, len(x), 2):
         last = min(i + 1, len(x) - 1)
         forward_pair(weights, head, x[i], x[last], layers, 0)
-        q[i], q[last] = layers.q[0], layers.q[last - i]
+        q[i] = layers.q[0]
+        q[last] = layers.q[last - i]
 
 
 class QNetwork:
@@ -384,7 +430,8 @@ class QNetwork:
     """
 
     def __init__(self, shape: NetworkShape, weights: Floats32) -> None:
-        self.shape, self.weights = shape, weights
+        self.shape = shape
+        self.weights = weights
         #: Values of the last row that was decided.
         self.q = np.zeros(shape.actions, np.float32)
         self._best = compiled(_best_action, _ROW_SIGNATURE)

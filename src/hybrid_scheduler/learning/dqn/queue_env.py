@@ -120,8 +120,11 @@ class QueueEnv:
         if num_envs < 1:
             raise InvalidInputError("num_envs", ">= 1", num_envs)
         self.source = _EpisodeSource(**source)
-        self.num_envs, self.gamma, self.stagger = num_envs, gamma, stagger
-        self.platform, self.physics = platform or workstation(), physics or AnalyticPhysics()
+        self.num_envs = num_envs
+        self.gamma = gamma
+        self.stagger = stagger
+        self.platform = platform or workstation()
+        self.physics = physics or AnalyticPhysics()
         columns = self.physics.columns(self.platform)
         self._setting = option_setting(self.platform, columns, objective, max_cost_ratio=max_cost_ratio)
         tasks = (num_envs, self.source.episode_tasks)
@@ -189,7 +192,8 @@ class QueueEnv:
         chosen = np.array(actions, np.int64)
         realised_cost = self.cost[np.arange(self.num_envs), chosen]
         if still is not None:
-            chosen[still], realised_cost[still] = -1, 0.0
+            chosen[still] = -1
+            realised_cost[still] = 0.0
         if not np.isfinite(realised_cost).all():
             raise InvalidInputError("action", "one that the mask allows", chosen[~np.isfinite(realised_cost)][0])
         compiled_entry(step_all)(self._setting, self.episodes, self.options, chosen)

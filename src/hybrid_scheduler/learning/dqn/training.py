@@ -92,7 +92,8 @@ def collect(agent: DQN, env: QueueEnv, epsilon: float) -> float:
     """Take one step in every cluster, add it to the replay buffer, and return the mean reward."""
     actions = agent.act(env.features, env.masked_cost, epsilon)
     if agent.replay.width == 1:
-        features, masked_cost = env.features.copy(), env.masked_cost.copy()
+        features = env.features.copy()
+        masked_cost = env.masked_cost.copy()
         rewards, over = env.step(actions)
         agent.replay.add(
             features, masked_cost, actions[:, None], rewards[:, None], env.features[:, None],

@@ -109,7 +109,8 @@ def take_scores(model):  # type: ignore[no-untyped-def]
     """Return R² and mean absolute error of the log seconds predicted since the last call; NaN if too few."""
     scores = model.scores[()]
     count = scores.count
-    r2, error = np.nan, np.nan
+    r2 = np.nan
+    error = np.nan
     if count > 0.0:
         spread = scores.log_squares - scores.logs**2 / count
         if count >= _MIN_FOR_R2 and spread > 0.0:
@@ -145,7 +146,8 @@ def predict_table(model, size, intensity, memory, kind, out):  # type: ignore[no
         task = covariates(model, size[i], intensity[i], memory[i], kind[i])
         for c in range(out.shape[1]):
             mean, variance = predict(model, c, task)
-            out[i, c, 0], out[i, c, 1] = mean, math.sqrt(variance)
+            out[i, c, 0] = mean
+            out[i, c, 1] = math.sqrt(variance)
 
 
 @leaf
@@ -172,7 +174,9 @@ def log_event(loop, event, task_id):  # type: ignore[no-untyped-def]
 @leaf
 def learn_finished(loop, until, tasks, out):  # type: ignore[no-untyped-def]
     """Learn from the parts that end at `until` or earlier."""
-    model, devices, running = loop.learner.model, loop.learner.devices, loop.running
+    model = loop.learner.model
+    devices = loop.learner.devices
+    running = loop.running
     while running.length[0] > 0 and running.key[0] <= until:
         row = pop_row(running)
         ends = row < len(tasks.task_id)
@@ -223,7 +227,9 @@ def push_running(running, i, start, out):  # type: ignore[no-untyped-def]
 @loop_entry
 def learner_loop(loop, begin, end, run):  # type: ignore[no-untyped-def]
     """Decide rows begin..end at their arrival; after the workload's last row, learn from all that is under way."""
-    tasks, learner, free_at = run.tasks, loop.learner, run.cluster.free_at
+    tasks = run.tasks
+    learner = loop.learner
+    free_at = run.cluster.free_at
     for i in range(begin, end):
         now = tasks.arrival[i]
         # Tasks that arrive together are decided together, before any of them can finish.

@@ -18,7 +18,9 @@ from ..model_files import ModelFileError, parse_safetensors, read_file, save_saf
 from .learner_state import FEATURES, MAX_KINDS, DurationPrior, with_new_columns
 
 #: Snapshots: name and version of the format, and the largest size.
-FORMAT, FORMAT_VERSION, _MAX_BYTES = "hybrid-scheduler durations", "1", 256 * 2**20
+FORMAT = "hybrid-scheduler durations"
+FORMAT_VERSION = "1"
+_MAX_BYTES = 256 * 2**20
 _WHAT = "a file of learned durations"
 #: The prior that ships with the package, made by `python -m studies.duration_prior`.
 SHIPPED_PRIOR = Path(__file__).parent.parent.parent / "models" / "durations_prior.json"
@@ -77,7 +79,8 @@ def snapshot_from(path: Path, metadata: dict[str, Any], arrays: dict[str, NDArra
         found = str(metadata.get("version"))[:20]
         raise ModelFileError(path, f"has version {found}, this program reads version {FORMAT_VERSION}")
     try:
-        kinds, device_kinds = json.loads(metadata["kinds"]), json.loads(metadata["device_kinds"])
+        kinds = json.loads(metadata["kinds"])
+        device_kinds = json.loads(metadata["device_kinds"])
         finish, task_id = json.loads(metadata["last"])
         last = -math.inf if finish is None else float(finish), int(task_id)
         informed = json.loads(metadata["informed"]) is True

@@ -75,7 +75,10 @@ class DurationRegression:
         local: LocalFit | None = None,
         refresh: int = 50,
     ) -> None:
-        self.platform, self.prior, self.local, self.refresh = platform, prior, local, refresh
+        self.platform = platform
+        self.prior = prior
+        self.local = local
+        self.refresh = refresh
         self.devices = device_table(platform, platform.class_of)
         self.arrays = new_state(platform, prior=prior, local=local)
         #: Index of each task kind in the arrays; kinds that come after all places were taken have none.

@@ -145,7 +145,8 @@ _PREDICT = types.void(types.float32[:, ::1], *FOREST, _MATRIX, _MATRIX)
 
 @entry
 def _predict(rows, feature, threshold, child, values, roots, depth, mean, spread):  # type: ignore[no-untyped-def]
-    trees, outputs = len(roots), values.shape[1]
+    trees = len(roots)
+    outputs = values.shape[1]
     for r in range(len(rows)):
         leaves = descend(rows[r], feature, threshold, child, roots, depth)
         for leaf in leaves:

@@ -108,7 +108,8 @@ class HierarchicalLearner(Online):
             except ModelFileError as error:
                 refused = str(error)
         if measured:
-            self.limits, self.local = MEASURED_LIMITS, MEASURED_FIT
+            self.limits = MEASURED_LIMITS
+            self.local = MEASURED_FIT
         HierarchicalLearner.start(self, setting)
         if refused is not None:
             self.duration_model_.add_event("model_refused", 0, refused)

@@ -36,27 +36,38 @@ from .learner_state import FEATURES, KIND_FEATURES, RECENT, RECENT_OUTCOME
 #: Logarithm of the size at which the features are centred.
 _CENTRE = 7.0
 #: Outcomes that are kept after drift, and how often residuals are renewed.
-_KEPT, _RENEW = 2, 32
-_MIN_NOISE, _MAX_NOISE = 1e-4, 1.0
+_KEPT = 2
+_RENEW = 32
+_MIN_NOISE = 1e-4
+_MAX_NOISE = 1.0
 #: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
-_PAYS, _MIN_SCORED = 0.85, 10.0
+_PAYS = 0.85
+_MIN_SCORED = 10.0
 #: Change detection: limit of one standardised error, slack, and alarm level.
-_CAP, _SLACK, _ALARM = 6.0, 1.0, 8.0
+_CAP = 6.0
+_SLACK = 1.0
+_ALARM = 8.0
 #: The limit for measured kernels, where two disturbed runs in a row are no drift: six outcomes do.
 _CAP_MEASURED = 2.5
 #: Standard deviations to which the effect of one outcome is limited.
 _ROBUST = 4.0
 #: Calibration of uncertainty: variances of which errors count, outcomes that the prior is worth, most outcomes, and
 #: the largest squared error that counts.
-_UNCERTAIN, _MAX_CALIBRATED_VARIANCE, _CALIBRATED_AFTER, _CALIBRATION, _MAX_SQUARE = 0.0625, 9.0, 3.0, 40.0, 9.0
+_UNCERTAIN = 0.0625
+_MAX_CALIBRATED_VARIANCE = 9.0
+_CALIBRATED_AFTER = 3.0
+_CALIBRATION = 40.0
+_MAX_SQUARE = 9.0
 #: Fixed cost of a part, as a share of the whole, that is possible before it is known.
 _FIXED_PRIOR = 0.15
 #: Variance that each outcome adds to the weights of its class.
 _DRIFT = 1e-7
 #: Exponent of the size in the means by kind, and the share of the newest outcome in them and in recent errors.
-_SIZE_EXPONENT, _NEWEST = 1.3, 0.05
+_SIZE_EXPONENT = 1.3
+_NEWEST = 0.05
 #: The means are trusted if their error is at most this share of the predictions' error, and that is not negligible.
-_CLEARLY_LESS, _NEGLIGIBLE = 0.7, 0.1
+_CLEARLY_LESS = 0.7
+_NEGLIGIBLE = 0.1
 
 
 #: Estimates of the residual of a task: none, and the means of recent ones of nearly equal size, and alike.
@@ -192,7 +203,10 @@ def predicted_seconds(state, c, task):  # type: ignore[no-untyped-def]
 def _corrections(state, c, task):  # type: ignore[no-untyped-def]
     """Return the mean residual of recent tasks of the kind, shrunk towards 0: of nearly equal size, and alike."""
     recent = state.recent[c]
-    narrow_sum, narrow_weight, wide_sum, wide_weight = 0.0, 0.0, 0.0, 0.0
+    narrow_sum = 0.0
+    narrow_weight = 0.0
+    wide_sum = 0.0
+    wide_weight = 0.0
     for r in range(min(state.recent_count[c], RECENT)):
         if recent[r].kind == task.kind:
             distance = abs(recent[r].log_size - task.log_size)
@@ -215,11 +229,16 @@ def _local_correction(state, c, task, variance):  # type: ignore[no-untyped-def]
     Disturbances make runs longer, never shorter. So the level starts at the smallest residual, and what lies far
     above it counts little. Variance grows with the distance to the nearest outcome: there the model extrapolates.
     """
-    local, recent = state.local, state.recent[c]
-    level, nearest, total, weighted = np.inf, np.inf, 0.0, 0.0
+    local = state.local
+    recent = state.recent[c]
+    level = np.inf
+    nearest = np.inf
+    total = 0.0
+    weighted = 0.0
     count = min(state.recent_count[c], RECENT) if task.kind >= 0 else 0  # kinds without a number are not alike
     for sweep in range(4):
-        total, weighted = 0.0, 0.0
+        total = 0.0
+        weighted = 0.0
         for r in range(count):
             if recent[r].kind == task.kind:
                 distance = abs(recent[r].log_size - task.log_size)
@@ -247,10 +266,12 @@ def _local_correction(state, c, task, variance):  # type: ignore[no-untyped-def]
 @leaf
 def _best_correction(stats):  # type: ignore[no-untyped-def]
     """Return the correction of the linear model that is used now."""
-    best, least = _LINEAR, _PAYS * stats.linear_error
+    best = _LINEAR
+    least = _PAYS * stats.linear_error
     if stats.scored >= _MIN_SCORED:
         if stats.narrow_error < least:
-            best, least = _NARROW, stats.narrow_error
+            best = _NARROW
+            least = stats.narrow_error
         if stats.wide_error < least:
             best = _WIDE
     return best
@@ -348,14 +369,18 @@ def _learn_fixed(state, c, share, seconds, whole, uncertainty):  # type: ignore[
     moments.wxx = 0.998 * moments.wxx + w * x * x
     moments.wy = 0.998 * moments.wy + w * y
     moments.wxy = 0.998 * moments.wxy + w * x * y
-    a, b, d = moments.w + 2.0, moments.wx, moments.wxx + 2.0
+    a = moments.w + 2.0
+    b = moments.wx
+    d = moments.wxx + 2.0
     determinant = a * d - b * b
     constant = (d * moments.wy - b * moments.wxy) / determinant
     slope = (a * moments.wxy - b * moments.wy) / determinant
     if slope < 0.0:
-        constant, slope = moments.wy / a, 0.0
+        constant = moments.wy / a
+        slope = 0.0
     if constant < 0.0:
-        constant, slope = 0.0, max(0.0, moments.wxy / d)
+        constant = 0.0
+        slope = max(0.0, moments.wxy / d)
     moments.share = min(max(constant, 0.0), 0.9)
     moments.seconds = slope * moments.unit
 
@@ -370,7 +395,8 @@ def condition(state, n, innovation, noise):  # type: ignore[no-untyped-def]
     for row in range(size):
         state.gain[row] = 0.0
     for a in range(n):
-        column, value = state.coordinate[a], state.value[a]
+        column = state.coordinate[a]
+        value = state.value[a]
         for row in range(size):
             state.gain[row] += state.covariance[column, row] * value
     total = noise
@@ -395,8 +421,12 @@ def _renew_residuals(state, c, every):  # type: ignore[no-untyped-def]
 
     Without `every` they are stored only if there is such a size.
     """
-    recent, stats, count = state.recent[c], state.stats[c], min(state.recent_count[c], RECENT)
-    u, share, left = np.empty(count), np.empty(count), np.empty(count)
+    recent = state.recent[c]
+    stats = state.stats[c]
+    count = min(state.recent_count[c], RECENT)
+    u = np.empty(count)
+    share = np.empty(count)
+    left = np.empty(count)
     known = stats.jump
     stats.jump = 0.0  # residuals of the linear model alone
     for r in range(count):
@@ -417,7 +447,8 @@ def _renew_residuals(state, c, every):  # type: ignore[no-untyped-def]
 @leaf
 def _renew_if_due(state, c):  # type: ignore[no-untyped-def]
     """Renew the residuals of a class every few outcomes, more often among the first ones."""
-    count, local = state.recent_count[c], state.local.misfit > 0.0
+    count = state.recent_count[c]
+    local = state.local.misfit > 0.0
     due = count % _RENEW == 0 or (count < 64 and count % 8 == 0) or (local and (count < 128 or count % 8 == 0))
     if due or (count < 64 and not local):
         _renew_residuals(state, c, due)
@@ -447,7 +478,8 @@ def _score(state, c, error, correction, narrow, wide, variance):  # type: ignore
 @leaf
 def _score_prediction(state, c, task, log_seconds, error):  # type: ignore[no-untyped-def]
     """Add the errors of a prediction and of the mean of the kind, and then the outcome to that mean."""
-    stats, kind = state.stats[c], task.kind
+    stats = state.stats[c]
+    kind = task.kind
     level = log_seconds - _SIZE_EXPONENT * (task.log_size - _CENTRE)
     blend = max(1.0 / (state.recent_count[c] + 1.0), _NEWEST)
     if state.recent_count[c] > 0:
@@ -525,7 +557,8 @@ def _remember(state, c, task, log_seconds, share):  # type: ignore[no-untyped-de
 @leaf
 def _learn_noise(stats, limited, total):  # type: ignore[no-untyped-def]
     """Learn the noise level: e² * noise / total has the noise's expectation once that is right."""
-    weight, noise = stats.noise_weight, stats.noise
+    weight = stats.noise_weight
+    noise = stats.noise
     renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
     stats.noise = min(max(renewed, _MIN_NOISE), _MAX_NOISE)
     stats.noise_weight = min(weight + 1.0, 60.0)
@@ -534,7 +567,8 @@ def _learn_noise(stats, limited, total):  # type: ignore[no-untyped-def]
 @leaf
 def learn_part(state, c, task, share, seconds):  # type: ignore[no-untyped-def]
     """Learn that a share of a task took so many seconds; return whether that detected drift."""
-    kind, stats = task.kind, state.stats[c]
+    kind = task.kind
+    stats = state.stats[c]
     n, every = _expand(state, c, task)
     g, transfer = _work_and_transfer(state, n, every, c, task.memory)
     predicted = math.exp(g) + transfer
@@ -554,7 +588,8 @@ def learn_part(state, c, task, share, seconds):  # type: ignore[no-untyped-def]
     if state.local.misfit > 0.0:
         correction, left = _local_correction(state, c, task, variance)
         spread = left - variance
-        narrow, wide = correction, correction
+        narrow = correction
+        wide = correction
     else:
         narrow, wide = _corrections(state, c, task)
         used = _best_correction(stats)

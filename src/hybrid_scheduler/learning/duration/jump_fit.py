@@ -10,9 +10,16 @@ from ...compiled.jit_cache import allocating
 
 #: A step: fewest outcomes on each side, smallest jump in log seconds, largest share of the squared residuals that
 #: it leaves, least evidence (log likelihood ratio, times 2), and the variance that residuals have in any case.
-_SIDE, _MIN_JUMP, _LEFT, _EVIDENCE, _RESOLUTION = 3, 0.4, 0.5, 15.0, 1e-3
+_SIDE = 3
+_MIN_JUMP = 0.4
+_LEFT = 0.5
+_EVIDENCE = 15.0
+_RESOLUTION = 1e-3
 #: Its curve: terms, weights of their prior, the fixed cost of parts in their term, and all numbers that are fitted.
-_CURVE_TERMS, _CURVE_PRIOR, _PART_COST, _FITTED = 4, (0.1, 0.2, 0.5, 0.1), 0.3, 6
+_CURVE_TERMS = 4
+_CURVE_PRIOR = (0.1, 0.2, 0.5, 0.1)
+_PART_COST = 0.3
+_FITTED = 6
 
 
 @allocating
@@ -36,12 +43,15 @@ def _fit_curve(u, share, residual, squares):  # type: ignore[no-untyped-def]
     Last, what it leaves of the sum of squares.
     """
     count = len(u)
-    rows, inverse = np.ones((count, _CURVE_TERMS)), np.zeros((_CURVE_TERMS, _CURVE_TERMS))
-    sums, curve = np.zeros(_CURVE_TERMS), np.zeros(_CURVE_TERMS)
+    rows = np.ones((count, _CURVE_TERMS))
+    inverse = np.zeros((_CURVE_TERMS, _CURVE_TERMS))
+    sums = np.zeros(_CURVE_TERMS)
+    curve = np.zeros(_CURVE_TERMS)
     for j in range(_CURVE_TERMS):
         inverse[j, j] = _CURVE_PRIOR[j]
     for r in range(count):
-        rows[r, 1], rows[r, 2] = u[r], u[r] * u[r]
+        rows[r, 1] = u[r]
+        rows[r, 2] = u[r] * u[r]
         rows[r, 3] = math.log(1.0 + _PART_COST * (1.0 / share[r] - 1.0))
         for j in range(_CURVE_TERMS):
             sums[j] += rows[r, j] * residual[r]
@@ -82,11 +92,16 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
     if min_squares > _LEFT * squares:
         return
     order = np.argsort(u)
-    above, above_sum = np.zeros(_CURVE_TERMS), 0.0
-    gain, threshold, jump = 0.0, 0.0, 0.0
-    shift, best_shift = np.empty(_CURVE_TERMS), np.zeros(_CURVE_TERMS)
+    above = np.zeros(_CURVE_TERMS)
+    above_sum = 0.0
+    gain = 0.0
+    threshold = 0.0
+    jump = 0.0
+    shift = np.empty(_CURVE_TERMS)
+    best_shift = np.zeros(_CURVE_TERMS)
     for at in range(count - 1, _SIDE - 1, -1):
-        r, below = order[at], u[order[at - 1]]
+        r = order[at]
+        below = u[order[at - 1]]
         above_sum += residual[r]
         for j in range(_CURVE_TERMS):
             above[j] += rows[r, j]
@@ -100,7 +115,9 @@ def fit_jump(u, share, residual, stats):  # type: ignore[no-untyped-def]
                 shift[j] += inverse[j, k] * above[k]
             spread -= above[j] * shift[j]
         if spread > 0.01 and above_sum * above_sum > gain * spread:
-            gain, threshold, jump = above_sum * above_sum / spread, 0.5 * (u[r] + below), above_sum / spread
+            gain = above_sum * above_sum / spread
+            threshold = 0.5 * (u[r] + below)
+            jump = above_sum / spread
             best_shift[:] = shift
     left = max(squares - gain, 1e-12)
     evidence = (count - _FITTED) * math.log(squares / left)

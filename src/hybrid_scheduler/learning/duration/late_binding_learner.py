@@ -144,7 +144,8 @@ def _renew_classes(learner, arrays):  # type: ignore[no-untyped-def]
     """
     if len(arrays.classes) == 0:
         return
-    seen, times = int(arrays.classes[0]), np.zeros(learner.placement.times.shape)
+    seen = int(arrays.classes[0])
+    times = np.zeros(learner.placement.times.shape)
     newest = int(learner.placement.scalars[()].tasks) - 2  # the last one has not been added yet
     for age in range(min(seen, CLASS_WINDOW, newest + 1)):
         predict_window_task(learner, (newest - age) % WINDOW, times[:, 0])
@@ -154,7 +155,9 @@ def _renew_classes(learner, arrays):  # type: ignore[no-untyped-def]
 @leaf
 def _admit(learner, arrays, release, task):  # type: ignore[no-untyped-def]
     """Note a task that was released; return the key by which it waits and its priced work."""
-    placement, guard, devices = learner.placement, learner.guard, learner.devices
+    placement = learner.placement
+    guard = learner.guard
+    devices = learner.devices
     due = add_task(placement, task)
     if not estimate(learner, release, 0.0, task):
         return release, UNKNOWN_WORK
@@ -199,7 +202,9 @@ def _latency(now, device, share, times, planned, devices):  # type: ignore[no-un
 @leaf
 def _plan_by_fallback(learner, now, task, planned):  # type: ignore[no-untyped-def]
     """Return what `plan_task` does, by the fallback rule; durations that it trusts replace the predicted ones."""
-    model, placement, devices = learner.model, learner.placement, learner.devices
+    model = learner.model
+    placement = learner.placement
+    devices = learner.devices
     for c in range(len(placement.times)):
         predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
         seconds = math.exp(trusted_log_seconds(model, c, task.kind, math.log(task.size), predicted))
@@ -216,8 +221,11 @@ def _plan_by_fallback(learner, now, task, planned):  # type: ignore[no-untyped-d
 @leaf
 def _plan(learner, arrays, now, task, waiting, planned):  # type: ignore[no-untyped-def]
     """Return (device, share, whether it starts now, priced work) of a waiting task; else it is reserved."""
-    placement, guard, devices = learner.placement, learner.guard, learner.devices
-    work, behind = waiting.work, waiting.behind
+    placement = learner.placement
+    guard = learner.guard
+    devices = learner.devices
+    work = waiting.work
+    behind = waiting.behind
     if not estimate(learner, now, 0.0, task):
         device = _idle_device(now, task.memory, planned, devices)
         if device < 0:
@@ -251,7 +259,8 @@ def _plan(learner, arrays, now, task, waiting, planned):  # type: ignore[no-unty
         trial = device_to_try(learner, now, task, latency, planned)
         if trial >= 0 and trial != device:
             policy = TRIAL
-            device, share = trial, begin_trial(placement, task.kind, trial, devices)
+            device = trial
+            share = begin_trial(placement, task.kind, trial, devices)
     guard.decided[policy] += 1
     await_parts(placement, now, task.kind, device, share, planned, devices)
     begin_parts(placement, task.kind, device, share, devices)
@@ -282,7 +291,8 @@ def _learn(own, now, run):  # type: ignore[no-untyped-def]
 
 @helper
 def _release(own, row, run):  # type: ignore[no-untyped-def]
-    guard, tasks = own.loop.learner.guard, run.tasks
+    guard = own.loop.learner.guard
+    tasks = run.tasks
     active = guard.counters[ACTIVE]
     task = learned_task(own.loop, tasks, row)
     key, own.work[row] = _admit(own.loop.learner, own.arrays, tasks.arrival[row], task)
@@ -348,7 +358,9 @@ class LateLearner(QueuePlanner, Generic[_L]):
     """
 
     def __init__(self, learner: _L, boost: float = BOOST, deferred: float = DEFERRED) -> None:
-        self.learner, self.boost, self.deferred = learner, boost, deferred
+        self.learner = learner
+        self.boost = boost
+        self.deferred = deferred
 
     def start(self, setting: Setting) -> None:
         """Forget everything; see `Scheduler.start`."""
@@ -384,7 +396,8 @@ class LateLearner(QueuePlanner, Generic[_L]):
         self, entry: WaitingTask, now: float, planned: Floats, behind: float
     ) -> tuple[int, float, bool, float]:
         """Return the placement of a waiting task; see `QueuePlanner.plan`."""
-        rule, task = self.learner.rule_, entry.task
+        rule = self.learner.rule_
+        task = entry.task
         counts = rule.decision_counts()
         known = rule.learned_task(task)
         waiting = _LateTask(entry.release, entry.work, behind)
@@ -444,8 +457,10 @@ class LateLearner(QueuePlanner, Generic[_L]):
             count = len(workload)
             if count:
                 self.learner.rule_.restart_clock(float(workload.arrival_time[0]))
-            self._running, self._queue = empty_heap(2 * count), empty_queue(count, MAX_SKIPPED_PER_PASS)
-            self._work, self._clock = np.zeros(count), np.array([-math.inf])
+            self._running = empty_heap(2 * count)
+            self._queue = empty_queue(count, MAX_SKIPPED_PER_PASS)
+            self._work = np.zeros(count)
+            self._clock = np.array([-math.inf])
         under_way = int(self._running.length[0] + self._queue.heap.length[0] + self._queue.front.length[0])
         loop = self.learner.rule_.begin_rows(workload, begin, end, self._running, under_way)
         own = _LateLoop(

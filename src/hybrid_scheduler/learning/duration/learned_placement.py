@@ -148,25 +148,34 @@ def renew_prices(learner):  # type: ignore[no-untyped-def]
 
     Return the number of these tasks: those since the last change.
     """
-    placement, devices = learner.placement, learner.devices
-    cpus, accelerators, scalars = placement.params[CPUS], placement.params[ACCELERATORS], placement.scalars[()]
+    placement = learner.placement
+    devices = learner.devices
+    cpus = placement.params[CPUS]
+    accelerators = placement.params[ACCELERATORS]
+    scalars = placement.scalars[()]
     filled = min(int(scalars.tasks), WINDOW)
-    cpu, accelerator = np.empty(filled), np.empty(filled)
+    cpu = np.empty(filled)
+    accelerator = np.empty(filled)
     table = np.empty((filled, len(placement.relative_speed)))
     for r in range(filled):
         seconds = table[r]
         predict_window_task(learner, r, seconds)
-        cpu_sum, rate = 0.0, 0.0
+        cpu_sum = 0.0
+        rate = 0.0
         for d in range(len(devices)):
             if devices[d].is_cpu == 1:
                 cpu_sum += seconds[devices[d].column]
             else:
                 rate += 1.0 / seconds[devices[d].column]
-        cpu[r], accelerator[r] = cpu_sum / cpus, accelerators / rate
+        cpu[r] = cpu_sum / cpus
+        accelerator[r] = accelerators / rate
     kept = _tasks_since_change(placement, cpu, accelerator, table)
     if kept < filled:
         newest = (int(scalars.tasks) - kept + np.arange(kept)) % WINDOW
-        cpu, accelerator, table, filled = cpu[newest], accelerator[newest], table[newest], kept
+        cpu = cpu[newest]
+        accelerator = accelerator[newest]
+        table = table[newest]
+        filled = kept
     placement.relative_speed[:] = 0.0
     for r in range(filled):
         placement.relative_speed[:] += accelerator[r] / table[r] / filled
@@ -191,7 +200,8 @@ def predict_window_task(learner, r, seconds):  # type: ignore[no-untyped-def]
 def _tasks_since_change(placement, cpu, accelerator, table):  # type: ignore[no-untyped-def]
     """Return how many of the last tasks are like the newest, by predicted seconds."""
     filled, classes = table.shape
-    blocks, seen = filled // BLOCK, int(placement.scalars[()].tasks)
+    blocks = filled // BLOCK
+    seen = int(placement.scalars[()].tasks)
     sums = np.zeros((blocks, classes + 2, 2))
     for k in range(blocks * BLOCK):
         r = (seen - blocks * BLOCK + k) % WINDOW
@@ -206,7 +216,8 @@ def _tasks_since_change(placement, cpu, accelerator, table):  # type: ignore[no-
 @leaf
 def _set_prices(learner, now, free_at, prices):  # type: ignore[no-untyped-def]
     """Write the price of a second on each class and return the fee of a split, as `price_index` has them."""
-    placement, scalars = learner.placement, learner.placement.scalars[()]
+    placement = learner.placement
+    scalars = learner.placement.scalars[()]
     window = placement.relative_speed, scalars.critical_ratio, scalars.typical_time
     return set_prices(prices, now, free_at, learner.devices, price_rule(placement.params), window, 0.0)
 
@@ -239,15 +250,23 @@ def _least_placement(learner, now, task, free_at, prices, split_fee, limit, pric
 
     The value is the pessimistic latency, at most `limit`, or on request weighted and with prices.
     """
-    placement, devices = learner.placement, learner.devices
-    times, risk, weight = placement.times, placement.risk, placement.params[LATENCY_WEIGHT]
-    best, best_share, best_latency, least = -1, 0.0, np.inf, np.inf
-    best_value, best_free = np.inf, np.inf
+    placement = learner.placement
+    devices = learner.devices
+    times = placement.times
+    risk = placement.risk
+    weight = placement.params[LATENCY_WEIGHT]
+    best = -1
+    best_share = 0.0
+    best_latency = np.inf
+    least = np.inf
+    best_value = np.inf
+    best_free = np.inf
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
         first = devices[first].group_end
-        cpu_column, column = devices[devices[d].cpu].column, devices[d].column
+        cpu_column = devices[devices[d].cpu].column
+        column = devices[d].column
         cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(d, now, times, prices, free_at, devices)
         if devices[d].is_cpu == 1:
             part = cpu_fixed + cpu_whole
@@ -255,10 +274,16 @@ def _least_placement(learner, now, task, free_at, prices, split_fee, limit, pric
             pessimistic = latency + risk[cpu_column]
             value = weight * pessimistic + cpu_price * part if priced else pessimistic
             if pessimistic <= limit and beats(value, np.inf, best_value, best_free):
-                best, best_share, best_latency, least = d, 0.0, latency, pessimistic
-                best_value, best_free = value, np.inf
+                best = d
+                best_share = 0.0
+                best_latency = latency
+                least = pessimistic
+                best_value = value
+                best_free = np.inf
             continue
-        whole, fixed, price = times[column, 0], times[column, 1], prices[column]
+        whole = times[column, 0]
+        fixed = times[column, 1]
+        price = prices[column]
         wait = max(0.0, free_at[d] - now)
         cap = fitting_share(task.memory, devices[d].memory)
         if not task.divisible and cap < 1.0:
@@ -273,7 +298,8 @@ def _least_placement(learner, now, task, free_at, prices, split_fee, limit, pric
                 # Both sides end together at the balancing share. Where it is 0 the CPU alone is as good.
                 share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
                 share = min(max(share, 0.0), cap)
-            part, rest = fixed + share * whole, cpu_fixed + (1.0 - share) * cpu_whole
+            part = fixed + share * whole
+            rest = cpu_fixed + (1.0 - share) * cpu_whole
             latency = wait + part if share == 1.0 else max(wait + part, cpu_wait + rest)
             pessimistic = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
             pessimistic += latency
@@ -283,15 +309,21 @@ def _least_placement(learner, now, task, free_at, prices, split_fee, limit, pric
                 if share != 1.0:
                     value = value + cpu_price * rest + split_fee
             if pessimistic <= limit and beats(value, free_at[d], best_value, best_free):
-                best, best_share, best_latency, least = d, share, latency, pessimistic
-                best_value, best_free = value, free_at[d]
+                best = d
+                best_share = share
+                best_latency = latency
+                least = pessimistic
+                best_value = value
+                best_free = free_at[d]
     return best, best_share, best_latency, least
 
 
 @leaf
 def _split_is_known(placement, column, cpu_column):  # type: ignore[no-untyped-def]
     """Return whether one side of a split is known, and the other at least roughly."""
-    one, other, limits = placement.deviation[column], placement.deviation[cpu_column], placement.limits
+    one = placement.deviation[column]
+    other = placement.deviation[cpu_column]
+    limits = placement.limits
     return min(one, other) < limits.unknown and max(one, other) < limits.max_split_deviation
 
 
@@ -305,7 +337,8 @@ def _caution(placement, column):  # type: ignore[no-untyped-def]
 @leaf
 def _may_be_tried(learner, c, kind):  # type: ignore[no-untyped-def]
     """Return whether the duration of a kind on a class is unknown, no outcome is awaited, and few were seen."""
-    placement, limits = learner.placement, learner.placement.limits
+    placement = learner.placement
+    limits = learner.placement.limits
     if placement.deviation[c] <= limits.unknown or placement.pending[c, kind] > 0:
         return False
     observed = learner.model.observed
@@ -338,10 +371,17 @@ def add_latency(placement, latency):  # type: ignore[no-untyped-def]
 @leaf
 def device_to_try(learner, now, task, latency, free_at):  # type: ignore[no-untyped-def]
     """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
-    placement, devices, limits = learner.placement, learner.devices, learner.placement.limits
-    scalars, kind, classes = placement.scalars[()], task.kind, len(placement.relative_speed)
+    placement = learner.placement
+    devices = learner.devices
+    limits = learner.placement.limits
+    scalars = placement.scalars[()]
+    kind = task.kind
+    classes = len(placement.relative_speed)
     allowed = limits.max_loss_share * scalars.spent + limits.initial_loss_budget * scalars.typical_time * classes
-    gain, trial, loss, loss_free_seconds = 0.0, -1, 0.0, 0.0
+    gain = 0.0
+    trial = -1
+    loss = 0.0
+    loss_free_seconds = 0.0
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
@@ -363,7 +403,10 @@ def device_to_try(learner, now, task, latency, free_at):  # type: ignore[no-unty
         small = placement.mean[c] <= scalars.log_time + limits.growth * placement.deferred_trials[c, kind]
         short = slow <= math.log(limits.max_trial_time * scalars.typical_time)
         if scalars.lost + possible_loss <= allowed and (small or short):
-            gain, trial, loss, loss_free_seconds = latency - optimistic, d, possible_loss, latency - wait
+            gain = latency - optimistic
+            trial = d
+            loss = possible_loss
+            loss_free_seconds = latency - wait
         else:
             placement.deferred_trials[c, kind] += 1.0
     if trial >= 0:
@@ -381,13 +424,17 @@ def with_probe(learner, now, task, device, share, free_at):  # type: ignore[no-u
     Where a whole task may not be tried, a part still tells much and risks little: at two standard deviations it
     ends with the rest of the task.
     """
-    placement, devices, limits = learner.placement, learner.devices, learner.placement.limits
+    placement = learner.placement
+    devices = learner.devices
+    limits = learner.placement.limits
     cpu = devices[device].cpu
     if share == 1.0:
-        other, known = cpu, devices[device].column
+        other = cpu
+        known = devices[device].column
         end = max(0.0, free_at[device] - now)
     else:
-        other, known = -1, devices[cpu].column
+        other = -1
+        known = devices[cpu].column
         end = max(0.0, free_at[cpu] - now)
         first = 0
         while first < len(devices):
@@ -433,7 +480,9 @@ def _arrival_rate(placement, now, devices):  # type: ignore[no-untyped-def]
 @leaf
 def trust_durations(learner, task):  # type: ignore[no-untyped-def]
     """Write the durations that the guard trusts for the task whose durations were predicted last."""
-    placement, trusted, log_size = learner.placement, learner.placement.trusted, math.log(task.size)
+    placement = learner.placement
+    trusted = learner.placement.trusted
+    log_size = math.log(task.size)
     for c in range(len(trusted)):
         predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
         log_seconds = trusted_log_seconds(learner.model, c, task.kind, log_size, predicted)
@@ -487,8 +536,10 @@ def shadow_rules(learner, now, task):  # type: ignore[no-untyped-def]
 @leaf
 def fallback_placement(learner, now, task, free_at):  # type: ignore[no-untyped-def]
     """Return (device, share) of the least objective at trusted durations; prices may be wrong and do not count."""
-    placement, devices = learner.placement, learner.devices
-    weight, objective = placement.params[LATENCY_WEIGHT], placement.params[FIRST_PRICE:]
+    placement = learner.placement
+    devices = learner.devices
+    weight = placement.params[LATENCY_WEIGHT]
+    objective = placement.params[FIRST_PRICE:]
     split_fee = 0.0 if task.divisible else np.inf
     return best_placement(
         now, task.memory, placement.trusted, free_at, devices, 0, len(devices), weight, objective, split_fee
@@ -503,10 +554,13 @@ def estimate(learner, now, rate, task):  # type: ignore[no-untyped-def]
     runs longer than predicted is evidence before it ends: others of its class and kind take as much longer, unless
     their duration is known and it may be noise.
     """
-    model, placement = learner.model, learner.placement
+    model = learner.model
+    placement = learner.placement
     if model.outcomes[0] == 0 and model.layout[()].informed == 0:
-        placement.times[:, 0], placement.times[:, 1] = 1e-9, 0.0
-        placement.mean[:], placement.deviation[:] = 0.0, _UNKNOWN_DEVIATION
+        placement.times[:, 0] = 1e-9
+        placement.times[:, 1] = 0.0
+        placement.mean[:] = 0.0
+        placement.deviation[:] = _UNKNOWN_DEVIATION
         return False
     known = covariates(model, task.size, task.intensity, task.memory, task.kind)
     limits = placement.limits
@@ -514,13 +568,15 @@ def estimate(learner, now, rate, task):  # type: ignore[no-untyped-def]
         mean, variance = predict(model, c, known)
         noise = model.stats[c].noise
         mean += _overrun(placement, now, c, task.kind) * variance / (variance + noise)
-        placement.mean[c], placement.deviation[c] = mean, math.sqrt(variance)
+        placement.mean[c] = mean
+        placement.deviation[c] = math.sqrt(variance)
         variance = min(variance + min(noise, 0.2), limits.max_pessimism_variance)
         seconds = math.exp(mean + 0.5 * variance)
         spread = seconds * seconds * (math.exp(min(variance, _RISKY)) - 1.0)
         placement.risk[c] = 0.5 * limits.risk * rate * spread
         fixed = fixed_seconds(model, c, seconds)
-        placement.times[c, 0], placement.times[c, 1] = seconds - fixed, fixed
+        placement.times[c, 0] = seconds - fixed
+        placement.times[c, 1] = fixed
     return True
 
 
@@ -596,7 +652,9 @@ def choose(learner, now, task, free_at, earliest_start):  # type: ignore[no-unty
     It can start at `earliest_start`, later than `free_at` where its data must be moved; prices follow the queues.
     Without queues in the guard there is no fallback rule.
     """
-    placement, guard, devices = learner.placement, learner.guard, learner.devices
+    placement = learner.placement
+    guard = learner.guard
+    devices = learner.devices
     rate = _arrival_rate(placement, now, len(devices))
     informed = estimate(learner, now, rate, task)
     if not informed:
@@ -626,7 +684,8 @@ def choose(learner, now, task, free_at, earliest_start):  # type: ignore[no-unty
             trial = device_to_try(learner, now, task, latency, earliest_start)
             if trial >= 0 and trial != device:
                 policy = TRIAL
-                device, share = trial, begin_trial(placement, task.kind, trial, devices)
+                device = trial
+                share = begin_trial(placement, task.kind, trial, devices)
     guard.decided[policy] += 1
     if devices[device].is_cpu == 1:
         share = 0.0
@@ -642,7 +701,8 @@ def _assume_by_size(placement, task, devices):  # type: ignore[no-untyped-def]
 
     Not even the unit of time is known yet.
     """
-    scalars, log_size = placement.scalars[()], math.log(task.size)
+    scalars = placement.scalars[()]
+    log_size = math.log(task.size)
     scalars.log_sizes += log_size
     if placement.params[ACCELERATORS] > 0.0 and log_size * (scalars.tasks + 1.0) >= scalars.log_sizes:
         for d in range(len(devices)):
@@ -662,7 +722,8 @@ def _end_part(placement, kind, c, share, seconds):  # type: ignore[no-untyped-de
 @leaf
 def end_parts(placement, kind, ended, devices):  # type: ignore[no-untyped-def]
     """Note that parts of a decision no longer run."""
-    device, share = ended.device, ended.share
+    device = ended.device
+    share = ended.share
     if share < 1.0 and ended.sides != ACCELERATOR_SIDE:
         _end_part(placement, kind, devices[devices[device].cpu].column, 1.0 - share, ended.cpu_time)
     if share > 0.0 and devices[device].is_cpu == 0 and ended.sides != CPU_SIDE:

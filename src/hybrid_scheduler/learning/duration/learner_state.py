@@ -18,7 +18,8 @@ from ...core import Floats, Ints, Platform
 
 #: Features of a task: 1, u, i, m, u², i², log(intensity + 0.5), where u is the log size, i the intensity and m the
 #: log memory, all centred. Blocks of task kinds use the first five.
-FEATURES, KIND_FEATURES = 7, 5
+FEATURES = 7
+KIND_FEATURES = 5
 #: Outcomes per class that corrections look back on.
 RECENT = 512
 #: Most task kinds with blocks of their own; further ones share the blocks of all kinds.
@@ -63,13 +64,17 @@ _DEVICE_CLASS = np.array([0.8, 0.06, 0.25, 0.03, 0.012, 0.2, 0.2])
 _TASK_KIND = np.array([0.7, 0.3, 0.2, 0.06, 0.06])
 _TASK_KIND_ON_DEVICE_KIND = np.array([1.2, 0.3, 0.3, 0.1, 0.1])
 _TASK_KIND_ON_CLASS = np.array([0.3, 0.06, 0.06, 0.03, 0.012])
-_TRANSFER, _TASK_KIND_TRANSFER = 0.65, 0.5
-_FIRST_NOISE, _FIRST_NOISE_WEIGHT = 0.18, 2.4
+_TRANSFER = 0.65
+_TASK_KIND_TRANSFER = 0.5
+_FIRST_NOISE = 0.18
+_FIRST_NOISE_WEIGHT = 2.4
 #: Spread of the first task kind, relative to that of others: it stands for all as long as there is no other.
 _FIRST_KIND = 0.3
 
 #: Limits on numbers in stored arrays of the regression, of the rule and of jumps.
-_HUGE, _HUGE_NUMBER, _HUGE_JUMP = 1e15, 1e100, 1e3
+_HUGE = 1e15
+_HUGE_NUMBER = 1e100
+_HUGE_JUMP = 1e3
 #: Place of the first statistic of a class that describes its jump.
 _FIRST_OF_JUMP = 11
 #: Columns of stored arrays in earlier versions, columns now, and the value of the new ones.
@@ -130,7 +135,9 @@ def _record_array(dtype: np.dtype[Any], dimensions: int) -> types.Array:
 
 #: Type of `ModelState.recent`.
 RECENT_OUTCOMES = _record_array(RECENT_OUTCOME, 2)
-_V, _M, _I = types.float64[::1], types.float64[:, ::1], types.int64[::1]
+_V = types.float64[::1]
+_M = types.float64[:, ::1]
+_I = types.int64[::1]
 STATE = types.NamedTuple(
     (
         _record_array(_LAYOUT, 0), _I, _V, _M, _V, _I, _I, _V, _record_array(_STATS, 1), _record_array(_FIXED, 1),
@@ -238,28 +245,38 @@ def _block_layout(platform: Platform) -> _Blocks:
         if siblings[kind] > 1:
             device_class[c] = count
             count += 1
-    top, per_kind = count * FEATURES + len(classes), count * KIND_FEATURES + len(classes)
+    top = count * FEATURES + len(classes)
+    per_kind = count * KIND_FEATURES + len(classes)
     return _Blocks(names, kind_of, siblings, device_class, count, top, per_kind)
 
 
 def _prior_weights(layout: _Blocks, classes: int, kinds: int, prior: DurationPrior | None) -> tuple[Floats, Floats]:
     """Return means and standard deviations of the weights before the first outcome."""
-    names, siblings, blocks = layout.device_kinds, layout.siblings, layout.num_blocks
-    top, per_kind = layout.top, layout.per_kind
+    names = layout.device_kinds
+    siblings = layout.siblings
+    blocks = layout.num_blocks
+    top = layout.top
+    per_kind = layout.per_kind
     size = top + kinds * per_kind
-    weights, deviation = np.zeros(size), np.zeros(size)
+    weights = np.zeros(size)
+    deviation = np.zeros(size)
     weights[:FEATURES] = _MEAN if prior is None else prior.all_devices[0]
-    all_devices, device_class_spread = _ALL_DEVICES, _DEVICE_CLASS
+    all_devices = _ALL_DEVICES
+    device_class_spread = _DEVICE_CLASS
     if prior is not None:
-        all_devices, device_class_spread = prior.all_devices[1], prior.device_class
+        all_devices = prior.all_devices[1]
+        device_class_spread = prior.device_class
     for block in range(blocks):
         own = deviation[block * FEATURES : (block + 1) * FEATURES]
         if block == 0:
-            own[:], by_kind = all_devices, _TASK_KIND
+            own[:] = all_devices
+            by_kind = _TASK_KIND
         elif block > len(names):
-            own[:], by_kind = device_class_spread, _TASK_KIND_ON_CLASS
+            own[:] = device_class_spread
+            by_kind = _TASK_KIND_ON_CLASS
         else:
-            own[:], by_kind = _DEVICE_KIND, _TASK_KIND_ON_DEVICE_KIND
+            own[:] = _DEVICE_KIND
+            by_kind = _TASK_KIND_ON_DEVICE_KIND
             mean = weights[block * FEATURES : (block + 1) * FEATURES]
             if prior is not None and names[block - 1] in prior.device_kinds:
                 mean[:], own[:] = prior.device_kinds[names[block - 1]]

@@ -51,7 +51,8 @@ from .learner_state import (
 )
 
 #: Number of tasks whose predicted durations give the units of the objective, and how often they are renewed.
-_SCALE_TASKS, _SCALE_INTERVAL = 1000, 64
+_SCALE_TASKS = 1000
+_SCALE_INTERVAL = 64
 #: Hint for a file of another machine.
 _OTHER_MACHINE = "use a model of a machine with the same classes of device"
 #: Rules that may decide: the one at learned durations, and the fallback at trusted durations.
@@ -193,7 +194,8 @@ class PlacementRule:
         if self._scales_in > 0 or not self.model.seen:
             return
         self._scales_in = min(len(self._recent), _SCALE_INTERVAL)
-        platform, dollars = self.setting.platform, self.setting.dollars
+        platform = self.setting.platform
+        dollars = self.setting.dollars
         table = np.zeros((len(self._recent), len(platform.classes), 2))
         columns = np.ascontiguousarray(np.array(self._recent).T)
         table[:, :, 0] = np.exp(self.model.predict_columns(*columns)[:, :, 0])
@@ -238,7 +240,8 @@ class PlacementRule:
         ModelFileError
             If it cannot be used; rule and model stay as they are.
         """
-        model, kinds = self.model, len(snapshot.kinds)
+        model = self.model
+        kinds = len(snapshot.kinds)
         if snapshot.device_kinds != device_kinds_of(model.platform):
             devices = ", ".join(snapshot.device_kinds)
             raise ModelFileError(

@@ -40,7 +40,8 @@ def start_from(model: DurationRegression, trained: Predictor) -> None:
     for task, known in zip(tasks, seconds, strict=True):
         for device, (column, _) in zip(devices, columns, strict=True):
             if column >= 0:
-                whole, on_cpu = float(known[column]), bool(platform.is_cpu[device])
+                whole = float(known[column])
+                on_cpu = bool(platform.is_cpu[device])
                 times = (0.0, whole, 0.0) if on_cpu else (1.0, 0.0, whole)
                 ended = EndedParts(device, *times, BOTH_SIDES)
                 compiled_entry(learn_one)(model.arrays, learned_task(task, kind), ended, model.devices)

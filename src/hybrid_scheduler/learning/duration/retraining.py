@@ -167,7 +167,8 @@ class BackgroundRetraining:
         """Start the latest request of this scheduler, if it has one and nothing else runs."""
         forest = _forest_of(scheduler)
         if self._training is None and forest is not None and forest.pending_request is not None:
-            request, forest.pending_request = forest.pending_request, None
+            request = forest.pending_request
+            forest.pending_request = None
             self._training = _Training(forest, request, self._worker.submit(request))
 
     def collect(self, at_task: int) -> list[LearningEvent]:
