@@ -18,10 +18,10 @@ from .noise import noise_factor
 
 #: Memory policies: treatment of a share that does not fit into the accelerator's memory.
 CLIP = 0
-TO_CPU = 1
-FAIL = 2
-PAGE = 3
-MEMORY_POLICIES = {"clip": CLIP, "to_cpu": TO_CPU, "fail": FAIL, "page": PAGE}
+_TO_CPU = 1
+_FAIL = 2
+_PAGE = 3
+MEMORY_POLICIES = {"clip": CLIP, "to_cpu": _TO_CPU, "fail": _FAIL, "page": _PAGE}
 
 
 class ClusterArrays(NamedTuple):
@@ -96,9 +96,9 @@ def executed_share(device, fraction, memory, devices, memory_policy):  # type: i
     if fraction * memory > devices[device].memory and fraction > devices[device].memory / memory:
         if memory_policy == CLIP:
             return device, devices[device].memory / memory, CLIPPED
-        if memory_policy == TO_CPU:
+        if memory_policy == _TO_CPU:
             return devices[device].cpu, 0.0, MOVED_TO_CPU
-        return device, fraction, PAGED if memory_policy == PAGE else FAILED
+        return device, fraction, PAGED if memory_policy == _PAGE else FAILED
     if fraction == 0.0:
         return devices[device].cpu, 0.0, RAN
     return device, fraction, RAN
@@ -107,7 +107,7 @@ def executed_share(device, fraction, memory, devices, memory_policy):  # type: i
 @helper
 def whole_share(fraction, memory_policy):  # type: ignore[no-untyped-def]
     """Return share and memory policy of an indivisible task: the larger part decides, nothing is clipped."""
-    return 1.0 if fraction >= 0.5 else 0.0, TO_CPU if memory_policy == CLIP else memory_policy
+    return 1.0 if fraction >= 0.5 else 0.0, _TO_CPU if memory_policy == CLIP else memory_policy
 
 
 @helper

@@ -35,8 +35,8 @@ PRICE_COEFFICIENTS = (0.2321, 1.298, 0.1262, 0.9975, 0.6998, 0.01075, 0.09935)
 #: of latency, and the objective's price of a busy second per column.
 CPUS = 0
 ACCELERATORS = 1
-FIRST_COEFFICIENT = 2
-LATENCY_WEIGHT = FIRST_COEFFICIENT + len(PRICE_COEFFICIENTS)
+_FIRST_COEFFICIENT = 2
+LATENCY_WEIGHT = _FIRST_COEFFICIENT + len(PRICE_COEFFICIENTS)
 FIRST_PRICE = LATENCY_WEIGHT + 1
 #: Index of the fee of a split, in typical times, among the coefficients.
 SPLIT_FEE = 5
@@ -84,7 +84,7 @@ class PriceRule(NamedTuple):
 def price_rule(params):  # type: ignore[no-untyped-def]
     """Return the parameters of a rule with prices by name."""
     return PriceRule(
-        params[CPUS], params[ACCELERATORS], params[FIRST_COEFFICIENT:LATENCY_WEIGHT], params[LATENCY_WEIGHT],
+        params[CPUS], params[ACCELERATORS], params[_FIRST_COEFFICIENT:LATENCY_WEIGHT], params[LATENCY_WEIGHT],
         params[FIRST_PRICE:],
     )  # fmt: skip
 

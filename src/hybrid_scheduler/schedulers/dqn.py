@@ -41,8 +41,8 @@ from .registry import Look, register
 
 STATE = ("size", "intensity", "memory")
 #: Largest size and memory of the published workloads, which scale the state.
-MAX_SIZE = 5000.0
-MAX_MEMORY = 500.0
+_MAX_SIZE = 5000.0
+_MAX_MEMORY = 500.0
 HIDDEN = 256
 REPLAY = 50_000
 BATCH = 64
@@ -273,7 +273,7 @@ class DQNScheduler(Online, Learner):
     def decide(self, task: Task, view: View) -> Decision:
         """Return the device with the largest Q, or a random one; see `Online.decide`."""
         state = np.array(
-            [task.size / MAX_SIZE, task.compute_intensity, task.memory_required / MAX_MEMORY], np.float32
+            [task.size / _MAX_SIZE, task.compute_intensity, task.memory_required / _MAX_MEMORY], np.float32
         )
         device = self.agent_.act(state)
         if self.learn:

@@ -19,7 +19,7 @@ from .learner_state import FEATURES, MAX_KINDS, DurationPrior, with_new_columns
 
 #: Snapshots: name and version of the format, and the largest size.
 FORMAT = "hybrid-scheduler durations"
-FORMAT_VERSION = "1"
+_FORMAT_VERSION = "1"
 _MAX_BYTES = 256 * 2**20
 _WHAT = "a file of learned durations"
 #: The prior that ships with the package, made by `python -m studies.duration_prior`.
@@ -46,7 +46,7 @@ class DurationSnapshot(NamedTuple):
         """Return the texts that are stored beside the arrays."""
         return {
             "format": FORMAT,
-            "version": FORMAT_VERSION,
+            "version": _FORMAT_VERSION,
             "kinds": json.dumps(self.kinds),
             "device_kinds": json.dumps(self.device_kinds),
             "informed": json.dumps(self.informed),
@@ -75,9 +75,9 @@ def snapshot_from(path: Path, metadata: dict[str, Any], arrays: dict[str, NDArra
     """
     if metadata.get("format") != FORMAT:
         raise ModelFileError(path, f"is not {_WHAT}")
-    if metadata.get("version") != FORMAT_VERSION:
+    if metadata.get("version") != _FORMAT_VERSION:
         found = str(metadata.get("version"))[:20]
-        raise ModelFileError(path, f"has version {found}, this program reads version {FORMAT_VERSION}")
+        raise ModelFileError(path, f"has version {found}, this program reads version {_FORMAT_VERSION}")
     try:
         kinds = json.loads(metadata["kinds"])
         device_kinds = json.loads(metadata["device_kinds"])
