@@ -9,9 +9,7 @@ Needs chromium (Debian's package, or CHROMIUM names one) and the built dashboard
 
 import argparse
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,7 @@ from urllib.request import Request, urlopen
 
 from bootstrap import ROOT
 from build_dashboard import ensure_dashboard
+from find_browser import find_browser
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -199,9 +198,7 @@ def take(url: str, wanted: list[str]) -> None:
     from playwright.sync_api import sync_playwright
 
     TARGET.mkdir(parents=True, exist_ok=True)
-    program = os.environ.get("CHROMIUM") or next(
-        filter(None, map(shutil.which, ("chromium", "chromium-headless-shell"))), None
-    )
+    program = find_browser()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         for what in wanted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +16,8 @@ from page_checks import ROOT, SCHEDULERS, SPEED, make_two_runs, write_sweep  # n
 from process import Served, served  # noqa: E402
 
 from build_dashboard import NoDashboardError, ensure_dashboard  # noqa: E402
+from find_browser import find_browser  # noqa: E402
 
-#: Browsers in the order of preference. The headless shell has the same engine without the user interface of a
-#: browser: pages take about half of the processor time.
-PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome")
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -78,7 +75,7 @@ def dashboard() -> Path:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Not for the session: Playwright keeps an event loop running, and other folders need to run theirs."""
-    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
+    program = find_browser()
     if program is None:
         _missing("no chromium on this machine (Debian: apt-get install chromium-headless-shell)")
     with sync_playwright() as playwright:
