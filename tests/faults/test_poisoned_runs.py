@@ -30,6 +30,29 @@ def storage(request, tmp_path):
     return {"storage.database_url": url}, DatabaseAddress.from_url(url)
 
 
+async def test_scheduler_that_cannot_start_is_refused_and_the_run_goes_on(tmp_path, monkeypatch):
+    async with opened_server(tmp_path, monkeypatch, start=True) as (client, _):
+        run = await stored_run(client)
+        choice = {"name": "rl_agent", "parameters": {"energy_weight": "none"}}
+        answer = await client.post("/api/simulation/runs", json={"schedulers": [choice]})
+        assert (answer.status_code, answer.json()["error"]["fields"][0]["field"]) == (422, "schedulers")
+        status = (await client.get("/api/status")).json()
+        assert (status["run_id"], status["state"]) == (run, "running")
+
+
+@pytest.mark.parametrize("column", ["kind", "external_id"])
+async def test_trace_with_a_text_that_every_result_would_repeat_is_refused(tmp_path, monkeypatch, column):
+    rows = f"task_id,size,compute_intensity,memory_required,arrival_time,{column}\n1,10,0.5,1,0,{'x' * 201}\n"
+    csv = {"Content-Type": "text/csv"}
+    async with opened_server(tmp_path, monkeypatch, start=False) as (client, _):
+        for path in ("?name=t", "?name=u&skip_bad=true"):
+            answer = await client.post(f"/api/traces{path}", content=rows, headers=csv)
+            assert (answer.status_code, "200 characters" in answer.json()["error"]["message"]) == (422, True)
+        assert "200 characters" in (await client.post("/api/traces/inspect", content=rows, headers=csv)).text
+        (tmp_path / "data/workload_traces/own.csv").write_text(rows)  # not through the server
+        assert (await client.post("/api/simulation/preview", json={"trace": "own"})).status_code == 422
+
+
 async def stored_run(client):
     while not (runs := (await client.get("/api/runs")).json()["runs"]):
         await asyncio.sleep(0.05)  # until the new run is stored

@@ -179,7 +179,7 @@ def parse_platform(text: str, path: str, name: str) -> Platform:
     """
     try:
         content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date that does not exist
+    except Exception as error:  # PyYAML raises errors of all kinds for what a tag cannot convert, such as !!bool x
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else path
         raise InvalidInputError("platform", "valid YAML", yaml_problem(error), where=where) from None
@@ -232,7 +232,7 @@ def _check_keys(content: dict[Any, Any], known: tuple[str, ...], where: str) -> 
 
 def _check_number(key: str, value: object, where: str, *, whole: bool = False) -> None:
     kinds = int if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, kinds) or value != value:  # NaN
         raise InvalidInputError(key, "a whole number" if whole else "a number", value, where=where)
 
 
