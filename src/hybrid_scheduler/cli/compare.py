@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.text import Text
 
-from ..core import InvalidInputError
+from ..core import HybridSchedulerError, InvalidInputError
 from .command_context import CommandContext, option_names
 from .metric_table import named
-from .options import MACHINE, TASKS, Inputs, JsonOption, ProcessesOption, check_empty, with_inputs
+from .options import MACHINE, TASKS, Inputs, check_empty, option, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -30,48 +30,34 @@ _SEEDS = 20
 _ALIKE = 0.3
 
 
-@with_inputs(
-    *TASKS, "trace", "batches", "schedulers", *MACHINE, "objective",
+@with_options(
+    (*TASKS, "trace", "batches", "schedulers", *MACHINE),
     seeds="Number of paired seeds, at least 2; 20 by default.",
     first_seed="First seed; with --trace the seed of noise and random choices.",
-)  # fmt: skip
+    metric=option("Metric by its name in simulate --json: mean_latency, or makespan for a graph.", "NAME"),
+    baseline=option("Scheduler to compare the others with; the first by default.", "NAME"),
+    until_clear=option(
+        "Stop once all differences from the baseline are clear; p-values allow for the interim checks."
+    ),
+    fail_if_slower=option(
+        "Exit 1 if it is significantly worse than the baseline, by 1 % or more; 2 if seeds are too few.", "NAME"
+    ),
+    out=option("Write the result, every seed and a record for replay to this folder.", "DIR"),
+    real=option("Run real kernels on this machine, and simulate the same tasks beside them."),
+    store=option("With --real: store the run in the history."),
+)
 def compare(
     context: typer.Context,
     inputs: Inputs,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Metric by its name in simulate --json: mean_latency, or makespan for a graph."
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Scheduler to compare the others with; the first by default.")
-    ] = None,
-    until_clear: Annotated[
-        bool,
-        typer.Option(
-            "--until-clear",
-            help="Stop once all differences from the baseline are clear; p-values allow for the interim checks.",
-        ),
-    ] = False,
-    fail_if_slower: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Exit 1 if it is significantly worse than the baseline, by 1 % or more; 2 if seeds are too few.",
-        ),
-    ] = None,
-    processes: ProcessesOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the result, every seed and a record for replay to this folder."),
-    ] = None,
-    real: Annotated[
-        bool,
-        typer.Option("--real", help="Run real kernels on this machine, and simulate the same tasks beside them."),
-    ] = False,
-    store: Annotated[bool, typer.Option("--store", help="With --real: store the run in the history.")] = False,
-    as_json: JsonOption = False,
+    metric: str | None = None,
+    baseline: str | None = None,
+    until_clear: bool = False,
+    fail_if_slower: str | None = None,
+    processes: int | None = None,
+    out: Path | None = None,
+    real: bool = False,
+    store: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Compare schedulers on paired seeds, with intervals and tests.
 
@@ -224,7 +210,6 @@ def _check_power(spec: ExperimentSpec, seeds: int) -> None:
 
 def raise_if_slower(judgement: PairwiseTests, name: str | None) -> None:
     """Raise an error if a scheduler is significantly slower than the baseline; without a name, do nothing."""
-    from ..core import HybridSchedulerError
     from ..metrics.statistics import RELEVANT_SHARE
 
     if name is None:

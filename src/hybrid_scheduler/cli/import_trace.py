@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from ..core import InvalidInputError
 from .command_context import CommandContext
-from .options import Inputs, JsonOption, with_inputs
+from .options import Inputs, argument, option, with_options
 from .printer import Column, Printer
 
 if TYPE_CHECKING:
@@ -19,33 +18,29 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-@with_inputs("indivisible", "platform")
+@with_options(
+    ("indivisible", "platform"),
+    file=argument("The trace to read.", "FILE"),
+    format=option(
+        "swf, wfformat, alibaba, azure, gavel, philly or csv; detected from the file by default.", "NAME"
+    ),
+    name=option("Name of the new trace; the file's own name by default.", "NAME"),
+    scale=option("Multiply all times and MB: 0.001 turns an hour into 3.6 seconds.", "X"),
+    load=option("Stretch the arrivals to this share of the machine's capacity.", "SHARE"),
+    skip_bad=option("Leave bad rows out instead of refusing the file."),
+    force=option("Replace an existing trace of that name."),
+)
 def import_trace(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    file: Annotated[Path, typer.Argument(help="The trace to read.", metavar="FILE")],
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="swf, wfformat, alibaba, azure, gavel, philly or csv; detected from the file by default.",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the new trace; the file's own name by default.")
-    ] = None,
-    scale: Annotated[
-        float, typer.Option(metavar="X", help="Multiply all times and MB: 0.001 turns an hour into 3.6 seconds.")
-    ] = 1.0,
-    load: Annotated[
-        str | None,
-        typer.Option(metavar="SHARE", help="Stretch the arrivals to this share of the machine's capacity."),
-    ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave bad rows out instead of refusing the file.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing trace of that name.")] = False,
-    as_json: JsonOption = False,
+    file: Path,
+    format: str | None = None,
+    name: str | None = None,
+    scale: float = 1.0,
+    load: str | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Import a trace from another format into data/workload_traces.
 
@@ -59,13 +54,11 @@ def import_trace(
       hybrid-scheduler import week.csv --name clean --skip-bad
       hybrid-scheduler simulate --trace pods
     """
-    from ..core import InvalidInputError
     from ..workload.scenarios import offered_load, stretch_arrivals
     from ..workload.trace_files import save_workload
     from ..workload.trace_formats import FORMATS, detect_format, import_trace
     from .inputs import TRACE_FOLDER, overload_text
 
-    command: CommandContext = context.obj
     if not file.is_file():
         raise InvalidInputError("FILE", "a file that exists", str(file))
     machine = inputs.settings(command, {"simulation.utilisation": load}).machine()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
 from .command_context import CommandContext, option_names
-from .options import Inputs, JsonOption, with_inputs
+from .options import Inputs, option, with_options
 from .printer import DOLLARS, JOULES, SECONDS, Column, Printer, percent, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -21,21 +20,20 @@ _PHASES = 5
 _STEPS = 1000
 
 
-@with_inputs("seed", trace="Schedule the tasks of this file, and train on similar ones.")
+@with_options(
+    ("seed",),
+    trace="Schedule the tasks of this file, and train on similar ones.",
+    quick=option("Use 500 tasks and short training: under a minute."),
+    out=option("Folder for data/ and models/; the current one by default.", "DIR", show_default=False),
+    force=option("Repeat finished phases."),
+)
 def pipeline(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Use 500 tasks and short training: under a minute.")
-    ] = False,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR", help="Folder for data/ and models/; the current one by default.", show_default=False
-        ),
-    ] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Repeat finished phases.")] = False,
-    as_json: JsonOption = False,
+    quick: bool = False,
+    out: Path = Path(),
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Run all phases: profile, generate, train, schedule, evaluate.
 
@@ -48,7 +46,6 @@ def pipeline(
       hybrid-scheduler pipeline --quick
       hybrid-scheduler pipeline --trace week.csv --out results/week
     """
-    command: CommandContext = context.obj
     command.keeps_log = True
     settings = inputs.settings(command)
     from loguru import logger
