@@ -272,33 +272,29 @@ def _standings(judgement: PairwiseTests) -> list[Column]:
     size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
 
     def difference(row: SchedulerRank) -> str:
+        if judgement.exact and row.pair is not None:
+            return significant(row.pair.difference.mean / size)
         return NOTHING if row.pair is None else interval(row.pair.difference, size)
 
     def mean(row: SchedulerRank) -> str:
         if row.name in judgement.tasks_needed:
             return f"{significant(row.value.mean / size)} {_TOO_SHORT}"
-        return interval(row.value, size)
+        return significant(row.value.mean / size) if judgement.exact else interval(row.value, size)
 
-    if judgement.exact:
-        gaps = [NOTHING if row.pair is None else significant(row.pair.difference.mean / size) for row in rows]
-        return [
-            Column("scheduler", [named(row.name) for row in rows], number=False),
-            Column(f"{judgement.metric}{symbol}", [significant(row.value.mean / size) for row in rows]),
-            Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
-            Column(f"difference{symbol}", gaps, 2),
-            Column("mean /\nbound", [_bound(row.latency_over_bound) for row in rows], 4),
-            Column("span /\nbound", [_bound(row.over_bound) for row in rows], 7),
-            Column("verdict", [_verdict(judgement, row) for row in rows], 0, number=False),
-        ]
-    return [
-        Column("scheduler", [named(row.name) for row in rows], number=False),
-        Column(f"mean\n± 95 %{symbol}", [mean(row) for row in rows]),
-        Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
-        Column(f"difference\n± 95 %{symbol}", [difference(row) for row in rows], 2),
+    exact = judgement.exact
+    tests = [
         Column("p\n(Holm)", [row.test_cells[0] for row in rows], 3),
         Column("effect\nr", [row.test_cells[1] for row in rows], 5),
         Column("won /\nlost", [row.test_cells[2] for row in rows], 6),
         Column("regret\ns", [NOTHING if row.regret is None else significant(row.regret.mean) for row in rows], 8),
+    ]
+    spread = "" if exact else "\n± 95 %"
+    return [
+        Column("scheduler", [named(row.name) for row in rows], number=False),
+        Column(f"{judgement.metric if exact else 'mean'}{spread}{symbol}", [mean(row) for row in rows]),
+        Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
+        Column(f"difference{spread}{symbol}", [difference(row) for row in rows], 2),
+        *([] if exact else tests),
         Column("mean /\nbound", [_bound(row.latency_over_bound) for row in rows], 4),
         Column("span /\nbound", [_bound(row.over_bound) for row in rows], 7),
         Column("verdict", [_verdict(judgement, row) for row in rows], 0, number=False),
