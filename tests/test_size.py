@@ -23,7 +23,7 @@ BUDGETS = {
     ("live",): 3263,
     ("config", "testing", ""): 1153,
     ("jobs",): 5000,
-    ("profiling",): 2013,
+    ("profiling",): 1941,
     ("runtime",): 5941,
     ("experiments",): 3530,
     ("reports",): 1453,
