@@ -16,7 +16,7 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
     ("core", "metrics", "physics", "compiled"): 3980,
-    ("workload",): 2769,
+    ("workload",): 2762,
     ("cluster", "engine", "gym.py"): 2456,
     ("learning",): 5280,
     ("schedulers",): 2449,
@@ -29,7 +29,7 @@ BUDGETS = {
     ("reports",): 1453,
     ("storage",): 3752,
     ("server",): 5626,
-    ("cli",): 4117,
+    ("cli",): 4159,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10
