@@ -60,8 +60,8 @@ function Views() {
 
 export function TopBar({ onHelp }: { onHelp: () => void }) {
   const frozen = useLive((s) => s.frozen);
-  const paused = useLive((s) => s.status?.is_paused ?? false);
-  const stopped = useLive((s) => s.status?.state === "stopped");
+  const paused = useLive((s) => s.state === "paused");
+  const stopped = useLive((s) => s.state === "stopped");
   const theme = useTheme();
   return (
     <header className="glass sticky top-0 z-30 border-hair border-b">
