@@ -320,11 +320,10 @@ def _knowledge_text(leader: Evidence, known: Sequence[Evidence]) -> str:
     ratio = _over(leader, told[0])
     if ratio > _PERCENT:
         return ""
+    distance = "as fast as" if ratio >= 1.0 - RELEVANT_SHARE else "faster than"
     if ratio > 1.0 + RELEVANT_SHARE:
-        return f"knows no durations, within {math.ceil(100 * (ratio - 1.0))} % of schedulers that know them"
-    return (
-        f"knows no durations, {'as fast as' if ratio >= 1.0 - RELEVANT_SHARE else 'faster than'} schedulers that do"
-    )
+        distance = f"within {math.ceil(100 * (ratio - 1.0))} % of"
+    return f"told no durations, {distance} schedulers that know them"
 
 
 # ------------------------------------------------------------------------------------------ the headline
