@@ -25,10 +25,10 @@ BUDGETS = {
     ("jobs",): 5000,
     ("profiling",): 2013,
     ("runtime",): 5941,
-    ("experiments",): 3530,
-    ("reports",): 1453,
+    ("experiments",): 3517,
+    ("reports",): 1504,
     ("storage",): 3752,
-    ("server",): 5626,
+    ("server",): 5632,
     ("cli",): 4372,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20

@@ -196,3 +196,10 @@ export function device(name: string, cpus = 1): string {
 /** The last eight characters of a long run identifier, which tell runs apart. */
 export const shortRunId = (runId: string | null): string =>
   runId ? (runId.length > 12 ? `…${runId.slice(-8)}` : runId) : "none";
+
+/** Name of a run in lists, which have its scenario in another column: its own, or its short identifier. */
+export const runName = ({ name, run_id }: { name: string; run_id: string }): string => name || shortRunId(run_id);
+
+/** Heading of a run, also of its report: its own name, or its scenario and seed. */
+export const runTitle = ({ name, scenario, seed }: { name: string; scenario: string; seed: number }): string =>
+  name || `${scenario}, seed ${seed}`;

@@ -15,7 +15,7 @@ import { thinVersions, toMarks } from "../../components/versionMarks";
 import { Panel } from "../../components/widget/Panel";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { queryState } from "../../components/widget/queryState";
-import { compact, count, percent, shortRunId, significant, time } from "../../lib/format";
+import { compact, count, percent, runName, significant, time } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { ticks } from "../../lib/statistics";
 import type { TableData } from "../../lib/tableData";
@@ -52,7 +52,7 @@ function Header({ curve, run, style }: { curve: LearningCurve; run: RunDetail; s
         <p className="text-12 text-muted">
           run{" "}
           <Link to={{ view: "run", id: run.run_id }} className="text-accent underline underline-offset-4">
-            {run.name || shortRunId(run.run_id)}
+            {runName(run)}
           </Link>
           , {run.scenario}, {count(run.tasks)} tasks
         </p>

@@ -100,7 +100,7 @@ function Functions({ calls, colors }: { calls: readonly Call[]; colors: Readonly
   return (
     <Panel
       title="Functions"
-      subtitle={`${count(data.rows.length)} functions`}
+      subtitle={`${count(data.rows.length)} ${data.rows.length === 1 ? "function" : "functions"}`}
       table={() => data}
       note="Medians of the newest 20,000 calls. Measured ÷ predicted: 1 means that the prediction was right."
       bodyClass="thin-scroll overflow-x-auto"
