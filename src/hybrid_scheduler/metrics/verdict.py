@@ -657,7 +657,8 @@ def seconds_text(value: float | None) -> str:
         return "–"
     size = abs(value)
     factor, unit = next(((f, u) for f, u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if size >= f), (1e-6, "µs"))
-    return f"{_digits(value / factor, 3)} {unit}" if value else "0 s"
+    # Less is what differences of times leave where there is none.
+    return f"{_digits(value / factor, 3)} {unit}" if size > 1e-12 else "0 s"
 
 
 def times_text(ratio: float) -> str:
