@@ -160,7 +160,7 @@ export function SchedulerBars({ standings, metric, bound, rows, group, against, 
         <span className="text-right max-md:hidden">{bound === null ? "÷ best" : "÷ bound"}</span>
         {against ? <span className={LAST}>against {against}</span> : null}
       </div>
-      <ul className="thin-scroll flex min-h-0 flex-1 flex-col overflow-y-auto">
+      <ul className="thin-scroll flex min-h-0 flex-col overflow-y-auto">
         {standings.map((standing, index) => {
           const { style, value, row: own } = standing;
           const row = rows.get(style.name);

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..core import HybridSchedulerError, InvalidInputError
 from .options import GOALS, SETTINGS_KEYS, option_of
 from .printer import Printer
 
@@ -40,8 +41,6 @@ def option_names(hints: Mapping[str, str] | None = None, /, **options: str) -> I
     InvalidInputError
         The error of the library, with the option as its field.
     """
-    from ..core import HybridSchedulerError, InvalidInputError
-
     try:
         yield
     except HybridSchedulerError as error:
@@ -158,8 +157,6 @@ class CommandContext:
         if old_value is None:
             return value
         if value is not None:
-            from ..core import InvalidInputError
-
             raise InvalidInputError(old, f"left out with {new}, its new name", old_value)
         self.show_warning(f"{old} is deprecated and will be removed in the next release; use {new}")
         return old_value
