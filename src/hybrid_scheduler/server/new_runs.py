@@ -281,8 +281,8 @@ def chosen_schedulers(choices: list[tuple[str, dict[str, Any]]]) -> tuple[str, .
         if name not in known:
             raise UnknownNameError("schedulers", name, known)
         info = known[name]
-        own_values = info.parameters
-        changed = {key: value for key, value in parameters.items() if own_values.get(key, _UNKNOWN) != value}
+        defaults = info.parameters
+        changed = {key: value for key, value in parameters.items() if defaults.get(key, _UNKNOWN) != value}
         field = f"schedulers.{name}"
         own = info.factory.__module__.startswith(f"{__name__.partition('.')[0]}.")
         for key, value in changed.items():
