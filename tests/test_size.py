@@ -29,7 +29,7 @@ BUDGETS = {
     ("reports",): 1453,
     ("storage",): 3752,
     ("server",): 5626,
-    ("cli",): 4191,
+    ("cli",): 4176,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10

@@ -93,7 +93,6 @@ def sweep(
         command.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
     else:
         _show(command.printer, table, metric)
-        command.printer.text()
         command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
 
 
@@ -201,14 +200,13 @@ def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
     repeated = "one run each" if seeds == 1 else f"{seeds} seeds"
     if seeds == 1 and any(row["low"] is not None for row in table):
         repeated = "one trace; interval from batch means"
-    printer.facts([metric, f"{repeated}, mean ± 95 %"])
-    printer.text()
-    printer.table(
+    printer.result(
+        [[metric, f"{repeated}, mean ± 95 %"]],
         [
             Column("scenario", [row["scenario"] for row in table], 1, number=False),
             Column("load", [NOTHING if row["load"] is None else str(row["load"]) for row in table], 2),
             Column("machine", [row["platform"] for row in table], 3, number=False),
             Column("scheduler", [named(row["scheduler"]) for row in table], number=False),
             Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
-        ]
+        ],
     )
