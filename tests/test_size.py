@@ -146,7 +146,6 @@ LONG_FUNCTIONS = {
 }
 WIDE_FUNCTIONS = {
     "core/workload.py: __init__",
-    "engine/comparison.py: compare",
 }
 
 
