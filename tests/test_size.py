@@ -25,7 +25,7 @@ BUDGETS = {
     ("jobs",): 5000,
     ("profiling",): 1941,
     ("runtime",): 5941,
-    ("experiments",): 3508,
+    ("experiments",): 3478,
     ("reports",): 1453,
     ("storage",): 3752,
     ("server",): 5626,
