@@ -29,7 +29,7 @@ BUDGETS = {
     ("reports",): 1504,
     ("storage",): 3752,
     ("server",): 5632,
-    ("cli",): 4176,
+    ("cli",): 4177,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10

@@ -158,7 +158,7 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     """Return mean and interval of every combination: over seeds, or by batch means within a trace."""
     import numpy as np
 
-    from ..metrics import Interval, t_interval
+    from ..metrics.statistics import Interval, skewed_interval
 
     groups: dict[tuple[Any, ...], list[float]] = {}
     halves: dict[tuple[Any, ...], float | None] = {}
@@ -172,8 +172,9 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
         known = np.array(values)
         half = halves[place]
         mean = float(known.mean())
-        several = len(known) > 1 and bool(np.isfinite(known).all())
-        one = t_interval(known) if several else None if half is None else Interval(mean, mean - half, mean + half)
+        one = None if half is None else Interval(mean, mean - half, mean + half)
+        if len(known) > 1 and np.isfinite(known).all():
+            one = skewed_interval(known)
         found.append(
             {
                 "scenario": scenario, "load": load, "platform": platform, "scheduler": scheduler,
