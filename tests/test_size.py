@@ -137,7 +137,6 @@ LARGE_CLASSES = {
     "runtime/accelerator_worker.py: AcceleratorWorker",
     "runtime/task_future.py: TaskFuture",
     "runtime/task_graph.py: TaskGraph",
-    "server/prometheus_metrics.py: Metrics",
 }
 LONG_FUNCTIONS = {
     "learning/duration/learned_placement.py: _least_placement",
