@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..jobs import ClusterOperation, JobLogReport, Nodes
     from ..jobs.published_allocation import AllocationCell
     from ..jobs.published_batch import TableCell
+    from ..jobs.published_graphs import GraphCell
+    from ..jobs.published_rounds import GainCell
 
 LogArgument = Annotated[
     Path,
@@ -235,51 +237,77 @@ def _show_comparison(printer: Printer, table: _Comparison, larger: list[int]) ->
 
 def reproduce(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Published table: rlscheduler or fgd.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Published table: rlscheduler, fgd, gavel or heft.")],
     data: Annotated[
         Path | None, typer.Option("--data", metavar="FILE", help="Its data, which is not part of this program.")
     ] = None,
     nodes: NodesOption = None,
+    throughputs: ThroughputsOption = None,
     processors: ProcessorsOption = None,
     metric: Annotated[
         str,
         typer.Option(metavar="NAME", help="bounded_slowdown, slowdown, wait, turnaround or utilization."),
     ] = "bounded_slowdown",
-    seeds: Annotated[int, typer.Option(metavar="N", min=2, help="Seeds of fgd; the published table has 10.")] = 20,
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=2, help="Seeds of fgd (default 20) and gavel (5)."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute a published table again and print it beside the published figures.
+    """Compute a published table again and print it beside the published figures, a rule of one line and a bound.
 
-    `rlscheduler`: five heuristics on a job log with and without backfilling, by the published procedure, and
-    smallest area first, a rule of one line that the table lacks. Its data is a log of the repository
-    DIR-LAB/deep-batch-scheduler, such as lublin_256.swf.
+    `rlscheduler`: five heuristics on a job log with and without backfilling, by the published procedure. Its data
+    is a log of the repository DIR-LAB/deep-batch-scheduler, such as lublin_256.swf.
 
-    `fgd`: GPUs in use against demand for six placement policies, and fewest free GPUs, a rule of one line. Its data
-    are pods and nodes of the Alibaba GPU cluster trace of 2023, such as openb_pod_list_default.csv.
+    `fgd`: GPUs in use against demand for six placement policies. Its data are pods and nodes of the Alibaba GPU
+    cluster trace of 2023, such as openb_pod_list_default.csv.
+
+    `gavel`: policies that know how fast jobs are on each accelerator. Its data are a trace and measured throughputs
+    of the repository stanford-futuredata/gavel.
+
+    `heft`: two textbook task graphs; it needs no data.
 
     Example: hybrid-scheduler reproduce rlscheduler --data lublin_256.swf
     """
     command: CommandContext = context.obj
-    from ..core import InvalidInputError, UnknownNameError
+    from ..core import UnknownNameError
 
     if name not in _TABLES:
         raise UnknownNameError("published table", name, _TABLES)
-    if data is None:
-        raise InvalidInputError("--data", _TABLES[name][0], "nothing", hint=_TABLES[name][1])
-    if name == "fgd":
-        if nodes is None:
-            raise InvalidInputError(
-                "--nodes", "a CSV file of nodes", "nothing", hint="openb_node_list_all_node.csv"
-            )
-        _reproduce_fgd(command, data, nodes, seeds, as_json)
+    if name == "heft":
+        _reproduce_heft(command, as_json)
+        return
+    file = _needed(name, "--data", data)
+    if name == "gavel":
+        _reproduce_gavel(command, file, _needed(name, "--throughputs", throughputs), seeds or 5, as_json)
+    elif name == "fgd":
+        _reproduce_fgd(command, file, _needed(name, "--nodes", nodes), seeds or 20, as_json)
     else:
-        _reproduce_rlscheduler(command, data, processors, metric, as_json)
+        _reproduce_rlscheduler(command, file, processors, metric, as_json)
+
+
+def _needed(name: str, option: str, path: Path | None) -> Path:
+    """Return a file that a table needs; raises `InvalidInputError` if it was not given."""
+    from ..core import InvalidInputError
+
+    if path is None:
+        what, example = _TABLES[name][option]
+        raise InvalidInputError(option, what, "nothing", hint=example)
+    return path
 
 
 #: Published tables: the data that each needs, and where it comes from.
-_TABLES = {
-    "rlscheduler": ("a job log", "a log of the repository DIR-LAB/deep-batch-scheduler"),
-    "fgd": ("a CSV file of pods", "openb_pod_list_default.csv of the Alibaba GPU cluster trace of 2023"),
+_TABLES: dict[str, dict[str, tuple[str, str]]] = {
+    "rlscheduler": {"--data": ("a job log", "a log of the repository DIR-LAB/deep-batch-scheduler")},
+    "fgd": {
+        "--data": ("a CSV file of pods", "openb_pod_list_default.csv of the Alibaba GPU cluster trace of 2023"),
+        "--nodes": ("a CSV file of nodes", "openb_node_list_all_node.csv"),
+    },
+    "gavel": {
+        "--data": ("a trace of jobs", "minimize_makespan.trace of the repository stanford-futuredata/gavel"),
+        "--throughputs": ("a JSON file of throughputs", "simulation_throughputs.json of the same repository"),
+    },
+    "heft": {},
 }
 #: Most numbers of jobs that are printed.
 _LISTED = 10
@@ -312,8 +340,56 @@ def _reproduce_rlscheduler(
     _show_table(command.printer, cells, f"{metric.replace('_', ' ')} of {name or data.name}")
 
 
-def _rows_of(cells: Sequence[TableCell | AllocationCell]) -> list[dict[str, Any]]:
+def _rows_of(cells: Sequence[TableCell | AllocationCell | GainCell | GraphCell]) -> list[dict[str, Any]]:
     return [{**asdict(cell), "mean": cell.mean, "verdict": cell.verdict} for cell in cells]
+
+
+def _reproduce_heft(command: CommandContext, as_json: bool) -> None:
+    from ..jobs.published_graphs import graph_table
+
+    cells = list(graph_table())
+    if as_json:
+        command.printer.document({"table": "heft", "cells": _rows_of(cells)})
+        return
+    command.printer.table(
+        [
+            Column("graph", [cell.graph for cell in cells], number=False),
+            Column("planner", [cell.policy for cell in cells], number=False),
+            Column("published", [f"{cell.published:g}" for cell in cells]),
+            Column("measured", [f"{cell.mean:g}" for cell in cells]),
+            Column("earliest\nfinish", [f"{cell.rule:g}" for cell in cells]),
+            Column("bound", [f"{cell.bound:g}" for cell in cells]),
+            Column("verdict", [cell.verdict for cell in cells], 1, number=False),
+        ]
+    )
+
+
+def _reproduce_gavel(command: CommandContext, data: Path, throughputs: Path, seeds: int, as_json: bool) -> None:
+    from ..jobs import read_throughputs
+    from ..jobs.published_rounds import gain_table
+
+    cells: list[GainCell] = []
+    with command.printer.progress(2) as update:
+        for number, row in enumerate(gain_table(data, read_throughputs(throughputs), seeds=seeds), 1):
+            cells += row
+            update(row[0].measure, number)
+    if as_json:
+        command.printer.document({"table": "gavel", "trace": data.name, "seeds": seeds, "cells": _rows_of(cells)})
+        return
+    command.printer.facts(["108 accelerators of three kinds", f"mean ± 95 % over {seeds} drawn sequences"])
+    command.printer.text()
+    command.printer.table(
+        [
+            Column("measure", [cell.measure for cell in cells], number=False),
+            Column("policy", [cell.policy for cell in cells], number=False),
+            Column("hours", [f"{cell.mean:.2f} ± {cell.half_width:.2f}" for cell in cells]),
+            Column("gain", [f"{cell.gain:.2f}" for cell in cells]),
+            Column("published", [NOTHING if cell.published is None else f"{cell.published:g}" for cell in cells]),
+            Column("shortest first\non the fastest", [f"{cell.rule:.2f}" for cell in cells], 2),
+            Column("bound", [f"{cell.bound:.2f}" for cell in cells], 3),
+            Column("verdict", [cell.verdict for cell in cells], 1, number=False),
+        ]
+    )
 
 
 def _reproduce_fgd(command: CommandContext, data: Path, nodes: Path, seeds: int, as_json: bool) -> None:
@@ -329,12 +405,14 @@ def _reproduce_fgd(command: CommandContext, data: Path, nodes: Path, seeds: int,
     if as_json:
         command.printer.document({"table": "fgd", "pods": data.name, "seeds": seeds, "cells": _rows_of(cells)})
         return
+    rule = {cell.demand: cell for cell in cells if cell.policy == PLACEMENTS[-1]}
     command.printer.facts([f"GPUs in use, % of {int(cluster.gpus.sum()):,}", f"mean ± 95 % over {seeds} seeds"])
     command.printer.text()
     command.printer.table(
         [
             Column("placement", [placement_policy_named(cell.policy).label for cell in cells], number=False),
             Column("demand, %", [str(cell.demand) for cell in cells]),
+            Column("fewest\nfree GPUs", [f"{rule[cell.demand].mean:.2f}" for cell in cells], 2),
             Column("at most", [str(min(cell.demand, 100)) for cell in cells]),
             Column("published", [NOTHING if cell.published is None else f"{cell.published:.2f}" for cell in cells]),
             Column("measured", [f"{cell.mean:.2f} ± {cell.half_width:.2f}" for cell in cells]),

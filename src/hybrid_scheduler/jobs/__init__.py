@@ -2,6 +2,7 @@
 
 from .cluster_nodes import Nodes
 from .cluster_operation import ClusterOperation, Failure, Quota, read_failures, read_quotas
+from .gavel_trace import read_throughputs
 from .gpu_cluster_files import read_nodes, read_pods
 from .job_collector import JobLogReport
 from .job_demand import JobDemand
@@ -46,6 +47,7 @@ __all__ = [
     "read_pods",
     "read_quotas",
     "read_swf_log",
+    "read_throughputs",
     "simulate_nodes",
     "simulate_queue",
 ]

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core import Ints, InvalidInputError, UnknownNameError
-from ..profiling.strict_json import read_json
-from ..workload.trace_formats.reader_tools import WrongCells, number, table_of
+from ..workload.trace_formats.reader_tools import WrongCells, json_document, number, table_of
 from .cluster_nodes import Nodes
 from .job_log import JobLog
 from .node_loop import EVENT, USER, Rows
@@ -163,7 +162,7 @@ def read_quotas(path: str | Path) -> dict[str, Quota]:
     InvalidInputError
         If the file cannot be read or has another form.
     """
-    document = read_json(Path(path))
+    document = json_document(Path(path))
     if not isinstance(document, dict):
         raise InvalidInputError("quotas", "an object by user", type(document).__name__, where=Path(path).name)
     quotas = {}

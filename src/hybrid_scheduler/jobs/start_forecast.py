@@ -34,8 +34,11 @@ _LATER_JOBS = 100
 #: Seconds that are added to waits before their ratios are taken, because many are 0.
 _SHORT_S = 60.0
 #: Newest waits that the interval is adjusted by, and the fewest.
-_NEWEST = 60
+_NEWEST = 100
 _FEWEST_KNOWN = 10
+#: Logarithm of the least factor on an interval, and of how far outside a wait is that every interval covers.
+_MOST_NARROWED = -3.0
+_ALWAYS_INSIDE = -100.0
 #: Kind of jobs whose user is not known.
 _NO_USER = "generic"
 #: Fewest moments of the past that an interval can be calibrated and tested by.
@@ -178,10 +181,11 @@ class _Forecast:
 
 
 def _widened(forecast: _Forecast, widening: float) -> tuple[float, float]:
-    """Return both ends of the interval moved apart by a factor on waits; never below 0."""
+    """Return both ends of the interval moved apart by a factor on waits; never below 0, and an end at 0 stays."""
     low, high = forecast.ends
     factor = np.exp(widening)
-    return max((low + _SHORT_S) / factor - _SHORT_S, 0.0), max((high + _SHORT_S) * factor - _SHORT_S, 0.0)
+    lower = max((low + _SHORT_S) / factor - _SHORT_S, 0.0) if low > 0 else 0.0
+    return lower, max((high + _SHORT_S) * factor - _SHORT_S, lower)
 
 
 def _record_of(
@@ -189,8 +193,11 @@ def _record_of(
 ) -> tuple[ForecastRecord, float]:
     """Return how forecasts of the past compare with the waits, and by how much the interval is widened now."""
     ends = np.array([forecast.ends for forecast in forecasts]) + _SHORT_S
-    # How far each wait is outside of its interval, in logarithms; negative inside.
-    outside = np.maximum(np.log(ends[:, 0] / (waits + _SHORT_S)), np.log((waits + _SHORT_S) / ends[:, 1]))
+    # How far each wait is outside of its interval, in logarithms; negative inside. A wait of 0 in an interval that
+    # begins at 0 is covered however narrow the interval becomes.
+    below = np.where(ends[:, 0] > _SHORT_S, np.log(ends[:, 0] / (waits + _SHORT_S)), _ALWAYS_INSIDE)
+    above = np.where(waits > 0, np.log((waits + _SHORT_S) / ends[:, 1]), _ALWAYS_INSIDE)
+    outside = np.maximum(below, above)
     began = moments + waits
 
     def known_at(now: float, forecasts: int) -> Floats:
@@ -222,7 +229,8 @@ def _record_of(
 def _widening(outside: Floats) -> float:
     """Return the widening with which the interval covers the stated share of the newest waits and one more."""
     newest = outside[-_NEWEST:]
-    return float(np.quantile(newest, min(_COVERED * (1 + 1 / len(newest)), 1.0), method="higher"))
+    level = min(_COVERED * (1 + 1 / len(newest)), 1.0)
+    return max(float(np.quantile(newest, level, method="higher")), _MOST_NARROWED)
 
 
 @dataclass(frozen=True)
