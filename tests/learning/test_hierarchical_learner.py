@@ -1,6 +1,7 @@
 """The hierarchical learner: one result on both paths, bounded trials, no flooded device, clear errors."""
 
 import heapq
+import json
 import math
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ from hybrid_scheduler import (
 )
 from hybrid_scheduler.core import Floats, View, cpu
 from hybrid_scheduler.learning import ModelFileError
-from hybrid_scheduler.learning.duration.duration_files import load_prior, save_prior
+from hybrid_scheduler.learning.duration.duration_files import SHIPPED_PRIOR, load_prior
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.learner_state import (
     FEATURES,
@@ -368,16 +369,16 @@ def test_damaged_prior_is_refused(tmp_path, content):
         load_prior(path)
 
 
-def test_prior_with_numbers_that_are_not_finite_is_refused(tmp_path):
-    path, prior = tmp_path / "prior.json", load_prior()
-    for flaw in (np.nan, np.inf, 1e9):
-        wrong = prior.all_devices.copy()
-        wrong[0, 2] = flaw
-        save_prior(path, prior._replace(all_devices=wrong), "nothing")
-        with pytest.raises(ModelFileError, match="not a prior"):
-            load_prior(path)
-    save_prior(path, prior._replace(device_class=-prior.device_class), "nothing")
-    with pytest.raises(ModelFileError, match="positive deviations"):
+@pytest.mark.parametrize(
+    ("field", "number", "reason"),
+    [("all_devices", math.nan, "not a prior"), ("all_devices", math.inf, "not a prior"),
+     ("all_devices", 1e9, "not a prior"), ("device_class", -0.5, "positive deviations")],
+)  # fmt: skip
+def test_prior_with_an_invalid_number_is_refused(tmp_path, field, number, reason):
+    path, values = tmp_path / "prior.json", json.loads(SHIPPED_PRIOR.read_text())
+    (values[field][0] if field == "all_devices" else values[field])[2] = number
+    path.write_text(json.dumps(values))
+    with pytest.raises(ModelFileError, match=reason):
         load_prior(path)
 
 

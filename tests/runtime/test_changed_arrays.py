@@ -1,15 +1,17 @@
 """Arrays that a program changes between its calls: every result is what NumPy gives at the time of the call."""
 
+import math
 import os
+import random
+import sys
 import threading
 from concurrent.futures import as_completed, wait
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import hybrid_scheduler as hs
 from hybrid_scheduler.core import Decision, Online, Task, View
@@ -215,6 +217,46 @@ def test_a_result_of_a_plain_function_may_change() -> None:
         assert executor.submit(combined, [future][0], values).result().tolist() == [8.0] * 3
 
 
+@pytest.mark.parametrize("make", [lambda: kept, lambda: values_of, lambda: part_of])
+def test_a_result_that_the_program_can_reach_otherwise_may_change(make: Any) -> None:
+    values, function = np.ones(3), make()
+    argument = Record(values) if function is values_of else values
+    with _executor(1) as executor:
+        future = executor.submit_with(function, (argument,), device="cpu")
+        for _ in range(3):
+            expected = function.cpu(argument) * 2
+            np.testing.assert_array_equal(executor.submit(doubled, future).result(), expected)
+            values += 1
+            _KEPT[:] += 1
+
+
+def test_a_new_result_of_a_core_is_copied_once() -> None:
+    with _executor(1) as executor:
+        before = _uploads(executor)
+        future = executor.submit_with(doubled, (np.ones(3),), device="cpu")
+        for _ in range(3):
+            assert executor.submit(doubled, future).result().tolist() == [4.0] * 3
+        assert _uploads(executor) == before + 1
+
+
+class _Own(np.ndarray[Any, Any]):
+    """Array of a class of its own."""
+
+
+@pytest.mark.parametrize("make", [lambda one: one.view(_Own), lambda one: np.ma.masked_equal(one, 2.0)])
+def test_arrays_with_a_way_of_their_own_to_compute_stay_on_the_cpu(make: Any) -> None:
+    values = make(np.arange(4.0).reshape(2, 2))
+    with _executor(1) as executor:
+        first = executor.submit(doubled, values)
+        second = executor.submit(same, first)
+        assert type(second.result()) is type(values)
+        assert str(second.result()) == str(values * 2)
+        assert (first.space, second.space) == (0, 0)
+        assert "only the CPU can hold" in executor.explain(first)
+        with pytest.raises(hs.InvalidInputError, match="torch tensor"):
+            executor.put(values)
+
+
 # ------------------------------------------------------------------------------------------ copies that serve again
 
 
@@ -313,94 +355,300 @@ def test_summary_of_a_program_that_copies_nothing_twice_advises_nothing() -> Non
 
 # ------------------------------------------------------------------------------------------ random programs
 
-_ARRAYS = 3
-_STEPS = st.one_of(
-    st.tuples(st.just("change"), st.integers(0, 9), st.integers(1, 9)),
-    st.tuples(st.just("view"), st.integers(0, 9), st.sampled_from(["[:]", "[::-1]", "[1:]", ".T", "reshape"])),
-    st.tuples(st.just("call"), st.integers(0, 9), st.integers(0, 9)),
-    st.tuples(st.just("many"), st.integers(0, 9), st.integers(2, 4)),
-    st.tuples(st.just("chain"), st.integers(0, 9), st.integers(2, 4)),
-    st.tuples(st.just("change result"), st.integers(0, 9), st.integers(1, 9)),
-    st.tuples(st.just("call future"), st.integers(0, 9), st.integers(0, 9)),
-    st.tuples(st.just("same"), st.integers(0, 9), st.booleans()),
-    st.tuples(st.just("put"), st.integers(0, 9), st.booleans()),
-)
+
+@dataclass
+class Record:
+    """Arrays in an object that the executor does not look into."""
+
+    values: Any
 
 
-def _view(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
-    views = {"[:]": values[:], "[::-1]": values[::-1], ".T": values.T, "reshape": values.reshape(-1)}
-    return views.get(kind, values)
+class Pair(NamedTuple):
+    """Two arrays."""
+
+    first: Any
+    second: Any
+
+
+#: Array that functions return without having been given it.
+_KEPT = np.arange(4.0)
+
+
+@hs.auto
+def kept(x: Any) -> Any:
+    """Return an array that the program can change at any time."""
+    return _KEPT
+
+
+@hs.auto
+def kept_part(x: Any) -> Any:
+    """Return a part of an array that the program can change at any time."""
+    return {"part": [_KEPT[1:], _KEPT[::-1][0:1]]}
+
+
+@hs.auto
+def part_of(x: Any) -> Any:
+    """Return a view of a view of an array."""
+    return x[..., ::-1][..., 1:]
+
+
+@hs.auto
+def values_of(record: Any) -> Any:
+    """Return the array of a record."""
+    return record.values
+
+
+@hs.auto
+def first_of(values: Any) -> Any:
+    """Return twice the first array inside of containers."""
+    while not hasattr(values, "shape"):
+        values = next(iter(values.values() if isinstance(values, dict) else values))
+    return values * 2
+
+
+@hs.auto
+def divided(x: Any, *, parts: Any = 2) -> Any:
+    """Return both halves, as views on the CPU."""
+    return [x.reshape(-1)[: x.size // parts], (x.reshape(-1)[x.size // parts :], {"whole": x})]
+
+
+@hs.auto
+def total(*values: Any, more: Any = ()) -> Any:
+    """Return the sum of all elements of all arrays."""
+    return sum(float(np.asarray(one).sum()) for one in (*values, *more))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with every array as a NumPy array of its own."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return np.array(value)
+
+
+def _assert_equal(value: Any, expected: Any) -> None:
+    assert type(value) is type(expected)
+    if isinstance(value, list):
+        assert len(value) == len(expected)
+        for one, other in zip(value, expected, strict=True):
+            _assert_equal(one, other)
+    elif isinstance(value, dict):
+        assert list(value) == list(expected)
+        _assert_equal(list(value.values()), list(expected.values()))
+    else:
+        np.testing.assert_array_equal(value, expected)
 
 
 class _Program:
-    """Random program: it runs on an executor, and each result is compared with NumPy's at once."""
+    """Random program that changes arrays, views and results in place between its calls.
 
-    def __init__(self, executor: hs.HybridExecutor) -> None:
-        self._executor = executor
-        self._arrays = [np.arange(4.0) + i for i in range(_ARRAYS)]
-        #: Futures, whose results the program may have changed.
+    Every call runs on an executor and, at the time when it is submitted, in plain Python. While calls are under way
+    nothing changes, as the executor demands; once they have ended, in whatever way the program learns of it,
+    everything may.
+    """
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self._draw = random.Random(seed)
+        draw = self._draw
+        memory = draw.choice([math.inf, math.inf, 150.0])
+        self.fakes = [FakeAccelerator(name=f"fake_{i}", memory=memory) for i in range(2)]
+        devices = [draw.randrange(3) for _ in range(draw.randrange(1, 6))]
+        self.executor = hs.HybridExecutor(_InTurn(*devices), accelerators=self.fakes, history=False, cores=2)
+        self.executor.graph.wait_ready()
+        self._arrays: list[Any] = [np.arange(4.0) + i for i in range(3)]
+        self._arrays += [np.arange(8.0).reshape(2, 4), _KEPT]
+        path = folder / f"{seed}.bin"
+        np.arange(4.0).tofile(path)
+        self._arrays += [np.memmap(path, dtype=float, mode="r+"), np.memmap(path, dtype=float, mode="r")]
         self._futures: list[Any] = []
+        self._open: list[tuple[Any, Any]] = []
+        #: Futures of calls on the cores, and the program's arrays, or views of them, that those return.
+        self._aliases: list[tuple[Any, Any]] = []
 
-    def _array(self, number: int) -> np.ndarray[Any, Any]:
-        return self._arrays[number % len(self._arrays)]
+    def _array(self) -> Any:
+        return self._draw.choice(self._arrays)
 
-    def _submit(self, function: Any, *arguments: Any) -> Any:
-        plain = [one.result() if isinstance(one, hs.TaskFuture) else one for one in arguments]
-        expected = np.array(function.cpu(*plain))
-        future = self._executor.submit(function, *arguments)
+    def _argument(self) -> Any:
+        return self._draw.choice(self._futures) if self._futures and self._draw.random() < 0.4 else self._array()
+
+    def _now(self, value: Any) -> Any:
+        """Return a value of the plain program: that of a future is its result."""
+        if isinstance(value, hs.TaskFuture):
+            return value.result(_TIMEOUT)
+        if isinstance(value, list | tuple):
+            inner = [self._now(one) for one in value]
+            return type(value)(*inner) if isinstance(value, Pair) else type(value)(inner)
+        if isinstance(value, dict):
+            return {key: self._now(one) for key, one in value.items()}
+        return value
+
+    def _call(self, function: Any, *arguments: Any, **named: Any) -> Any:
+        expected = _plain(function.cpu(*self._now(arguments), **self._now(named)))
+        future = self.executor.submit(function, *arguments, **named)
+        self._open.append((future, expected))
+        return future
+
+    def _calls(self) -> None:
+        draw = self._draw
+        kind = draw.randrange(11)
+        if kind <= 2:
+            self._futures.append(self._call(draw.choice([doubled, same]), self._array()))
+        elif kind == 3:
+            one = self._array()
+            self._call(total, one, self._array(), one, more=[self._array(), self._array()])
+        elif kind == 4:
+            self._futures.append(self._call(draw.choice([kept, values_of]), Record(self._array())))
+        elif kind == 5:
+            inner = self._argument()
+            boxed = draw.choice([[inner], {"a": inner}, {"a": [(inner, 2), 1]}, Pair(inner, inner), ([[inner]],)])
+            self._futures.append(self._call(first_of, boxed))
+        elif kind == 6:
+            self._call(divided, self._array(), parts=draw.choice([2, 4]))
+        elif kind == 7:
+            self._call(first_of, self.executor.submit(kept_part, self._array()))
+        elif kind == 8:
+            self._chain()
+        else:
+            self._alias()
+
+    def _chain(self) -> None:
+        first = self._array()
+        expected = np.array(first)
+        future = first
+        for _ in range(self._draw.randrange(1, 4)):
+            future = self.executor.submit(combined, future, first)
+            expected = expected * 3 + first
         self._futures.append(future)
-        return future, expected
+        self._open.append((future, expected))
 
-    def step(self, kind: str, first: int, second: Any) -> None:
-        """Carry out one step."""
-        values = self._array(first)
-        if kind == "change":
+    def _alias(self) -> None:
+        """Let a core return an array that the program can reach, or use what one has returned."""
+        draw = self._draw
+        if not self._aliases or draw.random() < 0.4:
+            function = draw.choice([kept, values_of, same, part_of])
+            argument = self._array()
+            argument = Record(argument) if function is values_of else argument
+            future = self.executor.submit_with(function, (argument,), device="cpu")
+            self._aliases.append((future, function.cpu(argument)))
+        future, values = draw.choice(self._aliases)
+        for _ in range(draw.randrange(1, 4)):
+            self._open.append((self.executor.submit(doubled, future), values * 2))
+            if draw.random() < 0.5:
+                self._end()
+                self._write(values)
+
+    def _direct(self) -> None:
+        argument = self._array()
+        self._end()
+        expected = _plain(first_of.cpu([argument]))
+        _assert_equal(_plain(self.executor.call(first_of, [argument])), expected)
+        _assert_equal(_plain(self.executor.call(doubled, argument)), _plain(doubled.cpu(argument)))
+        _assert_equal(_plain(next(iter(self.executor.map(doubled, [argument])))), _plain(argument * 2))
+
+    def _look(self) -> None:
+        """Learn, in one of several ways, that all calls have ended."""
+        futures = [future for future, _ in self._open]
+        way = self._draw.randrange(6)
+        if way == 0:
+            wait(futures, _TIMEOUT)
+        elif way == 1:
+            list(as_completed(futures, _TIMEOUT))
+        elif way == 2:
+            assert self.executor.records is not None
+        elif way == 3:
+            for future in futures:
+                _ends_by_callback(self.executor, future)
+        elif way == 4:
+            for future in futures:
+                assert future.exception(_TIMEOUT) is None
+
+    def _end(self) -> None:
+        """End all calls, some of which are checked only after the program has changed everything."""
+        self._look()
+        for future, expected in self._open:
+            _assert_equal(_plain(future.result(_TIMEOUT)), expected)
+        self._open.clear()
+
+    def _change(self) -> None:
+        draw = self._draw
+        self._end()
+        kind = draw.randrange(8)
+        if kind <= 2:
+            self._write(self._array())
+        elif kind == 3 and self._futures:
+            self._write(draw.choice(self._futures).result(_TIMEOUT))
+        elif kind == 4 and self._futures:
+            values = np.asarray(draw.choice(self._futures).handle(_TIMEOUT))
+            self._write(values)
+            self._arrays.append(values)
+        elif kind == 5:
+            values = self._array()
+            self._arrays.append(draw.choice([values[:], values[::-1], values.T, values.reshape(-1)[1:]]))
+        elif kind == 6:
+            view = self._array().view()
+            view.flags.writeable = False
+            self._arrays.append(view)
+        else:
+            tensor = self._tensor(self._array())
+            if tensor is not None:
+                self._arrays.append(tensor.numpy())
+                self._call_tensor(tensor)
+
+    def _write(self, values: Any) -> None:
+        if isinstance(values, np.ndarray) and values.flags.writeable:
             values *= 0.5
-            values += second
-        elif kind == "view":
-            self._arrays.append(_view(values, second))
-        elif kind == "call":
-            self._check(*self._submit(combined, values, self._array(second)))
-        elif kind == "many":
-            calls = [self._submit(combined, values, self._array(first + i)) for i in range(second)]
-            for call in calls:
-                self._check(*call)
-        elif kind == "chain":
-            future, expected = self._submit(doubled, values)
-            for _ in range(second):
-                future = self._executor.submit(combined, future, values)
-                expected = expected * 3 + values
-            self._check(future, expected)
-        elif kind == "put":
-            constant = values.copy()
-            placed = self._executor.put(constant) if second else constant
-            constant.flags.writeable = False
-            self._check(*self._submit(combined, values, constant))
-            assert (self._executor.submit(doubled, placed).result(_TIMEOUT) == constant * 2).all()
-        elif kind == "same":
-            future, expected = self._submit(same, values)
-            self._check(future, expected)
-            self._arrays.append(future.result())
-        elif self._futures:
-            future = self._futures[first % len(self._futures)]
-            if kind == "change result":
-                future.result(_TIMEOUT)[...] += second
-                self._arrays.append(future.result())
-            else:
-                self._check(*self._submit(combined, future, self._array(second)))
+            values += self._draw.randrange(1, 9)
 
-    def _check(self, future: Any, expected: np.ndarray[Any, Any]) -> None:
-        np.testing.assert_array_equal(future.result(_TIMEOUT), expected)
+    def _tensor(self, values: Any) -> Any:
+        torch = sys.modules.get("torch")
+        plain = type(values) is np.ndarray and values.flags.writeable and all(one > 0 for one in values.strides)
+        return torch.from_numpy(values) if torch is not None and plain else None
+
+    def _call_tensor(self, tensor: Any) -> None:
+        future = self.executor.submit_with(doubled, (tensor,), device="cpu")
+        np.testing.assert_array_equal(future.result(_TIMEOUT).numpy(), tensor.numpy() * 2)
+
+    def _paused(self) -> None:
+        """Submit several calls while the accelerators are busy."""
+        self._end()
+        for fake in self.fakes:
+            if fake.memory == math.inf:  # a full one would wait for the end of what it runs
+                fake.pause()
+        try:
+            first = self._array()
+            for _ in range(self._draw.randrange(1, 4)):
+                self._call(combined, first, first)
+                self._call(total, self._array(), first)
+        finally:
+            for fake in self.fakes:
+                fake.resume()
+
+    def run(self) -> None:
+        """Run the program."""
+        with self.executor:
+            for _ in range(self._draw.randrange(3, 16)):
+                step = self._draw.random()
+                if step < 0.5:
+                    self._calls()
+                elif step < 0.85:
+                    self._change()
+                else:
+                    self._draw.choice([self._paused, self._direct, self._end])()
+                if self._draw.random() < 0.2 and self._futures:
+                    self._futures.pop(0)
+            self._end()
 
 
 @pytest.mark.timeout(300 + PROGRAMS)
-@settings(max_examples=PROGRAMS)
-@given(st.lists(_STEPS, min_size=4, max_size=24), st.lists(st.integers(0, 2), min_size=1, max_size=5))
-def test_random_programs_give_what_numpy_gives(steps: list[tuple[str, int, Any]], devices: list[int]) -> None:
-    with _executor(*devices, fakes=2) as executor:
-        program = _Program(executor)
-        for step in steps:
-            program.step(*step)
+def test_random_programs_give_what_numpy_gives(tmp_path: Path) -> None:
+    for seed in range(PROGRAMS):
+        try:
+            _Program(seed, tmp_path).run()
+        except BaseException as error:
+            error.add_note(f"program {seed}")
+            raise
+    assert len(list(tmp_path.iterdir())) == PROGRAMS
 
 
 def test_two_threads_that_share_an_array_get_what_numpy_gives() -> None:

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
 from .command_context import CommandContext, option_names
 from .metric_table import metric_columns, named
-from .options import MACHINE, TASKS, Inputs, JsonOption, with_inputs
+from .options import MACHINE, TASKS, Inputs, check_folder, option, with_options
 from .printer import SECONDS, Printer, with_unit
 
 if TYPE_CHECKING:
@@ -35,18 +34,18 @@ _FIGURES = (
 )  # fmt: skip
 
 
-@with_inputs(
-    *TASKS, "seed", *MACHINE, "objective",
+@with_options(
+    (*TASKS, "seed", *MACHINE),
     schedulers="Schedulers to compare; learning ones up to 5 million tasks.",
-)  # fmt: skip
+    out=option("Folder of the report and the plots.", "DIR"),
+    vector=option("Also write every plot as SVG and PDF."),
+)
 def heavy(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the report and the plots.")] = Path(
-        "data/results"
-    ),
-    vector: Annotated[bool, typer.Option("--vector", help="Also write every plot as SVG and PDF.")] = False,
-    as_json: JsonOption = False,
+    out: Path = Path("data/results"),
+    vector: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Run a large simulation and write tables and plots.
 
@@ -60,14 +59,13 @@ def heavy(
       hybrid-scheduler heavy
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
     """
-    command: CommandContext = context.obj
     settings = inputs.settings(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
     from .inputs import read_experiment
 
     inputs.check()
     spec = read_experiment(settings, inputs)
     seed = settings.simulation.seed
-    _check(out)
+    check_folder("--out", out)
     specs = {out: spec}
     if settings.simulation.utilisation is None and spec.load is not None and spec.load < _BUSY:
         specs[out / f"load-{_BUSY:g}"] = replace(spec, utilisation=_BUSY)
@@ -182,10 +180,3 @@ def _show(printer: Printer, result: HeavyResult, folder: Path) -> None:
         printer.text(Text(f"no row per task: more than {_MOST_ROWS:,}", style="dim"))
     printer.text(Text("± by batch means within the run; quantiles to 0.1 %", style="dim"))
     printer.text()
-
-
-def _check(out: Path) -> None:
-    from ..core import InvalidInputError
-
-    if out.exists() and not out.is_dir():
-        raise InvalidInputError("--out", "a folder", str(out))

@@ -261,29 +261,28 @@ _LISTED = 10
 def _reproduce_rlscheduler(
     command: CommandContext, data: Path, processors: int | None, metric: str, as_json: bool
 ) -> None:
-    from ..jobs import read_swf_log
-    from ..jobs.published_batch import published_table
+    from ..jobs.published_batch import published_name, published_table, read_published_log
 
-    report = read_swf_log(data)
-    pool = processors or report.processors
+    jobs_log, cluster = read_published_log(data, processors)
     digest = hashlib.sha256(data.read_bytes()).hexdigest()
+    name = published_name(data, digest)
     cells: list[TableCell] = []
     with command.printer.progress(16) as update:
-        for cell in published_table(report.log, pool, metric=metric, sha256=digest):
+        for cell in published_table(jobs_log, cluster, metric=metric, name=name):
             cells.append(cell)
             update(cell.label, len(cells))
     if as_json:
         document = {
             "table": "rlscheduler",
             "log": data.name,
+            "published_as": name,
             "sha256": digest,
-            "processors": pool,
+            **cluster._asdict(),
             "metric": metric,
         }
-        rows = [{**asdict(cell), "mean": cell.mean, "verdict": cell.verdict} for cell in cells]
-        command.printer.document(document | {"cells": rows})
+        command.printer.document(document | {"cells": _rows_of(cells)})
         return
-    _show_table(command.printer, cells, metric)
+    _show_table(command.printer, cells, f"{metric.replace('_', ' ')} of {name or data.name}")
 
 
 def _rows_of(cells: Sequence[TableCell | AllocationCell]) -> list[dict[str, Any]]:
@@ -317,15 +316,18 @@ def _reproduce_fgd(command: CommandContext, data: Path, nodes: Path, seeds: int,
     )
 
 
-def _show_table(printer: Printer, cells: list[TableCell], metric: str) -> None:
-    printer.facts([metric.replace("_", " "), "10 sequences of 1,024 jobs", "mean ± 95 % over the sequences"])
+def _show_table(printer: Printer, cells: list[TableCell], what: str) -> None:
+    digits = cells[0].digits
+    printer.facts([what, "10 sequences of 1,024 jobs", "mean ± 95 % over the sequences"])
     printer.text()
     printer.table(
         [
             Column("policy", [_label(cell) for cell in cells], number=False),
             Column("backfilling", ["yes" if cell.backfilling else "no" for cell in cells], number=False),
-            Column("published", [NOTHING if c.published is None else f"{c.published:,.2f}" for c in cells]),
-            Column("measured", [f"{cell.mean:,.2f} ± {cell.half_width:,.2f}" for cell in cells]),
+            Column("published", [NOTHING if c.published is None else f"{c.published:,.{digits}f}" for c in cells]),
+            Column("measured", [f"{cell.mean:,.{digits}f} ± {cell.half_width:,.{digits}f}" for cell in cells]),
+            Column("smallest\narea first", [f"{cell.rule:,.{digits}f}" for cell in cells]),
+            Column("bound", [f"{cell.bound:,.{digits}f}" for cell in cells]),
             Column("verdict", [cell.verdict for cell in cells], 1, number=False),
         ]
     )
@@ -334,10 +336,11 @@ def _show_table(printer: Printer, cells: list[TableCell], metric: str) -> None:
         own = [cell for cell in cells if cell.backfilling == backfilling]
         agent = own[0].published_agent
         if agent is not None:
-            best = min(own, key=lambda cell: cell.mean)
+            # The bound is below the values of a metric of which less is better, and above those of the others.
+            best = min(own, key=lambda cell: abs(cell.mean - cell.bound))
             way = "with backfilling" if backfilling else "without backfilling"
-            rule = f"the best rule here {best.mean:,.2f} ({best.label})"
-            printer.text(f"{way}: the published agent has {agent:,.2f}, {rule}")
+            rule = f"the best rule here {best.mean:,.{digits}f} ({_label(best)})"
+            printer.text(f"{way}: the published agent has {agent:,.{digits}f}, {rule}")
     remark = "true waits: the published scores use a wait of -1 minus the submit time"
     printer.text(Text(remark, style="dim"))
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import typer
 from rich.text import Text
 
 from .command_context import CommandContext
 from .metric_table import named
-from .options import Inputs, JsonOption, with_inputs
+from .options import Inputs, with_options
 from .printer import NOTHING, Column, Printer, significant
 
 if TYPE_CHECKING:
@@ -20,12 +19,11 @@ if TYPE_CHECKING:
 _SEEDS = 20
 
 
-@with_inputs("first_seed", seeds="Number of seeds, at least 2; 20 by default. Each has its own tasks.")
-def shift(
-    context: typer.Context,
-    inputs: Inputs,
-    as_json: JsonOption = False,
-) -> None:
+@with_options(
+    ("first_seed",),
+    seeds="Number of seeds, at least 2; 20 by default. Each has its own tasks.",
+)
+def shift(command: CommandContext, inputs: Inputs, as_json: bool = False) -> None:
     """Measure how schedulers react when the workload changes.
 
     Training tasks are large and compute-bound, so the GPU is always faster; the 500 test tasks are small and
@@ -33,7 +31,6 @@ def shift(
 
     Example: hybrid-scheduler shift --seeds 5
     """
-    command: CommandContext = context.obj
     command.settings()
     from ..experiments.distribution_shift import TEST_TASKS, TRAINING_TASKS, shift_study
 

@@ -5,34 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.text import Text
 
+from ..core import Platform
 from .command_context import CommandContext
 from .compare import GROWS, show_verdict
 from .metric_table import metric_columns, named
-from .options import MACHINE, TASKS, Inputs, JsonOption, with_inputs
+from .options import MACHINE, TASKS, Inputs, option, with_options
 from .printer import SECONDS, Printer, with_unit
 
 if TYPE_CHECKING:
-    from ..core import Platform
     from ..engine import Comparison
     from ..experiments.spec import ExperimentSpec
     from ..metrics import Summary
 
 
-@with_inputs(*TASKS, "trace", "seed", "schedulers", *MACHINE, "objective")
+@with_options(
+    (*TASKS, "trace", "seed", "schedulers", *MACHINE),
+    out=option("Write the summary, every task's result and a record to this folder.", "DIR"),
+    force=option("Replace the results of an earlier --out."),
+)
 def simulate(
-    context: typer.Context,
-    inputs: Inputs,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the summary, every task's result and a record to this folder."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the results of an earlier --out.")] = False,
-    as_json: JsonOption = False,
+    command: CommandContext, inputs: Inputs, out: Path | None = None, force: bool = False, as_json: bool = False
 ) -> None:
     """Compare schedulers on the same tasks.
 
@@ -55,7 +51,6 @@ def simulate(
     from .printer import uninterrupted
     from .result_files import check_folder, staged, write_record
 
-    command: CommandContext = context.obj
     settings = inputs.settings(command)
     inputs.check()
     if out is not None:

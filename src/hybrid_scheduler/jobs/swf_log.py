@@ -5,11 +5,13 @@ The other reader of this format, for the task simulator, makes each job one task
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ..core import InvalidInputError
 from ..workload.trace_columns import Rejections
 from ..workload.trace_formats.reader_tools import lines_of, number
 from .job_log import JobLog
@@ -49,6 +51,27 @@ class JobLogReport:
         return words
 
 
+def swf_rows(
+    path: Path, header: dict[str, int], rejections: Rejections | None = None
+) -> Iterator[tuple[int, list[str], list[float]]]:
+    """Yield line, cells and numbers (NaN where a cell is none) of each job of a file, and fill in its header."""
+    for line, text in readable(lines_of(path), path):
+        if text.startswith(";"):
+            name, _, value = text.lstrip("; ").partition(":")
+            if name in _POOL and value.strip().isdigit():
+                header[name] = int(value)
+        elif text:
+            cells = text.split()
+            if len(cells) == _FIELDS:
+                yield line, cells, [number(cell) for cell in cells]
+            elif rejections is None:
+                raise InvalidInputError(
+                    "row", f"{_FIELDS} fields", f"{len(cells)} fields", where=f"{path.name}, line {line}"
+                )
+            else:
+                reject(rejections, line, "row", f"{_FIELDS} fields", f"{len(cells)} fields")
+
+
 def read_swf_log(path: str | Path, *, skip_bad: bool = False, unfinished: bool = False) -> JobLogReport:
     """Return the jobs of a file in the Standard Workload Format; `.gz` is unpacked.
 
@@ -73,19 +96,7 @@ def read_swf_log(path: str | Path, *, skip_bad: bool = False, unfinished: bool =
     partial = jobs = 0
     header: dict[str, int] = {}
     total = 0.0
-    for line, text in readable(lines_of(Path(path)), Path(path)):
-        if text.startswith(";"):
-            name, _, value = text.lstrip("; ").partition(":")
-            if name in _POOL and value.strip().isdigit():
-                header[name] = int(value)
-            continue
-        if not text:
-            continue
-        cells = text.split()
-        values = [number(cell) for cell in cells]
-        if len(values) != _FIELDS:
-            reject(rejections, line, "row", f"{_FIELDS} fields", f"{len(cells)} fields")
-            continue
+    for line, cells, values in swf_rows(Path(path), header, rejections):
         if values[10] in _PARTIAL:
             partial += 1
             continue

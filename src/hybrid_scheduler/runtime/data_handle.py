@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import sys
 import threading
 import time
 import weakref
@@ -249,22 +250,33 @@ class CopyCount:
         return f"{self.description} was copied {self.copies} times; {saved}"
 
 
-def _share_memory(array: Any, other: Any) -> bool:
-    """Return whether two arrays in one memory may overlap."""
-    if other is None or array is other:
-        return other is not None
-    if isinstance(array, np.ndarray) and isinstance(other, np.ndarray):
-        return np.may_share_memory(array, other)
-    (low, high) = _bounds(array)
-    (other_low, other_high) = _bounds(other)
-    return low < other_high and other_low < high
+def _share_memory(tensor: Any, other: Any) -> bool:
+    """Return whether two tensors on an accelerator may overlap."""
+    return bool(tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
 
 
-def _bounds(array: Any) -> tuple[int, int]:
-    if not is_tensor(array):
-        return np.lib.array_utils.byte_bounds(array)
-    storage = array.untyped_storage()
-    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+def is_fresh(value: Any) -> bool:
+    """Return whether a value is a NumPy array to which, and to whose memory, only the caller's variable refers.
+
+    Anything else that a function returns may be, or share its memory with, an array that the program can change: an
+    argument, a view of one, an attribute, or a value that the function keeps for later.
+    """
+    while type(value) is np.ndarray:
+        if sys.getrefcount(value) > _REFERENCES_OF_ONE:
+            return False
+        value = value.base
+        if value is None:
+            return True
+    return False
+
+
+def _references_of_one() -> int:
+    """Return what Python counts for an array to which one variable of a caller refers."""
+    array = np.empty(0)
+    return (lambda value: sys.getrefcount(value))(array)
+
+
+_REFERENCES_OF_ONE = _references_of_one()
 
 
 def _cannot_change(array: Any) -> bool:
@@ -405,15 +417,28 @@ class DataDirectory:
         return True
 
     def made(
-        self, array: Any, space: int, inputs: Sequence[DataHandle], *, tensor: bool, event: Any = None
+        self,
+        array: Any,
+        space: int,
+        inputs: Sequence[DataHandle],
+        *,
+        tensor: bool,
+        event: Any = None,
+        fresh: bool = False,
     ) -> DataHandle:
-        """Return a handle for the result of a task with these inputs."""
+        """Return a handle for the result of a task with these inputs.
+
+        Unless it is fresh, the program may be able to change it in main memory, and inputs with it of which it is a
+        view. Copies on accelerators are out of its reach, apart from its own tensors there.
+        """
         handle = DataHandle(self, space, array, tensor=tensor)
+        if space == HOST and not fresh:
+            handle.home = HOST
         for each in inputs:
-            # A view of an input changes with it. Copies on accelerators are out of the program's reach.
-            if (space in (HOST, each.home)) and _share_memory(array, each.copies.get(space)):
+            if space == HOST and not fresh and HOST in each.copies and each.home is None:
+                each.home = HOST
+            elif space != HOST and space == each.home and _share_memory(array, each.copies[space]):
                 handle.home = space
-                each.home = space if each.home is None else each.home
         if event is not None:
             handle.events = {space: event}
         if space != HOST:

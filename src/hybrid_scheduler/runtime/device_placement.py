@@ -287,7 +287,7 @@ class DevicePlacement:
         """Return the decision for the device that the program named for a call."""
         space = node.pinned or HOST
         known = self._on_cpu(node) if space == HOST else self._on_accelerator(node, space)
-        return PlacementDecision(space, known.seconds if known else 0.0, "the program chose it", ())
+        return PlacementDecision(space, known.seconds if known else 0.0, node.reason, ())
 
     def _keep(self, node: TaskFuture, options: _Options, uses: int) -> None:
         if node.case is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core import InvalidInputError
-from .data_handle import HOST, DataHandle
+from .data_handle import HOST, DataHandle, is_fresh
 from .device_placement import ALL_CORES, ONE_CORE, DevicePlacement
 from .task_function import flattened, is_array, is_tensor, replaced
 from .task_future import TaskFuture
@@ -140,7 +140,8 @@ class CpuRunner:
             result = function(*args, **kwargs)
             node.finished = graph.clock()
             node.seconds = node.finished - node.started
-            value = None if result is None else replaced(result, lambda one: made_on_host(graph, one, node))
+            fresh = is_fresh(result)
+            value = None if result is None else replaced(result, lambda one: made_on_host(graph, one, node, fresh))
             node.device_class = _class_of_cores(graph, threads)
             check_result(graph.placement, node, value)
         except BaseException as error:
@@ -173,9 +174,11 @@ def _on_host(graph: TaskGraph, *, tensor: bool) -> Callable[[Any], Any]:
     return change
 
 
-def made_on_host(graph: TaskGraph, value: Any, node: TaskFuture) -> Any:
+def made_on_host(graph: TaskGraph, value: Any, node: TaskFuture, fresh: bool = False) -> Any:
     """Return a value that a task has made in main memory: an array as a handle, others as they are."""
-    return graph.directory.made(value, HOST, node.handles, tensor=node.tensor) if is_array(value) else value
+    if not is_array(value):
+        return value
+    return graph.directory.made(value, HOST, node.handles, tensor=node.tensor, fresh=fresh)
 
 
 def _class_of_cores(graph: TaskGraph, threads: int) -> str:

@@ -17,6 +17,7 @@ from ..core import InvalidInputError
 
 #: Kinds of numbers that an accelerator can hold: booleans, signed and unsigned integers, floats, complex numbers.
 _MOVABLE_KINDS = "biufc"
+_PLAIN_ARRAYS = (np.ndarray, np.memmap)
 #: Longest tuple of sizes by which calls of one function are told apart.
 _MAX_SIZES = 12
 
@@ -255,13 +256,16 @@ def is_tensor(value: object) -> bool:
 
 
 def is_array(value: object) -> bool:
-    """Return whether a value is a NumPy array or a torch tensor."""
-    return isinstance(value, np.ndarray) or is_tensor(value)
+    """Return whether a value is a NumPy array or a torch tensor.
+
+    A matrix or a masked array is none: it computes in another way than its elements would on an accelerator.
+    """
+    return type(value) in _PLAIN_ARRAYS or is_tensor(value)
 
 
 def is_movable(value: Any) -> bool:
     """Return whether a value is an array that an accelerator can hold."""
-    return value.dtype.kind in _MOVABLE_KINDS if isinstance(value, np.ndarray) else is_tensor(value)
+    return is_array(value) and (is_tensor(value) or value.dtype.kind in _MOVABLE_KINDS)
 
 
 def flattened(value: object) -> Iterator[Any]:

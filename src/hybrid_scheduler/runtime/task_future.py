@@ -162,6 +162,8 @@ class TaskFuture(Future[Any]):
     seconds = predicted = 0.0
     #: Memory space that the program chose; None leaves the choice to the placement.
     pinned: int | None = None
+    #: Why the placement has no choice.
+    reason = "the program chose it"
     #: Seconds that its run may take; None for no limit. Such a task runs in a thread that can be replaced.
     timeout: float | None = None
     #: Thread of the CPU's cores that runs a task with a limit.
@@ -249,6 +251,9 @@ class TaskFuture(Future[Any]):
         self.handles = walk.handles
         self.tensor = walk.tensor
         self.flat = walk.flat and not self.kwargs
+        if not walk.movable:
+            self.pinned = HOST
+            self.reason = "an argument is an array that only the CPU can hold"
         if walk.sources or walk.waiting:
             self.sources = [*self.sources, *walk.sources]
             self.depends = True
@@ -471,9 +476,11 @@ class _Walk:
         Whether the case says everything.
     flat : bool
         Whether there are no containers.
+    movable : bool
+        Whether there are no arrays that only the CPU can hold, such as masked ones.
     """
 
-    __slots__ = ("_node", "case", "flat", "handles", "sources", "tensor", "usual", "waiting")
+    __slots__ = ("_node", "case", "flat", "handles", "movable", "sources", "tensor", "usual", "waiting")
 
     def __init__(self, node: TaskFuture) -> None:
         self._node = node
@@ -484,6 +491,7 @@ class _Walk:
         self.tensor = node.tensor
         self.flat = True
         self.usual = True
+        self.movable = True
 
     def resolved(self, values: Sequence[Any]) -> list[Any]:
         """Return values with available futures replaced by what they hold, and arrays by handles."""
@@ -534,6 +542,7 @@ class _Walk:
                 if value is given:
                     check_argument(self._place, value)
                 self.usual = self.usual and isinstance(value, np.generic)
+                self.movable = self.movable and not isinstance(value, np.ndarray)
                 case.append(kind)
             found.append(value)
         return found

@@ -184,8 +184,10 @@ class FakeAccelerator:
     # ---------------------------------------------------------------- memory
 
     def _kept(self, value: Any) -> Any:
-        if not isinstance(value, np.ndarray) or value.ndim == 0:
+        if not isinstance(value, np.ndarray):
             return value
+        if value.ndim == 0:
+            return value[()]
         return self._allocate(np.array(value))
 
     def _allocate(self, array: Any) -> _FakeArray:

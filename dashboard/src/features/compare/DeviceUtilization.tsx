@@ -136,7 +136,6 @@ export function DeviceUtilization() {
   const [mode, setMode] = useState<Mode>("schedulers");
   const { rows, columns, from, to } = usePulse(mode);
   const narrow = useMediaQuery("(max-width: 767px)");
-  const fixed = useUi((s) => s.range.kind === "fixed");
   const table = (): TableData => ({
     name: "utilization",
     columns: [
@@ -170,11 +169,7 @@ export function DeviceUtilization() {
           label="Show"
           value={mode}
           onChange={setMode}
-          choices={[
-            { value: "schedulers", label: "schedulers" },
-            { value: "devices", label: "devices" },
-            { value: "total", label: "total" },
-          ]}
+          choices={["schedulers", "devices", "total"]}
         />
       </div>
       {mode === "total" ? (
@@ -225,9 +220,8 @@ export function DeviceUtilization() {
           {columns.map((column) => (
             <div key={column} className="contents text-faint">
               <span className="flex justify-between text-faint">
-                <span>{fixed ? `${from.toFixed(0)} s` : "−60 s"}</span>
-                <span className="max-md:hidden">{fixed ? "" : "−30"}</span>
-                <span>{fixed ? `${to.toFixed(0)} s` : "now"}</span>
+                <span>{from.toFixed(0)} s</span>
+                <span>{to.toFixed(0)} s</span>
               </span>
               <span />
             </div>

@@ -338,21 +338,6 @@ def widen_after_pretraining(state: ModelState, stats: NDArray[Any], known: NDArr
             as_numbers(state.stats)[c, _FIRST_OF_JUMP:] = 0.0
 
 
-def class_weights(state: ModelState) -> tuple[Floats, Floats]:
-    """Return the weights of the features and the transfer efficiency by class, for the first task kind."""
-    _, _, blocks, top, _, _ = state.layout.item()
-    weights = np.zeros((len(state.link), FEATURES))
-    for c in range(len(weights)):
-        for block in (0, state.device_kind[c], state.device_class[c]):
-            if block >= 0:
-                weights[c] += state.weights[block * FEATURES : (block + 1) * FEATURES]
-                at = top + block * KIND_FEATURES
-                weights[c, :KIND_FEATURES] += state.weights[at : at + KIND_FEATURES]
-    at = top + blocks * KIND_FEATURES
-    transfer = state.weights[blocks * FEATURES : top] + state.weights[at : at + len(weights)]
-    return weights, transfer
-
-
 def _in_kinds(indices: Floats, kinds: int) -> bool:
     """Return whether all indices are those of task kinds in use, or -1."""
     return bool(((indices >= -1.0) & (indices < kinds) & (indices == np.floor(indices))).all())
