@@ -312,11 +312,13 @@ def main() -> None:
     path = Path(sys.argv[1])
     os.setsid()
     os.chdir("/")
-    with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+    with open(path.with_suffix(".lock"), "a", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return  # another one is starting
+        lock.truncate(0)
+        print(os.getpid(), file=lock, flush=True)
         try:
             _become_polite()
             _Helper(BACKENDS[sys.argv[2]]()).serve(path)
