@@ -163,6 +163,18 @@ def test_equations_give_what_the_library_gives(name, generator, dtype, layout, n
     same(function_named(name)(a, b, **options), given)
 
 
+@given(generators, dtypes, layouts, sides)
+def test_decompositions_of_long_matrices_belong_to_them(generator, dtype, layout, n):
+    a = matrix(generator, (3 * n, n), dtype, layout)
+    for name in ("numpy.linalg.svd", "scipy.linalg.svd"):
+        expected = function_named(name)(a, full_matrices=False)
+        u, values, vh = on_gpu(name, a, full_matrices=False)
+        same(expected[1], values)
+        assert [memory_order(part) for part in (u, vh)] == [memory_order(expected[0]), memory_order(expected[2])]
+        np.testing.assert_allclose((u * values) @ vh, a, atol=1e-3 * n)
+        same(function_named(name)(a, compute_uv=False), on_gpu(name, a, compute_uv=False))
+
+
 @pytest.mark.parametrize("name", ["numpy.linalg.lstsq", "scipy.linalg.lstsq"])
 @given(generators, st.sampled_from("fd"), sides, st.sampled_from([(), (2,)]))
 def test_least_squares_give_what_the_library_gives(name, generator, dtype, n, columns):

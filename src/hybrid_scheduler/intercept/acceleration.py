@@ -188,8 +188,16 @@ def accelerate(
 ) -> Acceleration:
     """Let heavy functions of NumPy and SciPy choose between the CPU and a GPU, call by call.
 
-    Results are ordinary arrays. What a GPU variant does not cover is left to the library. Names that were imported
-    before with ``from numpy.linalg import solve`` stay the library's own. Without a GPU nothing is changed.
+    A call goes to the GPU only with plain arrays of one type and options that its variant covers. The library
+    computes all others. It also repeats what the GPU leaves to it: singular matrices, results that are not finite,
+    equal values in `argsort`. So errors and warnings are its own. Results are ordinary arrays; large ones do not own
+    their memory, which is shared with the helper process. `partition` and sums are not intercepted: the order within
+    the parts is open, and a copy takes as long as a sum.
+
+    The helper process owns torch and CUDA, which take seconds to start. It serves the programs of one user, and is
+    left for some minutes. If it is lost or does not answer in time, the library repeats the call. A forked process
+    uses the CPU. Names that were imported before with ``from numpy.linalg import solve`` stay the library's own.
+    Without a GPU nothing is changed.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ class TorchBackend:
         with self._torch.inference_mode():
             try:
                 result = variant.run(self._torch, *tensors, **kwargs)
-            except self._torch.OutOfMemoryError:
+            except self._torch.cuda.OutOfMemoryError:
                 self._torch.cuda.empty_cache()
                 raise
             values = list(result) if isinstance(result, tuple) else [result]
@@ -292,6 +292,8 @@ class _Helper:
                 raise
             except Exception as error:
                 send(connection, "declined", f"{type(error).__name__}: {error}"[:200])
+                if "CUDA error" in str(error):  # nothing runs on the GPU in this process any more
+                    os._exit(1)
 
 
 def _become_polite() -> None:

@@ -143,14 +143,20 @@ def _is_unique(a: Any, full_matrices: bool = True, compute_uv: bool = True, **_:
 def svd(
     torch: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, check_finite: bool = True
 ) -> Any:
-    """Return a singular value decomposition."""
-    return tuple(torch.linalg.svd(a, full_matrices=full_matrices)) if compute_uv else torch.linalg.svdvals(a)
+    """Return a singular value decomposition; that of a long matrix begins with its QR decomposition."""
+    if not compute_uv:
+        return torch.linalg.svdvals(torch.linalg.qr(a, mode="r").R if a.shape[-2] > 2 * a.shape[-1] else a)
+    if a.shape[-2] > 2 * a.shape[-1]:
+        q, r = torch.linalg.qr(a)
+        u, values, vh = torch.linalg.svd(r, full_matrices=False)
+        return q @ u, values, vh
+    return tuple(torch.linalg.svd(a, full_matrices=full_matrices))
 
 
 @gpu_variant("scipy.linalg.svdvals", where=_is_matrix, options=["check_finite"])
 def svdvals(torch: Any, a: Any, *, check_finite: bool = True) -> Any:
     """Return singular values."""
-    return torch.linalg.svdvals(a)
+    return svd(torch, a, compute_uv=False)
 
 
 def _has_q(a: Any, mode: str = "full", **_: Any) -> bool:
