@@ -70,6 +70,8 @@ def test_options_of_python_stay(environment, tmp_path):
     plain = [sys.executable, "-W", "error", "-X", "utf8", "-O"]
     expected = outcome([*plain, "script.py"], environment)
     assert outcome([*plain, *COMMAND[1:], "script.py"], environment) == expected
+    expected = outcome([*plain, "-u", "script.py"], environment)
+    assert outcome([*plain, "-um", *COMMAND[2:], "script.py"], environment) == expected
 
 
 def test_an_interrupt_ends_a_script_as_under_python(environment, tmp_path):
@@ -135,7 +137,7 @@ def test_help_is_the_same_with_and_without_the_parser_of_the_other_commands(envi
     assert code == 0
     assert "SCRIPT [ARGUMENTS]" in out
     everything = outcome([sys.executable, "-m", "hybrid_scheduler", "--help"], environment)[1]
-    assert "Run an unchanged Python program" in everything
+    assert "Run an unchanged Python script" in everything
 
 
 def test_shared_options_may_stand_before_the_command(environment, tmp_path):

@@ -100,17 +100,11 @@ def _check_script(path: str) -> None:
         if not any(os.path.isfile(os.path.join(path, f"__main__.{end}")) for end in ("py", "pyc")):
             raise _invalid("script", "a Python file, or a folder with __main__.py", path)
         return
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as error:
+    if not os.access(path, os.R_OK):
         folder = os.path.dirname(path) or "."
         near = _nearest(os.path.basename(path), os.listdir(folder) if os.path.isdir(folder) else [])
         hint = f"did you mean {os.path.join(os.path.dirname(path), near)}?" if near else None
-        text = (
-            "a Python file that exists" if isinstance(error, FileNotFoundError) else f"readable ({error.strerror})"
-        )
-        raise _invalid("script", text, path, hint) from None
+        raise _invalid("script", "readable" if os.path.exists(path) else "a Python file that exists", path, hint)
 
 
 def _check_module(name: str) -> None:

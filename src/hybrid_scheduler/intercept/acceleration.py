@@ -119,15 +119,19 @@ class Acceleration:
             if self._patches is not None and self._session is not None:
                 self._patches.undo()
                 self._session.close()
+                self._report()
 
     def _end(self) -> None:
         """Report what was saved, at the end of the program."""
         session = self._session
         if session is not None and session.is_own_process:
             session.close(at_exit=True)
-            if self._explain:
-                print(self.table(), file=sys.stderr)
-            self._say(self.summary())
+            self._report()
+
+    def _report(self) -> None:
+        if self._explain:
+            print(self.table(), file=sys.stderr)
+        self._say(self.summary())
 
     def _say(self, line: str) -> None:
         if not self._quiet:
@@ -190,9 +194,9 @@ def accelerate(
 
     A call goes to the GPU only with plain arrays of one type and options that its variant covers. The library
     computes all others. It also repeats what the GPU leaves to it: singular matrices, results that are not finite,
-    equal values in `argsort`. So errors and warnings are its own. Results are ordinary arrays; large ones do not own
-    their memory, which is shared with the helper process. `partition` and sums are not intercepted: the order within
-    the parts is open, and a copy takes as long as a sum.
+    equal values in `argsort`. So errors and warnings are its own. Results are ordinary arrays; large ones do not
+    own their memory, which is shared with the helper process. `partition` and sums are not intercepted: the order
+    within the parts is open, and a copy takes as long as a sum.
 
     The helper process owns torch and CUDA, which take seconds to start. It serves the programs of one user, and is
     left for some minutes. If it is lost or does not answer in time, the library repeats the call. A forked process

@@ -69,9 +69,10 @@ def become_python(options: ScriptOptions, arguments: Sequence[str]) -> None:
 def _interpreter_options() -> list[str]:
     """Return the options with which this Python was started, such as ``-W error``."""
     before = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
-    if "-m" in before:
-        return before[: before.index("-m")]
-    return [word for word in before[:-1] if not word.startswith("-m")]
+    if before[-1:] == ["hybrid_scheduler"]:
+        flags = before[-2].removesuffix("m")  # of a word such as -um
+        return [*before[:-2], flags] if len(flags) > 1 else before[:-2]
+    return before[:-1]
 
 
 def prepared(settings: str, before: set[str]) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Seconds that calls which a GPU could take over must have taken before a helper is started for them.
 _START_AFTER_SECONDS = 0.1
+#: Seconds to wait for another thread's call before a fork.
+_FORK_SECONDS = 30.0
 #: Seconds to wait for a helper if every call shall go there.
 _PATIENCE_SECONDS = 60.0
 
@@ -112,9 +114,9 @@ class Session:
     # ---------------------------------------------------------------- forks
 
     def _before_fork(self) -> None:
-        self._forking = not self.is_idle
+        # A signal handler may fork during a call of its own thread, which would wait for ever.
+        self._forking = not self.is_idle and self.lock.acquire(timeout=_FORK_SECONDS)
         if self._forking:
-            self.lock.acquire()  # every call has a time limit
             self.client.make_private()
 
     def _after_in_parent(self) -> None:
