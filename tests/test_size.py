@@ -21,7 +21,7 @@ BUDGETS = {
     ("learning",): 5257,
     ("schedulers",): 2449,
     ("live",): 3263,
-    ("config", "testing", ""): 1155,
+    ("config", "testing", ""): 1159,
     ("jobs",): 5000,
     ("profiling",): 1941,
     ("runtime",): 5963,
