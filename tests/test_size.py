@@ -140,9 +140,7 @@ LARGE_CLASSES = {
     "server/prometheus_metrics.py: Metrics",
 }
 LONG_FUNCTIONS = {
-    "learning/duration/learned_placement.py: _least_placement",
     "runtime/accelerator_worker.py: _launch",
-    "schedulers/static_plans.py: _search",
 }
 WIDE_FUNCTIONS = {
     "core/workload.py: __init__",
