@@ -101,7 +101,7 @@ def test_run_view_equals_the_api(server: Served, two_runs: Runs, open_page: Open
     _, ended = two_runs
     run = answer(server, f"/api/runs/{ended}")
     page = open_page(server.url, f"/run/{ended}")
-    expect(page.get_by_role("heading", level=1)).to_have_text(ended, timeout=30_000)
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"{run['scenario']}, seed {run['seed']}")
     shown = rows_of(page.get_by_role("table", name="Comparison of the run"))
     assert len(shown) == len(run["comparison"])
     for row in run["comparison"]:

@@ -145,6 +145,7 @@ def program(
         raise typer.Exit(_BAD_INPUT)
     command: CommandContext = context.obj
     command.printer = Printer(quiet=quiet)
+    command.printer.busy()
     command.config_file = config
     if plugin:
         from ..schedulers.registry import add_plugin_file

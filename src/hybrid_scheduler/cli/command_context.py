@@ -89,10 +89,18 @@ class CommandContext:
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[str, int], None]]:
-        """Show the progress of a run as `Printer.progress` does, and a note while code is compiled."""
+        """Show the progress of a run as `Printer.progress` does, and what is compiled."""
+        from numba.core.event import RecordingListener, install_listener
+
         from ..compiled.jit_cache import compile_notice
 
-        with compile_notice(self.printer.note), self.printer.progress(total) as update:
+        names = RecordingListener()
+        names.on_start = lambda event: self.printer.doing(f"compiling {event.data['dispatcher'].py_func.__name__}")
+        with (
+            self.printer.progress(total) as update,
+            compile_notice(self.printer.note),
+            install_listener("numba:compile", names),
+        ):
             yield update
 
     def open_log(self, settings: LoggingSettings) -> None:
@@ -162,7 +170,8 @@ class CommandContext:
         return old_value
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the log, and end what moves on the terminal."""
+        self.printer.calm()
         if self._logging:
             from . import logging_setup
 

@@ -196,6 +196,7 @@ def clear(
     if files and not yes:
         if not sys.stdin.isatty():
             raise InvalidInputError("--yes", f"given, to delete {names}", "no --yes", hint="add --yes")
+        command.printer.calm()
         typer.confirm(f"Delete {names}?", abort=True, err=True)
     for path in files:
         keys = None if function is None else {one.key for one in chosen if one.path == path}

@@ -1,6 +1,7 @@
 """Rigid jobs on clusters: logs, queue policies with backfilling, and published tables of batch scheduling."""
 
 from .cluster_nodes import Nodes
+from .cluster_operation import ClusterOperation, Failure, Quota
 from .gpu_cluster_files import read_nodes, read_pods
 from .job_demand import JobDemand
 from .job_log import JobLog
@@ -14,6 +15,8 @@ from .swf_log import JobLogReport, read_swf_log
 __all__ = [
     "BACKFILLING",
     "NODE_BACKFILLING",
+    "ClusterOperation",
+    "Failure",
     "ForecastRecord",
     "JobDemand",
     "JobLog",
@@ -23,6 +26,7 @@ __all__ = [
     "PlacementPolicy",
     "QueuePolicy",
     "QueueResult",
+    "Quota",
     "StartForecast",
     "forecast_start",
     "placement_policies",

@@ -31,6 +31,7 @@ from ..experiments.spec import ExperimentSpec, TraceSource
 from ..experiments.what_if import WhatIfChange, WhatIfResult, baseline_figures, what_if
 from ..reports.figures import FIGURES
 from ..reports.report_documents import as_html, as_pdf
+from ..reports.run_tables import StoredResults
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
 
@@ -53,13 +54,16 @@ class WhatIfJob:
 class EvidenceJob:
     """A stored run and the tasks whose comparison is to be proved."""
 
-    run_id: str
+    #: Its name.
+    run: str
     #: Configuration of the live run, as `LiveConfig.as_dict` wrote it.
     config: dict[str, Any]
     #: Rows of tasks, oldest first.
     tasks: list[dict[str, Any]]
     #: "evidence", or a report as "html" or "pdf".
     kind: str = "evidence"
+    #: What a report says about the whole run; without it, the report is about the tasks alone.
+    stored: StoredResults | None = None
 
 
 def compute_evidence(job: EvidenceJob) -> bytes:
@@ -72,11 +76,11 @@ def compute_evidence(job: EvidenceJob) -> bytes:
     """
     spec, seed = _spec_of(job)
     drawn = bool(find_spec("matplotlib"))
-    title = f"Tasks of run {job.run_id}"
     if job.kind == "evidence":
         names = ("gantt",) if drawn else ()
-        return evidence_of(spec, seed, title=title, figure_names=names).encode()
-    report = make_report(spec, seed, title=title, figure_names=tuple(FIGURES) if drawn else ())
+        return evidence_of(spec, seed, title=f"Tasks of {job.run}", figure_names=names).encode()
+    figures = tuple(FIGURES) if drawn else ()
+    report = make_report(spec, seed, title=job.run, figure_names=figures, stored=job.stored)
     return as_pdf(report) if job.kind == "pdf" else as_html(report).encode()
 
 
@@ -84,17 +88,17 @@ def _spec_of(job: EvidenceJob) -> tuple[ExperimentSpec, int]:
     config = job.config
     rows = job.tasks
     if "platform" not in config or not rows:
-        raise InvalidInputError("run_id", "a simulated run with stored tasks", job.run_id)
+        raise InvalidInputError("run_id", "a simulated run with stored tasks", job.run)
     names = ("task_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind", "divisible")
     tasks = Workload(**{name: [row[name] for row in rows] for name in names})
     try:
         machine = {**config, "noise": config["noise"]["sigma"], "tasks": len(tasks), "batch": False}
-        spec = ExperimentSpec.from_json(machine, TraceSource.of(f"run {job.run_id}", tasks))
+        spec = ExperimentSpec.from_json(machine, TraceSource.of(job.run, tasks))
         seed = int(config["seed"])
     except InvalidInputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # of another version
-        raise InvalidInputError("run_id", "a run with a complete configuration", job.run_id) from error
+        raise InvalidInputError("run_id", "a run with a complete configuration", job.run) from error
     return spec, seed
 
 

@@ -3,6 +3,7 @@ import { type Quantity, quantity, significant } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { classNames } from "../ui/classNames";
 import { SchedulerName } from "../ui/SchedulerGlyph";
+import { TableHead } from "../ui/TableHead";
 
 type Row = WhatIfResponse["schedulers"][number];
 export type Measure = "latency" | "energy" | "cost";
@@ -51,25 +52,18 @@ export function WhatIfResults({
   return (
     <table className="w-full border-collapse text-12">
       <caption className="sr-only">What changes, by scheduler: {measure}</caption>
-      <thead className="text-muted">
-        <tr className="h-8">
-          <th scope="col" className="text-left font-normal">
-            scheduler
-          </th>
-          <th scope="col" className="text-right font-normal">
-            unchanged
-          </th>
-          <th scope="col" className="text-right font-normal">
-            changed
-          </th>
-          <th scope="col" className="w-[34%] text-center font-normal max-sm:hidden">
-            change, {significant(-100 * reach, 2)} to +{significant(100 * reach, 2)} %
-          </th>
-          <th scope="col" className="text-right font-normal">
-            paired
-          </th>
-        </tr>
-      </thead>
+      <TableHead
+        columns={[
+          ["scheduler"],
+          ["unchanged", "text-right"],
+          ["changed", "text-right"],
+          [
+            `change, ${significant(-100 * reach, 2)} to +${significant(100 * reach, 2)} %`,
+            "w-[34%] text-center max-sm:hidden",
+          ],
+          ["paired", "text-right"],
+        ]}
+      />
       <tbody>
         {rows.map((row) => {
           const { baseline, changed, low, high, difference } = row[measure];

@@ -169,11 +169,7 @@ export function DeviceUtilization() {
           label="Show"
           value={mode}
           onChange={setMode}
-          choices={[
-            { value: "schedulers", label: "schedulers" },
-            { value: "devices", label: "devices" },
-            { value: "total", label: "total" },
-          ]}
+          choices={["schedulers", "devices", "total"]}
         />
       </div>
       {mode === "total" ? (

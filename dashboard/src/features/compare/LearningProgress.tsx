@@ -4,6 +4,7 @@ import { TrendChart } from "../../charts/TrendChart";
 import { Link } from "../../components/Link";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { queryState } from "../../components/widget/queryState";
 import { percent, tick, time } from "../../lib/format";
 import { shortLabel } from "../../lib/schedulerStyle";
 import { slowSpansOf } from "../../lib/slowdown";
@@ -59,7 +60,7 @@ export function LearningProgress() {
   const live = useLiveBody({ shape: "lines" });
   const tag = useLiveTag();
   const { from, to } = boundsOf(range, now);
-  const errors = useMemo(() => (curve ? errorsOverTime(curve) : []), [curve]);
+  const errors = useMemo(() => (curve.data ? errorsOverTime(curve.data) : []), [curve.data]);
   const points = useMemo(() => errors.filter(({ x }) => x >= from && x <= to + 1), [errors, from, to]);
   const slow = slowSpansOf(slowdown, devices, from, to);
   const span = slow?.spans.at(-1);
@@ -70,7 +71,7 @@ export function LearningProgress() {
     <Panel
       title="What learning did"
       subtitle={<span className="max-md:hidden">error of predicted durations</span>}
-      state={live.kind === "ready" && !curve ? { kind: "loading", shape: "lines" } : live}
+      state={live.kind === "ready" ? queryState(curve, "Could not load the learning curve", "lines") : live}
       tag={tag}
       table={() => ({
         name: `learning-${style.name}`,

@@ -4,6 +4,7 @@ import { type TimeRow, TimeRows } from "../../charts/TimeRows";
 import { api } from "../../client/api";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { queryState } from "../../components/widget/queryState";
 import { moment, percent, significant, tick, time } from "../../lib/format";
 import { type SchedulerStyle, shortLabel } from "../../lib/schedulerStyle";
 import { slowSpansOf } from "../../lib/slowdown";
@@ -76,19 +77,19 @@ export function WhatHappened() {
       {
         title: "Error",
         note: "predicted durations",
-        series: learner && curve ? [{ style: line(learner), points: errorsOverTime(curve) }] : [],
+        series: learner && curve.data ? [{ style: line(learner), points: errorsOverTime(curve.data) }] : [],
         show: (value) => percent(value),
         log: true,
       },
     ];
-  }, [trends.data, contrast, learner, curve]);
+  }, [trends.data, contrast, learner, curve.data]);
   const end = Math.max(now, 1);
   const slow = slowSpansOf(slowdown, devices, 0, end);
   return (
     <Panel
       title="What happened"
       subtitle="whole run on one clock, the Gantt's"
-      state={live.kind === "ready" && trends.isPending ? { kind: "loading", shape: "lines" } : live}
+      state={live.kind === "ready" ? queryState(trends, "Could not load the timeline", "lines") : live}
       tag={useLiveTag()}
       table={() => ({
         name: "what-happened",

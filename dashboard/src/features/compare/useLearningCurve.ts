@@ -1,5 +1,5 @@
 /** Learning curve of the fastest scheduler that learns durations. */
-import { useQuery } from "@tanstack/react-query";
+import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { api } from "../../client/api";
 import type { ComparisonRow, LearningCurve } from "../../client/models";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
@@ -16,17 +16,17 @@ function learnerOf(comparison: readonly ComparisonRow[]): string | null {
   return learners.find((row) => (row.mean_latency ?? Infinity) <= least * EQUAL)?.name ?? null;
 }
 
-/** The learner, null without one, and its curve, null until it has come. */
-export function useLearningCurve(): { learner: SchedulerStyle | null; curve: LearningCurve | null } {
+/** The learner, null without one, and the query of its curve. */
+export function useLearningCurve(): { learner: SchedulerStyle | null; curve: UseQueryResult<LearningCurve> } {
   const runId = useLive((s) => s.runId);
   const name = useLive((s) => learnerOf(s.comparison));
   const style = useSchedulerStyles().find((item) => item.name === name);
   const poll = usePollInterval(2_000);
-  const { data } = useQuery({
+  const curve = useQuery({
     queryKey: ["learning", runId, name],
     queryFn: ({ signal }) => api.learning(runId as string, name as string, { signal }),
     enabled: runId !== null && name !== null,
     refetchInterval: poll,
   });
-  return { learner: style ?? null, curve: data ?? null };
+  return { learner: style ?? null, curve };
 }

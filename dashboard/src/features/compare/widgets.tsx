@@ -1,17 +1,22 @@
 /** Widgets of the compare view and their default places, in rows of 24 px. */
 
+import { OracleRadar } from "../../components/OracleRadar";
 import { WhatIf } from "../../components/whatIf/WhatIf";
 import { gridPlace, type WidgetDef } from "../../components/widget/WidgetGrid";
+import { useVisibleStyles } from "../../store/selectors";
 import { CorrelationMatrix } from "./CorrelationMatrix";
 import { DeviceUtilization } from "./DeviceUtilization";
 import { LiveGantt } from "./LiveGantt";
 import { LiveLog } from "./LiveLog";
-import { OracleRadar } from "./OracleRadar";
 import { PerformanceRace } from "./PerformanceRace";
 import { TaskLedger } from "./TaskLedger";
 import { WhatHappened } from "./WhatHappened";
 import { WinLossMatrix } from "./WinLossMatrix";
 import { WorkloadCharts } from "./WorkloadCharts";
+
+function VisibleRadar() {
+  return <OracleRadar styles={useVisibleStyles()} />;
+}
 
 export const COMPARE_WIDGETS: readonly WidgetDef[] = [
   {
@@ -52,7 +57,7 @@ export const COMPARE_WIDGETS: readonly WidgetDef[] = [
     lg: gridPlace(4, 56, 3, 18),
     md: gridPlace(0, 76, 2, 18),
     sm: 15,
-    element: <OracleRadar />,
+    element: <VisibleRadar />,
   },
   {
     id: "win-loss",

@@ -26,6 +26,9 @@ class QueuePolicy:
         Publication that describes the policy, or "" for common knowledge.
     ages
         Whether the score depends on the wait, so that it must be computed again at every decision.
+    service
+        ``"job"`` or ``"user"`` if the score is given the processor seconds that the job or its user has had, in
+        place of the wait; only `simulate_nodes` knows them.
     """
 
     name: str
@@ -33,12 +36,15 @@ class QueuePolicy:
     score: Any
     reference: str
     ages: bool
+    service: str = ""
 
 
 _policies: dict[str, QueuePolicy] = {}
 
 
-def queue_policy(name: str, label: str, *, reference: str = "", ages: bool = False) -> Callable[[Score], Any]:
+def queue_policy(
+    name: str, label: str, *, reference: str = "", ages: bool = False, service: str = ""
+) -> Callable[[Score], Any]:
     """Return a decorator that registers a score; ties go to the job that was submitted first.
 
     Examples
@@ -55,7 +61,7 @@ def queue_policy(name: str, label: str, *, reference: str = "", ages: bool = Fal
         known = _policies.get(name)
         if known is not None and known.score.py_func.__qualname__ != score.__qualname__:
             raise InvalidInputError("queue policy", "a name that is not taken", name)
-        _policies[name] = QueuePolicy(name, label, entry(score), reference, ages)
+        _policies[name] = QueuePolicy(name, label, entry(score), reference, ages, service)
         return _policies[name].score
 
     return add

@@ -17,6 +17,7 @@ from ...live import IdempotencyKey, MeasuredRun, RunLabels, measured_from_json
 from ...live.commands import DeleteRun, DescribeRun, StoreMeasured
 from ...live.lane_statistics import WINDOW, LaneStatistics
 from ...live.status import SchedulerState, SchedulerStatistics
+from ...reports.run_tables import StoredResults
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, api_error
 from ..json_response import StrictJSONResponse, attachment, cached_json, dumps
@@ -200,7 +201,7 @@ async def export_evidence(
     return attachment(content, "text/html", f"evidence-{run_id}.html")
 
 
-_REPORT = "Report on a run's newest tasks as HTML or PDF"
+_REPORT = "Report on a run as HTML or PDF"
 _REPORT_TYPES = {"text/html": TEXT, "application/pdf": BINARY}
 
 
@@ -210,11 +211,11 @@ async def export_report(
     context: RequestContext,
     run_id: RunInPath,
     format: Annotated[Literal["html", "pdf"], Query(description="Format of the file.")] = "html",
-    limit: Annotated[int, Query(ge=1, le=5_000, description="Number of tasks; the newest.")] = 500,
+    limit: Annotated[int, Query(ge=1, le=5_000, description="Number of tasks in the figures; the newest.")] = 500,
 ) -> Response:
-    """Run the schedulers again on the newest stored tasks, and return tables, figures and method.
+    """Return verdict and results of the whole run, with figures and method.
 
-    As in an evidence file, the machines start empty and models untrained by this run.
+    The figures come from running the schedulers again on the newest stored tasks, as in an evidence file.
     """
     media_type = "application/pdf" if format == "pdf" else "text/html"
     content = await while_connected(request, _computed(context, run_id, limit, format))
@@ -222,12 +223,15 @@ async def export_report(
 
 
 async def _computed(context: AppContext, run_id: str, limit: int, kind: str) -> bytes:
-    """Return an evidence file or a report of the run's newest tasks, from the what-if worker."""
+    """Return an evidence file of the run's newest tasks, or a report of the run, from the what-if worker."""
     known = await stored_run(context, run_id)
     if known["source"] != "simulated":  # a simulation of its tasks would prove nothing about the measurement
         raise InvalidInputError("run_id", "a simulated run with stored tasks", run_id)
-    rows = await context.repository.tasks(limit, run_id=run_id)
-    job = EvidenceJob(known["name"] or run_id, known["config"], rows[::-1], kind)
+    tasks = await context.repository.tasks(limit, run_id=run_id)
+    rows, verdict = await _comparison(context, known)
+    stored = StoredResults(rows, verdict) if rows and verdict else None
+    name = known["name"] or f"{known['scenario']}, seed {known['seed']}"
+    job = EvidenceJob(name, known["config"], tasks[::-1], kind, stored)
     async with whatif_slot(context):
         return await context.whatif_worker.evidence(job)
 
