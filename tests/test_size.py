@@ -139,9 +139,7 @@ LARGE_CLASSES = {
     "runtime/task_graph.py: TaskGraph",
 }
 LONG_FUNCTIONS = {
-    "learning/duration/learned_placement.py: _least_placement",
     "runtime/accelerator_worker.py: _launch",
-    "schedulers/static_plans.py: _search",
 }
 WIDE_FUNCTIONS = {
     "core/workload.py: __init__",
