@@ -15,21 +15,22 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 3980,
+    ("core", "metrics", "physics", "compiled"): 3988,
     ("workload",): 2762,
-    ("cluster", "engine", "gym.py"): 2456,
-    ("learning",): 5280,
-    ("schedulers",): 2449,
+    ("cluster", "engine", "gym.py"): 2455,
+    ("learning",): 5308,
+    ("schedulers",): 2469,
     ("live",): 3263,
-    ("config", "testing", ""): 1153,
+    ("config", "testing", ""): 1157,
     ("jobs",): 5000,
     ("profiling",): 1941,
-    ("runtime",): 5941,
-    ("experiments",): 3508,
-    ("reports",): 1453,
+    ("runtime",): 5963,
+    ("experiments",): 3478,
+    ("reports",): 1504,
     ("storage",): 3750,
     ("server",): 5626,
-    ("cli",): 4191,
+    ("cli",): 4326,
+    ("intercept",): 1767,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10
@@ -139,9 +140,7 @@ LARGE_CLASSES = {
     "runtime/task_graph.py: TaskGraph",
 }
 LONG_FUNCTIONS = {
-    "learning/duration/learned_placement.py: _least_placement",
     "runtime/accelerator_worker.py: _launch",
-    "schedulers/static_plans.py: _search",
 }
 WIDE_FUNCTIONS = {
     "core/workload.py: __init__",
