@@ -4,8 +4,8 @@
 
 Forty functions with a start and a power of the size on each device, eight sizes, and calls in rising, falling or
 random order of sizes. Runs vary; the first ones are disturbed, of a device or of every size there. Prints, for
-every case, how long the chosen device takes after 20 calls of each size by how long the best one takes, and the same
-for the first 300 calls with their trials: of each function, and of all functions together.
+every case, how long the chosen device takes after 20 calls of each size by how long the best one takes, and the
+same for the first 300 calls with their trials: of each function, and of all functions together.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def ratios(machine: Machine, curve: Curve, sizes: Sequence[int] = SIZES) -> list
 
 
 class Choices(NamedTuple):
-    """Ratios to the best device: of choices after the calls and in a second start; and seconds of the first calls."""
+    """Ratios to the best device, of choices after the calls and in a second start; seconds of the first calls."""
 
     learned: list[float]
     second_start: list[float]

@@ -11,16 +11,18 @@ machines differ by more than these. It never sees the speed-up law.
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
 
 from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.core import Floats, Platform
+from hybrid_scheduler.core.atomic_files import write_atomically
 from hybrid_scheduler.core.platform import platform_named, workstation
-from hybrid_scheduler.learning.duration.duration_files import SHIPPED_PRIOR, save_prior
+from hybrid_scheduler.learning.duration.duration_files import PRIOR_FORMAT, SHIPPED_PRIOR
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
-from hybrid_scheduler.learning.duration.learner_state import FEATURES, DurationPrior, class_weights
+from hybrid_scheduler.learning.duration.learner_state import FEATURES, KIND_FEATURES, DurationPrior, ModelState
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 from .learning_cases import random_platform
@@ -42,6 +44,21 @@ def learned(platform: Platform, seed: int) -> tuple[Floats, Floats]:
     learner = HierarchicalLearner()
     Cluster(platform).run(work, learner)
     return class_weights(learner.duration_model_.arrays)
+
+
+def class_weights(state: ModelState) -> tuple[Floats, Floats]:
+    """Return the weights of the features and the transfer efficiency by class, for the first task kind."""
+    _, _, blocks, top, _, _ = state.layout.item()
+    weights = np.zeros((len(state.link), FEATURES))
+    for c in range(len(weights)):
+        for block in (0, state.device_kind[c], state.device_class[c]):
+            if block >= 0:
+                weights[c] += state.weights[block * FEATURES : (block + 1) * FEATURES]
+                at = top + block * KIND_FEATURES
+                weights[c, :KIND_FEATURES] += state.weights[at : at + KIND_FEATURES]
+    at = top + blocks * KIND_FEATURES
+    transfer = state.weights[blocks * FEATURES : top] + state.weights[at : at + len(weights)]
+    return weights, transfer
 
 
 def train(machines: int) -> DurationPrior:
@@ -81,7 +98,15 @@ def main() -> None:
         f"{options.machines} random machines (1 to 16 GPUs, slopes 0.5 to 6, links 4 to 64 GB/s) and the presets "
         f"workstation, laptop and mixed-gpus; analytic physics, {_TASKS} mixed tasks each at load {_LOAD}"
     )
-    save_prior(options.out, prior, trained_on)
+    values = {
+        "format": PRIOR_FORMAT,
+        "trained_on": trained_on,
+        "all_devices": prior.all_devices.round(4).tolist(),
+        "device_kinds": {kind: rows.round(4).tolist() for kind, rows in prior.device_kinds.items()},
+        "device_class": prior.device_class.round(4).tolist(),
+        "transfer": prior.transfer.round(4).tolist(),
+    }
+    write_atomically(options.out, (json.dumps(values, indent=1) + "\n").encode())
     print(options.out.read_text())
 
 

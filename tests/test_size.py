@@ -15,21 +15,22 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 3980,
-    ("workload",): 2769,
-    ("cluster", "engine", "gym.py"): 2456,
-    ("learning",): 5280,
-    ("schedulers",): 2449,
+    ("core", "metrics", "physics", "compiled"): 3988,
+    ("workload",): 2762,
+    ("cluster", "engine", "gym.py"): 2455,
+    ("learning",): 5308,
+    ("schedulers",): 2469,
     ("live",): 3263,
-    ("config", "testing", ""): 1153,
+    ("config", "testing", ""): 1157,
     ("jobs",): 5000,
-    ("profiling",): 2013,
+    ("profiling",): 1941,
     ("runtime",): 5941,
-    ("experiments",): 3530,
-    ("reports",): 1453,
-    ("storage",): 3752,
+    ("experiments",): 3478,
+    ("reports",): 1504,
+    ("storage",): 3750,
     ("server",): 5626,
-    ("cli",): 4372,
+    ("cli",): 4326,
+    ("intercept",): 1736,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10
@@ -133,16 +134,10 @@ def _asserts(function: ast.FunctionDef | ast.AsyncFunctionDef, helpers: set[str]
 
 
 #: What is beyond the limits and still to be divided. Nothing may be added.
-LARGE_CLASSES = {
-    "server/prometheus_metrics.py: Metrics",
-}
-LONG_FUNCTIONS = {
-    "learning/duration/learned_placement.py: _least_placement",
-    "schedulers/static_plans.py: _search",
-}
+LARGE_CLASSES: set[str] = set()
+LONG_FUNCTIONS: set[str] = set()
 WIDE_FUNCTIONS = {
     "core/workload.py: __init__",
-    "engine/comparison.py: compare",
 }
 
 

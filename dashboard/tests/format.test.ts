@@ -49,6 +49,8 @@ describe("units", () => {
     expect(f.estimate(0.2834, 0.0016, "time")).toBe("283 ± 1.6 ms");
     expect(f.estimate(1.28, 0.045, "time")).toBe("1.28 ± 0.045 s");
     expect(f.estimate(0.2834, null, "time")).toBe("283 ms");
+    expect(f.estimate(0, 0, "time")).toBe("0 s");
+    expect(f.ratioEstimate(1, 0)).toBe("1.00×");
   });
   it("keep the sign of a difference", () => {
     expect(f.signed(0.00543, "time")).toBe("+5.43 ms");

@@ -70,12 +70,14 @@ describe("freeze", () => {
     expect(state().buffered).toBe(0);
     expect(useLive.getState().stream.tasks.length).toBe(1);
   });
-  it("applies a status to the controls but not to the data", () => {
+  it("follows the state of the run, which commands need, but not its data", () => {
     live.ingest([update(1)]);
     live.freeze();
-    live.setStatus(status({ last_seq: 1, state: "paused", is_paused: true }));
-    expect(state().status?.is_paused).toBe(true);
-    expect(state().state).toBe("running");
+    live.setStatus(status({ last_seq: 1, state: "paused" }));
+    expect(state().state).toBe("paused");
+    live.ingest([update(2)]);
+    live.flush();
+    expect([state().state, state().seq]).toEqual(["running", 1]);
   });
   it("reports dropped events at thaw", () => {
     live.freeze();
@@ -86,36 +88,43 @@ describe("freeze", () => {
 
 describe("statuses that overtake each other", () => {
   it("ignores the answer of a command that a later one has overtaken", () => {
-    live.setStatus(status({ last_seq: 8, state: "running", is_paused: false }));
-    live.setStatus(status({ last_seq: 7, state: "paused", is_paused: true }));
-    expect(state().status?.is_paused).toBe(false);
-    live.setStatus(status({ last_seq: 8, state: "paused", is_paused: true }));
-    expect(state().status?.is_paused).toBe(true);
+    live.setStatus(status({ last_seq: 8, state: "running" }));
+    live.setStatus(status({ last_seq: 7, state: "paused" }));
+    expect(state().state).toBe("running");
+    live.setStatus(status({ last_seq: 8, state: "paused" }));
+    expect(state().state).toBe("paused");
   });
   it("takes the state of the run from the newest of updates and statuses", () => {
     live.setStatus(status({ last_seq: 4 }));
     live.ingest([update(5, { state: "paused" })]);
-    live.flush();
-    expect([state().state, state().status?.is_paused]).toEqual(["paused", true]);
     live.setStatus(status({ last_seq: 4, speed: 7 })); // an answer that update 5 has overtaken
-    expect([state().state, state().status?.is_paused, state().status?.speed]).toEqual(["paused", true, 7]);
+    expect([state().state, state().status?.speed]).toEqual(["paused", 7]);
     live.setStatus(status({ last_seq: 7 }));
     live.ingest([update(6, { state: "paused" })]); // sent before the run was resumed
     live.flush();
-    expect([state().state, state().status?.is_paused]).toEqual(["running", false]);
+    expect(state().state).toBe("running");
   });
-  it("keeps the button up to date while the view is frozen", () => {
-    live.freeze();
-    live.ingest([update(1, { state: "paused" })]);
+  it("takes the state over before the first status, and from updates of a run that no status names yet", () => {
+    live.ingest([update(3, { state: "paused" })]);
     live.flush();
-    expect([state().state, state().status?.is_paused]).toEqual(["running", true]);
+    expect(state().state).toBe("paused");
+    live.setStatus(status({ last_seq: 2, run_id: "an earlier run" }));
+    expect(state().state).toBe("paused");
+  });
+  it("believes an old status that the engine is gone, until an update comes", () => {
+    live.ingest([update(9)]);
+    live.setStatus(status({ last_seq: 8, state: "held" }));
+    expect(state().state).toBe("held");
+    live.ingest([update(10)]);
+    live.flush();
+    expect(state().state).toBe("running");
   });
   it("takes the status of a new connection over, whatever its number", () => {
     live.setStatus(status({ last_seq: 8 }));
-    live.setStatus(status({ last_seq: 5, state: "paused", is_paused: true }), true);
-    expect(state().status?.is_paused).toBe(true);
+    live.setStatus(status({ last_seq: 5, state: "paused" }), true);
+    expect(state().state).toBe("paused");
     live.setStatus(status({ last_seq: 6 }));
-    expect(state().status?.is_paused).toBe(false);
+    expect(state().state).toBe("running");
   });
 });
 

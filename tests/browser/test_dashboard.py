@@ -181,11 +181,33 @@ def test_plus_minus_is_the_interval_of_the_mean_and_differences_have_their_own_c
             api.post("/api/resume")
 
 
-def ledger_rows(page: Page) -> list[dict[str, str]]:
+def exported_rows(page: Page, widget: str) -> list[dict[str, str]]:
     with page.expect_download() as waiting:
-        page.locator("#ledger").get_by_role("button", name="CSV").click()
+        page.locator(f"#{widget}").focus()
+        page.keyboard.press("e")
     with Path(waiting.value.path()).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def test_what_happened_has_the_waiting_times_of_the_api(server: Served, open_page: Open) -> None:
+    with server.client() as api:
+        try:
+            verdict = api.post("/api/pause").json()["verdict"]
+            page = open_page(server.url, theme="light", allowed=("/api/what",))
+            wait_for_data(page)
+            page.get_by_role("img", name="Load, queues").wait_for()
+            shown = {
+                (row["scheduler"], float(row["time_s"])): float(row["value"])
+                for row in exported_rows(page, "what-happened")
+                if row["quantity"] == "Queues"
+            }
+            buckets = api.get("/api/history/trends", params={"buckets": 60}).json()["buckets"]
+            assert {name for name, _ in shown} >= {verdict["leader"], "round_robin"}
+            for (name, at), waited in shown.items():
+                means = next(b["schedulers"][name] for b in buckets if b["first_arrival"] == at)
+                assert waited == pytest.approx(max(0.0, means["mean_latency"] - means["mean_time"]), abs=1e-12)
+        finally:
+            api.post("/api/resume")
 
 
 def test_csv_equals_the_table(server: Served, open_page: Open) -> None:
@@ -307,7 +329,7 @@ def test_page_reconnects_after_the_server_was_killed(dashboard: Path, open_page:
             came = [event["seq"] for answer in pages for event in answer.json()["events"]]
             came += [message["seq"] for message in map(json.loads, frames) if message["type"] != "hello"]
             assert set(range(min(asked), last)) <= {seq - 1 for seq in came}
-            rows = ledger_rows(page)
+            rows = exported_rows(page, "ledger")
             assert len({(row["task_id"], row["scheduler"]) for row in rows}) == len(rows)
             for row in rows:
                 result = stored[int(row["task_id"])]["results"][row["scheduler"]]

@@ -3,6 +3,7 @@
 import pytest
 from numba import njit
 
+from hybrid_scheduler.cli.command_context import CommandContext
 from hybrid_scheduler.compiled import jit_cache
 
 
@@ -26,3 +27,16 @@ def test_no_notice_without_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     with jit_cache.compile_notice(notices_given.append):
         function(2)
     assert notices_given == []
+
+
+def test_compiled_functions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = CommandContext()
+    words: list[str] = []
+    monkeypatch.setattr(context.printer, "doing", words.append)
+
+    def twice(x: int) -> int:
+        return 2 * x
+
+    with context.progress(1):
+        njit(twice)(1)
+    assert words == ["compiling twice"]

@@ -67,3 +67,57 @@ def test_compressed_trace_gets_the_bare_name(run: Run) -> None:
     Path("jobs.swf.gz").write_bytes(gzip.compress((TRACES / "jobs.swf").read_bytes()))
     assert run("import", "jobs.swf.gz").exit_code == 0
     assert Path("data/workload_traces/jobs.csv").exists()
+
+
+OWN = """Job ID,Submit Time,Start,End,Req Mem MB
+a,2024-01-01 00:00:00,2024-01-01 00:00:10,2024-01-01 00:01:10,200
+b,2024-01-01 00:05:00,2024-01-01 00:05:10,2024-01-01 00:06:00,100
+c,2024-01-01 00:07:00,,,1
+"""
+
+
+def test_columns_of_another_table_are_guessed(run: Run) -> None:
+    Path("own.csv").write_text(OWN)
+    result = run("import", "own.csv", "--skip-bad", "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert (document["format"], document["rows_kept"], document["ignored_columns"]) == (None, 2, ["Job ID"])
+    assert document["mapping"] == {
+        "arrival_time": "Submit Time", "seconds": "End - Start", "memory_required": "Req Mem MB",
+        "compute_intensity": "0.5 for all",
+    }  # fmt: skip
+    assert document["rejected"] == [
+        {"line": 4, "field": "End", "allowed": "finite and >= 0, as seconds", "got": " - "}
+    ]
+
+
+def test_given_sources_replace_guesses(run: Run) -> None:
+    Path("own.csv").write_text(OWN)
+    mapped = ("--map", "size=Req Mem MB * 2", "--map", "memory_required=7")
+    result = run("import", "own.csv", *mapped, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["mapping"] == {
+        "arrival_time": "Submit Time", "size": "Req Mem MB times 2", "memory_required": "7.0 for all",
+        "compute_intensity": "0.5 for all",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--map seconds", "--map: must be VALUE=SOURCE, such as seconds=run_time, got 'seconds'"),
+        (
+            "--map second=End",
+            "--map: must be one of arrival_time, compute_intensity, memory_required, seconds, size",
+        ),
+        ("--map seconds=Ende", "hint: did you mean 'End'?"),
+        ("--map seconds=End --format swf", "--map: must be left out with --format"),
+        ("--load much", "--load: must be a number > 0, got 'much'"),
+    ],
+)
+def test_wrong_mapping_is_named(arguments: str, message: str, run: Run) -> None:
+    Path("own.csv").write_text(OWN)
+    result = run("import", "own.csv", *arguments.split())
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not Path("data").exists()

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from hybrid_scheduler.cli.app import app
-from hybrid_scheduler.cli.options import Inputs, option_of, with_inputs
+from hybrid_scheduler.cli.options import Inputs, option_of, with_options
 
 Run = Callable[..., Any]
 
@@ -117,4 +117,4 @@ def test_a_wrong_shared_option_is_named_in_every_command(arguments: str, error: 
 
 def test_unknown_name_of_a_shared_option_is_refused_when_the_program_is_built() -> None:
     with pytest.raises(TypeError, match="not options of Inputs: sede"):
-        with_inputs("seed", "sede")
+        with_options(("seed", "sede"))

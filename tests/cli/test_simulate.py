@@ -150,7 +150,8 @@ def test_progress_bar_appears_in_a_long_run(run: Run, monkeypatch: pytest.Monkey
     assert run(*arguments).stderr == ""  # too short for a bar
     monkeypatch.setattr("hybrid_scheduler.cli.printer.BAR_AFTER_S", 0.0)
     result = run(*arguments)
-    assert "greedy" in result.stderr
+    assert "starting" in result.stderr
+    assert "oracle" in result.stderr
     assert "100%" in result.stderr
     document(result.stdout)
     assert run(*arguments, "--quiet").stderr == ""

@@ -68,6 +68,8 @@ def test_too_few_seeds_are_named_instead_of_too_close(seeds, text):
     tests = found.test_pairs("mean_latency", "greedy")
     oracle = tests.rank_of("oracle")
     assert tests.verdict_text(oracle.pair) == text
+    shown = tests.as_dict()
+    assert {pair["verdict"] for pair in shown["pairs"]} == ({text} if seeds == 5 else {"lower", "higher"})
     sentence = found.verdict(tests).sentence
     assert ("too few seeds: 6 needed" in sentence) == (seeds == 5)
     assert "too close" not in sentence

@@ -122,7 +122,7 @@ def test_phase_killed_before_its_note_runs_again(row, monkeypatch):
     row.run()
     row.number = 4
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_keep_notes", die)
+        patch.setattr(module, "write_atomically", die)
         with pytest.raises(Killed):
             row.run()
     assert row.run() == [False, False]

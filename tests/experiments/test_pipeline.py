@@ -5,7 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hybrid_scheduler import AnalyticPhysics, InvalidInputError, Noise, SerialPhysics, Workload, workstation
+from hybrid_scheduler import (
+    AnalyticPhysics,
+    InvalidInputError,
+    Noise,
+    OfflineTrainer,
+    SerialPhysics,
+    Workload,
+    workstation,
+)
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.experiments import evaluation, pipeline
 from hybrid_scheduler.experiments.evaluation import RESULT_COLUMNS, PredictionRecorder, split_times
@@ -16,8 +24,9 @@ from hybrid_scheduler.experiments.pipeline import (
     like_trace,
     phases,
     prediction_error,
-    train_times,
 )
+from hybrid_scheduler.learning.dqn.model_file import save_model
+from hybrid_scheduler.learning.dqn.training import train_agent
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -135,16 +144,11 @@ def test_like_trace_accepts_a_trace_of_one_task():
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Durations learned from 200 tasks, and an agent that has learned nothing."""
-    from hybrid_scheduler.experiments.pipeline import train_agent
-
     folder = tmp_path_factory.mktemp("models")
     tasks = generate(SCENARIO, 200, 1, batch=True)
-    metrics = train_times(folder / "times.skops", tasks, MACHINE.platform, MACHINE.physics, 1)
-    assert metrics["test_r2"] > 0.9
-    train_agent(
-        folder / "agent.safetensors", SCENARIO, MACHINE.platform, MACHINE.physics, 1,
-        updates=3, clusters=2, progress=lambda _: None,
-    )  # fmt: skip
+    trainer = OfflineTrainer("random_forest", seed=1, n_estimators=40, min_samples_leaf=2)
+    assert trainer.run_full_pipeline(tasks, folder / "times.skops")["metrics"]["test_r2"] > 0.9
+    save_model(folder / "agent.safetensors", train_agent(1, 3, num_envs=2, scenarios=(SCENARIO,)))
     return {"times_model": folder / "times.skops", "agent_model": folder / "agent.safetensors"}
 
 

@@ -79,50 +79,6 @@ def test_jobs_get_models_that_they_can_use() -> None:
             assert NODES.model[result.node[part]] in allowed
 
 
-def easy_on_one_node(log: JobLog, processors: int) -> list[float]:
-    """EASY backfilling by the words of its definition, in plain Python: one node, processors alone."""
-    starts: dict[int, float] = {}
-    waiting: list[int] = []
-    events = sorted({*log.submit.tolist()})
-    while len(starts) < len(log):
-        now = events.pop(0)
-        ends = {job: start + log.run_time[job] for job, start in starts.items()}
-        running = [job for job, end in ends.items() if end > now]
-        waiting = [job for job in range(len(log)) if log.submit[job] <= now and job not in starts]
-        free = processors - sum(int(log.processors[job]) for job in running)
-        while waiting and log.processors[waiting[0]] <= free:
-            running.append(waiting[0])
-            starts[waiting[0]] = now
-            free -= int(log.processors[waiting.pop(0)])
-        if waiting:
-            expected = sorted((max(starts[job] + log.requested_time[job], now), job) for job in running)
-            available = free
-            head_starts = now
-            for end, job in expected:
-                available += int(log.processors[job])
-                if available >= log.processors[waiting[0]]:
-                    head_starts = end
-                    break
-            for job in waiting[1:]:
-                if log.processors[job] <= free and now + log.requested_time[job] <= head_starts:
-                    starts[job] = now
-                    free -= int(log.processors[job])
-        events = sorted({*events, *(starts[job] + log.run_time[job] for job in starts)} - {now})
-        events = [event for event in events if event > now]
-    return [starts[job] for job in range(len(log))]
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_easy_equals_its_definition(seed: int) -> None:
-    random = np.random.Generator(np.random.PCG64(seed))
-    jobs = 60
-    run = random.integers(1, 30, jobs).astype(float)
-    asked = np.where(random.random(jobs) < 0.3, np.ceil(run / 2), run + random.integers(0, 20, jobs))
-    log = JobLog(range(jobs), np.cumsum(random.integers(0, 6, jobs)), run, asked, random.integers(1, 9, jobs))
-    nodes = Nodes(["a"], [8000], [0], [0])
-    assert simulate_nodes(log, nodes, backfilling="easy").start.tolist() == easy_on_one_node(log, 8)
-
-
 def test_a_job_that_would_end_after_the_head_could_start_does_not_pass() -> None:
     nodes = Nodes(["a"], [4000], [100], [0])
     log = JobLog([1, 2, 3, 4], [0, 1, 2, 3], [10, 10, 9, 8], [10, 10, 9, 7], [3, 4, 1, 1])

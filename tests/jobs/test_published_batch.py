@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError
 from hybrid_scheduler.jobs import JobLog, queue_policy_named
-from hybrid_scheduler.jobs.published_batch import METRICS, _Sequence, published_table, sequence_starts
+from hybrid_scheduler.jobs.published_batch import (
+    METRICS,
+    PublishedCluster,
+    _Sequence,
+    published_name,
+    published_table,
+    read_published_log,
+    sequence_starts,
+)
 
 POOL = 64
 
@@ -27,7 +35,11 @@ def made_log(jobs: int = 3000) -> JobLog:
 
 
 def starts(log: JobLog, policy: str, backfilling: bool, pool: int, published_waits: bool = True) -> list[float]:
-    return _Sequence(log, pool, queue_policy_named(policy), published_waits).run(backfilling).tolist()
+    return (
+        _Sequence(log, PublishedCluster(pool, pool), queue_policy_named(policy), published_waits)
+        .run(backfilling)
+        .tolist()
+    )
 
 
 def test_submissions_enter_only_while_the_choice_waits_or_the_queue_is_empty() -> None:
@@ -49,7 +61,7 @@ def test_sequences_are_those_of_the_published_seed() -> None:
 
 
 def test_table_has_published_and_true_waits_and_the_rule_of_one_line() -> None:
-    cells = list(published_table(made_log(), POOL))
+    cells = list(published_table(made_log(), PublishedCluster(POOL, POOL)))
     assert [(cell.policy, cell.published_waits) for cell in cells if cell.backfilling] == [
         ("fcfs", True), ("wfp3", True), ("wfp3", False), ("uni", True), ("uni", False),
         ("sjf", True), ("f1", True), ("saf", True),
@@ -60,12 +72,38 @@ def test_table_has_published_and_true_waits_and_the_rule_of_one_line() -> None:
     assert all(len(cell.values) == 10 and cell.half_width > 0 for cell in cells)
 
 
+def test_jobs_hold_whole_nodes() -> None:
+    # Three processors on nodes of two take both nodes, so the second job waits.
+    log = JobLog([1, 2], [0, 1], [10, 10], [10, 10], [3, 1])
+    run = _Sequence(log, PublishedCluster(4, 2), queue_policy_named("fcfs"), True).run(False)
+    assert run.tolist() == [0, 10]
+
+
+def test_file_is_read_by_the_published_conventions(tmp_path: Path) -> None:
+    rest = "-1 -1 -1 -1 -1 1" + " -1" * 7
+    lines = ["2 5 -1 -1 2 " + rest, "1 5 -1 7 3 " + rest, "3 6 -1 0 1 " + rest]
+    path = tmp_path / "HPC2N-made.swf"
+    path.write_text("; MaxNodes: 2\n; MaxProcs: 4\n" + "\n".join(lines))
+    log, cluster = read_published_log(path)
+    assert cluster == (4, 2)
+    # Job 3 does not run and is left out; job 2 has no run time and takes 10 seconds.
+    assert log.job_id.tolist() == [1, 2]
+    assert log.run_time.tolist() == [7, 10]
+    assert read_published_log(path, 64)[1] == (64, 64)
+    assert published_name(path, "") == "HPC2N"
+    assert published_name("made.swf", "") is None
+    path.write_text("1 2 3\n")
+    with pytest.raises(InvalidInputError, match="line 1: row: must be 18 fields"):
+        read_published_log(path)
+
+
 @pytest.mark.parametrize("metric", METRICS)
-def test_every_metric_is_finite(metric: str) -> None:
-    cell = next(published_table(made_log(), POOL, metric=metric))
+def test_every_metric_is_finite_and_not_better_than_its_bound(metric: str) -> None:
+    cell = next(published_table(made_log(), PublishedCluster(POOL, POOL), metric=metric))
     assert np.isfinite(cell.values).all()
+    assert cell.mean <= cell.bound if metric == "utilization" else cell.mean >= cell.bound
     with pytest.raises(UnknownNameError, match="metric"):
-        next(published_table(made_log(), POOL, metric="slowness"))
+        next(published_table(made_log(), PublishedCluster(POOL, POOL), metric="slowness"))
 
 
 @pytest.fixture

@@ -68,9 +68,9 @@ def test_large_group_is_named_by_its_first_members() -> None:
 @pytest.mark.parametrize(
     ("known", "text", "leader"),
     [
-        (0.1, "knows no durations, as fast as schedulers that do", "hybrid_ml"),
-        (0.0975, "knows no durations, within 3 % of schedulers that know them", "hybrid_ml"),
-        (0.12, "knows no durations, faster than schedulers that do", "hybrid_ml"),
+        (0.1, "told no durations, as fast as schedulers that know them", "hybrid_ml"),
+        (0.0975, "told no durations, within 3 % of schedulers that know them", "hybrid_ml"),
+        (0.12, "told no durations, faster than schedulers that know them", "hybrid_ml"),
         (0.05, "", "late_binding"),
     ],
 )

@@ -1,11 +1,10 @@
-"""The command `profile`, and the profiler's own program for machines with few packages."""
+"""The command `profile`, and the profiler on machines with few packages."""
 
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import profile_examples
 import pytest
@@ -19,7 +18,6 @@ from hybrid_scheduler.profiling import load_profile
 from hybrid_scheduler.profiling import profiler as measuring
 from hybrid_scheduler.profiling.hardware_profile import save_profile
 from hybrid_scheduler.profiling.kernels import KERNELS
-from hybrid_scheduler.profiling.profiler import main
 
 TINY = ("--device", "cpu", "--sizes", "16,32", "--kernels", "sort,conv", "--budget", "2")
 SOURCE = str(Path(hybrid_scheduler.__file__).parents[1])
@@ -122,47 +120,16 @@ def test_table_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert any("GPU with" in line for line in lines)
 
 
-def test_profiler_program_prints_a_table_and_writes_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*TINY, "--out", "bare.json", "--threads", "1"]) == 0
-    captured = capsys.readouterr()
-    assert [line.split()[:2] for line in captured.out.splitlines()][1:] == [
-        ["sort", "16"], ["conv", "16"], ["sort", "32"], ["conv", "32"],
-    ]  # fmt: skip
-    assert "[4/4] done" in captured.err
-    assert load_profile("bare.json").machine.threads == 1
-
-
-def test_profiler_program_refuses_bad_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--device", "gpu", "--out", "x.json"]) == 2
-    assert "error: --device: must be" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as caught:
-        main(["--sizes", "big", "--out", "x.json"])
-    assert caught.value.code == 2
-
-
-def test_interrupted_profiler_program_writes_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(measuring.HardwareProfiler, "profile_range", interrupt)
-    assert main([*TINY, "--out", "x.json"]) == 130
-    assert "nothing was written" in capsys.readouterr().err
-    assert not Path("x.json").exists()
-
-
 def test_measuring_needs_few_packages() -> None:
     few = {
         "pydantic", "loguru", "typer", "rich", "fastapi", "dotenv", "yaml", "scipy", "sklearn", "pandas", "pyarrow",
         "numba", "matplotlib",
     }  # fmt: skip
-    arguments = ["-m", *TINY, "--out", "few.json"]
     code = BLOCKED.format(blocked=few) + (
-        f"import runpy, sys\nsys.argv = {arguments!r}\n"
-        "runpy.run_module('hybrid_scheduler.profiling.profiler', run_name='__main__')\n"
+        "import hybrid_scheduler as hs\n"
+        "profiler = hs.HardwareProfiler('cpu', kernels=['sort', 'conv'], budget=2.0)\n"
+        "profiler.profile_range([16, 32])\n"
+        "profiler.save_profile('few.json')\n"
     )
     done = python(code)
     assert done.returncode == 0, done.stderr
@@ -175,7 +142,7 @@ def test_measuring_and_reading_need_no_torch() -> None:
     code = BLOCKED.format(blocked={"torch", "pydantic", "loguru", "typer", "rich", "matplotlib"}) + (
         "from hybrid_scheduler.profiling import HardwareProfiler, load_profile\n"
         "print(len(load_profile('p.json').points))\n"
-        "profile = HardwareProfiler(budget=2.0).profile_range([16])\n"
+        "profile = HardwareProfiler(budget=60.0).profile_range([16])\n"
         "print(profile.kernels, profile.machine.torch[:20], profile.notes[0])\n"
     )
     done = python(code)

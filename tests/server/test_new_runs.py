@@ -3,7 +3,8 @@
 import io
 import json
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
+from html import escape
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -14,7 +15,10 @@ from fakes import OTHER_RUN, RUN
 from hybrid_scheduler.core import InvalidInputError, platform_named
 from hybrid_scheduler.live import LiveConfig, RunLabels
 from hybrid_scheduler.live.commands import DescribeRun
+from hybrid_scheduler.metrics.summary import Evidence
+from hybrid_scheduler.metrics.verdict import judge
 from hybrid_scheduler.physics import Slowdown, Tariff
+from hybrid_scheduler.reports.run_tables import StoredResults
 from hybrid_scheduler.schedulers import register, unregister
 from hybrid_scheduler.schedulers.greedy import Greedy
 from hybrid_scheduler.server.engine_control import LocalEngineControl
@@ -25,7 +29,7 @@ from hybrid_scheduler.server.run_replay import replay_of
 from hybrid_scheduler.server.schemas.catalogue import MachineOption, ScenarioPreview, TraceInspection
 from hybrid_scheduler.server.schemas.simulation import RunPreview
 from hybrid_scheduler.server.whatif_worker import EvidenceJob, compute_evidence
-from hybrid_scheduler.workload import load_workload
+from hybrid_scheduler.workload import generate, load_workload
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 LAB = "name: lab\ndevices: [{name: cpu, kind: cpu}, {name: gpu, count: 2, memory: 24000}]"
@@ -75,6 +79,10 @@ async def test_new_run_repeats_a_stored_one(client, context):
             "platform_yaml",
             "devices: at most 10,000 in all",
         ),
+        ({"platform_yaml": LAB.replace("24000", "0x" + "f" * 300)}, "platform_yaml", "device 2: memory: a number"),
+        ({"platform_yaml": "a: !!bool maybe"}, "platform_yaml", "valid YAML"),
+        ({"platform_yaml": "a: !!int ''"}, "platform_yaml", "valid YAML"),
+        ({"platform_yaml": "a: !!timestamp soon"}, "platform_yaml", "valid YAML"),
         ({"platform_yaml": "a: " + "[" * 2000}, "platform_yaml", "at most 16 levels of brackets"),
         ({"platform_yaml": LAB.replace("memory", "memori")}, "platform_yaml", "device 2: key: one of name"),
         ({"platform_yaml": LAB.replace("2,", "5000,")}, "platform_yaml", "a machine of at most 1024 devices"),
@@ -87,6 +95,7 @@ async def test_new_run_repeats_a_stored_one(client, context):
             "schedulers.rl_agent",
             "model: left",
         ),
+        ({"schedulers": [{"name": "dqn", "parameters": {"model": 7}}]}, "schedulers.dqn", "model: left"),
         ({"slowdown": {**SLOW, "factor": 1}}, "slowdown.factor", "greater than 1"),
         ({"slowdown": {**SLOW, "until": 10}}, "slowdown.until", "after the start (10 s)"),
         ({"slowdown": {**SLOW, "every": 5}}, "slowdown.every", "longer than the slowdown (10 s)"),
@@ -286,6 +295,27 @@ def test_report_of_a_stored_run(kind, start):
     ]  # fmt: skip
     content = compute_evidence(EvidenceJob(RUN, config.as_dict(), rows, kind))
     assert content[:15].lower().startswith(start)
+
+
+def test_report_says_what_the_run_says_not_what_its_newest_tasks_give():
+    verdict = judge(
+        [Evidence("greedy", "Greedy", 6_199, 1.25, 0.125), Evidence("random", "Random", 6_199, 80.0, 2.0)]
+    )
+    unknown = dict.fromkeys(("p99_latency", "mean_time", "latency_over_bound", "makespan", "load_balance"))
+    rows = [
+        {**unknown, "name": row.name, "mean_latency": row.mean_latency, "latency_ci95": row.half_width,
+         "mean_energy": 2.5, "mean_cost": 0.001, "window": 1000}
+        for row in verdict.rows
+    ]  # fmt: skip
+    tasks = [asdict(task) for task in generate(HOME.scenario, 20, 3)]
+    config = replace(HOME, schedulers=("greedy", "random"))
+    stored = StoredResults(rows, verdict.as_dict())
+    text = compute_evidence(EvidenceJob("Night shift", config.as_dict(), tasks, "html", stored)).decode()
+    for words in (
+        "Night shift", verdict.sentence, "6,199 tasks", "1.25 ± 0.12", "80.0 ± 2.0",
+        verdict.rows[1].reasons[0].text, "The newest 20 tasks of the run, simulated again",
+    ):  # fmt: skip
+        assert escape(words) in text
 
 
 async def test_report_of_an_unknown_run_is_refused(client):

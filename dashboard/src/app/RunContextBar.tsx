@@ -7,6 +7,7 @@ import { count, moment, shortRunId, significant } from "../lib/format";
 import { type SchedulerStyle, shortLabel } from "../lib/schedulerStyle";
 import { slowSpansOf } from "../lib/slowdown";
 import { useLive } from "../store/liveStore";
+import { hasTimeRange } from "../store/routes";
 import { useSchedulerStyles } from "../store/schedulerStyles";
 import { useDevices, useFocus } from "../store/selectors";
 import { navigate, setUi, useUi } from "../store/uiStore";
@@ -76,8 +77,10 @@ function Identity({ children }: { children: ReactNode }) {
   if (!source || !schedulers) return null;
   return (
     <p className="mr-1 md:text-14" data-testid="identity">
-      <span className="font-semibold">CPU, GPU or both?</span> {schedulers}{" "}
-      {schedulers === 1 ? "scheduler places" : "schedulers place"} the same tasks.{" "}
+      <span className="font-semibold">
+        <span className="min-[1400px]:hidden">Hybrid Scheduler: </span>CPU, GPU or both?
+      </span>{" "}
+      {schedulers} {schedulers === 1 ? "scheduler places" : "schedulers place"} the same tasks.{" "}
       <span className="text-muted">{source === "measured" ? "Measured on real devices." : "Simulated."}</span>{" "}
       {children}
     </p>
@@ -171,6 +174,7 @@ function Chips() {
 /** Facts of the run, and the legend of the page. */
 export default function RunContextBar() {
   const range = useUi((s) => s.range);
+  const ranged = useUi((s) => hasTimeRange(s.route.view));
   const [open, setOpen] = useState(false);
   // On a phone the facts and the legend would push the answers off the first screen.
   const folded = open ? "" : "max-md:hidden";
@@ -191,7 +195,7 @@ export default function RunContextBar() {
       </Identity>
       <div className={classNames("flex flex-wrap items-center gap-x-3 gap-y-2 md:contents", folded)}>
         <Facts />
-        {range.kind === "fixed" ? (
+        {ranged && range.kind === "fixed" ? (
           <button
             type="button"
             onClick={() => setUi({ range: DEFAULTS.range })}
@@ -201,9 +205,11 @@ export default function RunContextBar() {
             <X size={12} aria-label="Back to the last minute" />
           </button>
         ) : null}
-        <div className="xl:hidden md:ml-auto">
-          <RangePicker />
-        </div>
+        {ranged ? (
+          <div className="xl:hidden md:ml-auto">
+            <RangePicker />
+          </div>
+        ) : null}
         <SavedViews quiet />
         <div className="w-full min-w-0">
           <Chips />

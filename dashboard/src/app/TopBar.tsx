@@ -4,7 +4,7 @@ import { Link } from "../components/Link";
 import { Button, IconButton } from "../components/ui/Button";
 import { classNames } from "../components/ui/classNames";
 import { useLive } from "../store/liveStore";
-import type { Route } from "../store/routes";
+import { hasTimeRange, type Route } from "../store/routes";
 import { openStudio } from "../store/studioStore";
 import { toggleTheme, useTheme, useUi } from "../store/uiStore";
 import { toggleFreeze, togglePause } from "./appActions";
@@ -43,7 +43,7 @@ function Views() {
             to={route}
             aria-current={active ? "page" : undefined}
             className={classNames(
-              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0.5 max-md:text-12 md:h-14 md:max-lg:px-1.5 md:max-lg:text-12 xl:px-4",
+              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0.5 max-md:text-12 md:h-14 md:max-lg:px-1.5 md:max-lg:text-12",
               active ? "text-ink max-md:bg-raised md:shadow-[inset_0_-2px_0_var(--accent)]" : "text-muted",
             )}
           >
@@ -60,18 +60,19 @@ function Views() {
 
 export function TopBar({ onHelp }: { onHelp: () => void }) {
   const frozen = useLive((s) => s.frozen);
-  const paused = useLive((s) => s.status?.is_paused ?? false);
-  const stopped = useLive((s) => s.status?.state === "stopped");
+  const paused = useLive((s) => s.state === "paused");
+  const stopped = useLive((s) => s.state === "stopped");
   const theme = useTheme();
+  const ranged = useUi((s) => hasTimeRange(s.route.view));
   return (
     <header className="glass sticky top-0 z-30 border-hair border-b">
       <div className="mx-auto flex max-w-[2560px] flex-wrap items-center gap-2 px-4 max-md:py-2 md:h-14 md:flex-nowrap md:px-6 xl:gap-3">
         <Link
           to={{ view: "compare" }}
-          className="flex shrink-0 items-center gap-2.5 whitespace-nowrap rounded-control font-semibold text-14 min-[1680px]:mr-6"
+          className="flex shrink-0 items-center gap-2.5 whitespace-nowrap rounded-control font-semibold text-14 min-[1400px]:mr-2"
         >
           <Logo />
-          <span className="max-[1679px]:sr-only">Hybrid Scheduler</span>
+          <span className="max-[1399px]:sr-only">Hybrid Scheduler</span>
         </Link>
         <Views />
         <div className="ml-auto flex min-w-0 items-center gap-2 xl:gap-3">
@@ -85,9 +86,11 @@ export function TopBar({ onHelp }: { onHelp: () => void }) {
             <span className="max-xl:sr-only">New run</span>
           </Button>
           <ConnectionStatus />
-          <div className="max-xl:hidden">
-            <RangePicker />
-          </div>
+          {ranged ? (
+            <div className="max-xl:hidden">
+              <RangePicker />
+            </div>
+          ) : null}
           <Button
             aria-pressed={frozen}
             title="Freeze this view; updates are buffered (Space)"

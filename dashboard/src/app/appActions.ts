@@ -46,9 +46,9 @@ function report(error: unknown): void {
 
 /** Pauses or resumes the engine through the API, for all users; a stopped run begins again. */
 export async function togglePause(): Promise<void> {
-  const { status } = useLive.getState();
-  const paused = status?.is_paused ?? false;
-  const stopped = status?.state === "stopped";
+  const { state } = useLive.getState();
+  const paused = state === "paused";
+  const stopped = state === "stopped";
   try {
     live.setStatus(await (stopped ? api.start() : paused ? api.resume() : api.pause()));
     announce(

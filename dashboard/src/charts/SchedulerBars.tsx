@@ -80,12 +80,19 @@ function Bar({ standing, scale, bound }: { standing: Standing; scale: RaceScale;
   return (
     <div className="marks relative h-2">
       {scale.marks.map((mark) => (
-        <i key={mark} className="absolute -inset-y-2 w-px bg-hair" style={{ left: `${scale.at(mark)}%` }} />
+        <i
+          key={mark}
+          className="absolute inset-y-0 md:-inset-y-2 w-px bg-hair"
+          style={{ left: `${scale.at(mark)}%` }}
+        />
       ))}
       {bound === null ? null : (
         <>
-          <i className="hatched absolute -inset-y-2 left-0" style={{ width: `${first}%` }} />
-          <i className="absolute -inset-y-2 border-ink border-l border-dashed" style={{ left: `${first}%` }} />
+          <i className="hatched absolute inset-y-0 md:-inset-y-2 left-0" style={{ width: `${first}%` }} />
+          <i
+            className="absolute inset-y-0 md:-inset-y-2 border-ink border-l border-dashed"
+            style={{ left: `${first}%` }}
+          />
         </>
       )}
       <span
@@ -160,7 +167,7 @@ export function SchedulerBars({ standings, metric, bound, rows, group, against, 
         <span className="text-right max-md:hidden">{bound === null ? "÷ best" : "÷ bound"}</span>
         {against ? <span className={LAST}>against {against}</span> : null}
       </div>
-      <ul className="thin-scroll flex min-h-0 flex-1 flex-col overflow-y-auto">
+      <ul className="thin-scroll flex min-h-0 flex-col overflow-y-auto">
         {standings.map((standing, index) => {
           const { style, value, row: own } = standing;
           const row = rows.get(style.name);

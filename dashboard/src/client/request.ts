@@ -140,26 +140,19 @@ async function send(method: Method, template: string, options: UntypedOptions = 
   }
 }
 
-export function get<P extends PathOf<"get">>(
-  path: P,
-  ...[options]: Arguments<Input<Operation<"get", P>> & RequestOptions>
-): Promise<ResponseBody<Operation<"get", P>>> {
-  return send("get", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"get", P>>>;
-}
+/** Sends requests of one method. */
+const sender =
+  <M extends Method>(method: M) =>
+  <P extends PathOf<M>>(
+    path: P,
+    ...[options]: Arguments<Input<Operation<M, P>> & RequestOptions>
+  ): Promise<ResponseBody<Operation<M, P>>> =>
+    send(method, path, options as UntypedOptions) as Promise<ResponseBody<Operation<M, P>>>;
 
-export function post<P extends PathOf<"post">>(
-  path: P,
-  ...[options]: Arguments<Input<Operation<"post", P>> & RequestOptions>
-): Promise<ResponseBody<Operation<"post", P>>> {
-  return send("post", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"post", P>>>;
-}
-
-export function patch<P extends PathOf<"patch">>(
-  path: P,
-  ...[options]: Arguments<Input<Operation<"patch", P>> & RequestOptions>
-): Promise<ResponseBody<Operation<"patch", P>>> {
-  return send("patch", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"patch", P>>>;
-}
+export const get = sender("get");
+export const post = sender("post");
+export const patch = sender("patch");
+export const remove = sender("delete");
 
 /** Sends a file as the body of a POST request. */
 export function upload<P extends PathOf<"post">>(
@@ -196,14 +189,6 @@ export async function fetchFile<P extends PathOf<"get">>(
     onBytes(done, all);
   }
   return new Blob(parts, { type: response.headers.get("content-type") ?? "" });
-}
-
-/** Sends a DELETE request. */
-export function remove<P extends PathOf<"delete">>(
-  path: P,
-  ...[options]: Arguments<Input<Operation<"delete", P>> & RequestOptions>
-): Promise<ResponseBody<Operation<"delete", P>>> {
-  return send("delete", path, options as UntypedOptions) as Promise<ResponseBody<Operation<"delete", P>>>;
 }
 
 /** Address of a resource that the browser downloads itself. */

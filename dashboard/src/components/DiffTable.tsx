@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import type { Difference } from "../client/models";
 import { percent, type Quantity, quantity } from "../lib/format";
 import { changeText, reachOf, shares, type Verdict, verdictOf } from "../lib/runDiff";
+import { TableHead } from "./ui/TableHead";
 
 interface DiffLine {
   key: string;
@@ -102,28 +103,29 @@ export function DiffTable({ lines, head, caption, when = ["before", "after"] }: 
   return (
     <table className="w-full border-collapse text-12">
       <caption className="sr-only">{caption}</caption>
-      <thead className="text-muted">
-        <tr className="h-8">
-          <th scope="col" className="text-left font-normal">
-            {head}
-          </th>
-          <th scope="col" className="px-1 text-right font-normal md:px-2">
-            A<span className="max-sm:hidden">, {when[0]}</span>
-          </th>
-          <th scope="col" className="px-1 text-right font-normal md:px-2">
-            B<span className="max-sm:hidden">, {when[1]}</span>
-          </th>
-          <th scope="col" className="w-[30%] font-normal max-sm:hidden">
-            <span className="flex justify-between px-2 text-faint">
+      <TableHead
+        columns={[
+          [head],
+          ...(["A", "B"] as const).map(
+            (letter, side) =>
+              [
+                <>
+                  {letter}
+                  <span className="max-sm:hidden">, {when[side]}</span>
+                </>,
+                "px-1 text-right md:px-2",
+              ] as const,
+          ),
+          [
+            <span key="scale" className="flex justify-between px-2 text-faint">
               <span>−{percent(reach, 2)}</span>
               <span>+{percent(reach, 2)}</span>
-            </span>
-          </th>
-          <th scope="col" className="text-right font-normal">
-            change
-          </th>
-        </tr>
-      </thead>
+            </span>,
+            "w-[30%] max-sm:hidden",
+          ],
+          ["change", "text-right"],
+        ]}
+      />
       <tbody>
         {lines.map((line) => (
           <tr key={line.key} className="h-8 border-hair border-t" data-line={line.key}>

@@ -5,7 +5,7 @@ import type { GanttWindow } from "../charts/ganttModel";
 import { api } from "../client/api";
 import type { GanttDiff as Diff, Gantt, RunDetail } from "../client/models";
 import { ApiError } from "../client/request";
-import { count, signed, time } from "../lib/format";
+import { count, signed } from "../lib/format";
 import { ganttChange } from "../lib/ganttChange";
 import type { Cell } from "../lib/tableData";
 import { useStylesOf } from "../store/schedulerStyles";
@@ -76,8 +76,6 @@ function Schedule({ run, columns, letter, scheduler, without, onChange, window, 
           window={window}
           first={bounds.first}
           last={bounds.last}
-          firstLabel={bounds.last < 10 ? time(bounds.first) : count(bounds.first)}
-          lastLabel={bounds.last < 10 ? time(bounds.last) : `${count(bounds.last)} s`}
           now={bounds.last}
           nowLabel="end"
           bound={null}

@@ -11,17 +11,15 @@ import { IconButton } from "./ui/Button";
 interface GanttViewProps extends GanttContent {
   /** Lanes of the overview; those of the chart by default. */
   overview?: readonly LaneOfKind[];
-  /** First and last second that the overview covers, and their labels. */
+  /** First and last second that the overview covers. */
   first: number;
   last: number;
-  firstLabel: string;
-  lastLabel: string;
-  /** A second chart, above the overview. */
-  below?: ReactNode;
+  /** The schedule of another scheduler, below the first one. */
+  second?: { lanes: readonly LaneOfKind[]; scheduler: string; head: ReactNode } | null;
 }
 
 /** Describes a block: with all parts of its task while the task is recent, otherwise with its own span. */
-export function useBlockDetails(scheduler: string): (block: Block) => BlockDetails {
+function useBlockDetails(scheduler: string): (block: Block) => BlockDetails {
   const { tasks } = useStream();
   return useCallback(
     (block) => {
@@ -43,39 +41,54 @@ export function useBlockDetails(scheduler: string): (block: Block) => BlockDetai
   );
 }
 
-/** Gantt chart with its overview below; a click on a block opens the task. */
-export function GanttView(props: GanttViewProps) {
-  const { lanes, scheduler, window, first, last, firstLabel, lastLabel, now, nowLabel, bound, makespan } = props;
+/** One schedule; a click on a block opens its task. */
+function Schedule(props: GanttContent & { focus?: string }) {
   const selected = useUi((s) => s.task);
-  const describe = useBlockDetails(scheduler);
+  const describe = useBlockDetails(props.scheduler);
+  const { focus } = props;
+  return (
+    <GanttChart
+      {...props}
+      selected={selected}
+      describe={describe}
+      onSelect={(task) => setUi(focus ? { task, focus } : { task })}
+    />
+  );
+}
+
+/** Gantt charts of one or two schedulers on one time axis, with the overview of the first below. */
+export function GanttView({ overview, first, last, second, ...content }: GanttViewProps) {
+  const { lanes, window, now, slow } = content;
+  const short = last < 10;
   return (
     <>
-      <GanttChart
-        lanes={lanes}
-        scheduler={scheduler}
-        window={window}
-        now={now}
-        nowLabel={nowLabel}
-        bound={bound}
-        makespan={makespan}
-        slow={props.slow}
-        drifts={props.drifts}
-        selected={selected}
-        describe={describe}
-        onSelect={(task) => setUi({ task })}
-      />
-      {props.below}
+      <Schedule {...content} />
+      {second ? (
+        <>
+          {second.head}
+          <Schedule
+            lanes={second.lanes}
+            scheduler={second.scheduler}
+            focus={second.scheduler}
+            window={window}
+            now={now}
+            bound={null}
+            makespan={null}
+            slow={slow}
+          />
+        </>
+      ) : null}
       <div className="mt-2 flex items-center">
         <span className="w-12 shrink-0 text-faint leading-4 md:w-14">
           CPU
           <br />
           GPU
         </span>
-        <GanttOverview lanes={props.overview ?? lanes} from={first} to={last} window={window} />
+        <GanttOverview lanes={overview ?? lanes} from={first} to={last} window={window} />
         <span className="ml-3 w-12 shrink-0 text-right text-faint leading-4 md:ml-6 md:w-[72px]">
-          {firstLabel} to
+          {short ? time(first) : count(first)} to
           <br />
-          {lastLabel}
+          {short ? time(last) : `${count(last)} s`}
         </span>
       </div>
     </>

@@ -1,7 +1,8 @@
 import { ChartSpline, Copy, EllipsisVertical, Pencil, RotateCcw, Square, Trash2 } from "lucide-react";
 import { useState } from "react";
 import type { Run } from "../client/models";
-import { deleteRun, describeRun, restartRun, runTitle, stopRun } from "../store/runActions";
+import { runTitle } from "../lib/format";
+import { deleteRun, describeRun, restartRun, stopRun } from "../store/runActions";
 import { openStudio } from "../store/studioStore";
 import { navigate, useUi } from "../store/uiStore";
 import { TagsField } from "./TagsField";

@@ -25,7 +25,7 @@ function Badge({ children, clear, ...rest }: { children: ReactNode; clear?: bool
   );
 }
 
-/** How close the leading group is, that it knows no durations, and how certain its lead is. */
+/** How close the leading group is, and how certain its lead is. */
 function Badges({ verdict }: { verdict: Verdict }) {
   const clear = verdict.certainty === "certain";
   return (
@@ -34,12 +34,6 @@ function Badges({ verdict }: { verdict: Verdict }) {
         <Badge>
           <Equal size={13} aria-hidden="true" />
           {verdict.group_text}
-        </Badge>
-      ) : null}
-      {verdict.knowledge_text ? (
-        <Badge>
-          <EyeOff size={13} aria-hidden="true" />
-          told no durations
         </Badge>
       ) : null}
       {verdict.certainty_text ? (
@@ -145,7 +139,10 @@ export function Leader({ verdict, styles, level = 1 }: VerdictProps & { level?: 
       </Heading>
       <Badges verdict={verdict} />
       {knowledge ? (
-        <p className="mt-1.5 sm:text-14">{knowledge.charAt(0).toUpperCase() + knowledge.slice(1)}</p>
+        <p className="mt-1.5 sm:text-14">
+          <EyeOff size={14} aria-hidden="true" className="mr-2 inline align-[-2px] text-muted" />
+          {knowledge.charAt(0).toUpperCase() + knowledge.slice(1)}
+        </p>
       ) : null}
       <Figures verdict={verdict} styles={styles} />
     </div>

@@ -12,33 +12,16 @@ interface Step {
   unit: string;
 }
 
+const steps = (...units: readonly [factor: number, unit: string][]): readonly Step[] =>
+  units.map(([factor, unit]) => ({ factor, unit }));
+
 const STEPS: Record<Quantity, readonly Step[]> = {
-  time: [
-    { factor: 1, unit: "s" },
-    { factor: 1e-3, unit: "ms" },
-    { factor: 1e-6, unit: "µs" },
-    { factor: 1e-9, unit: "ns" },
-  ],
-  energy: [
-    { factor: 1e6, unit: "MJ" },
-    { factor: 1e3, unit: "kJ" },
-    { factor: 1, unit: "J" },
-    { factor: 1e-3, unit: "mJ" },
-    { factor: 1e-6, unit: "µJ" },
-  ],
-  cost: [
-    { factor: 1, unit: "$" },
-    { factor: 1e-3, unit: "m$" },
-    { factor: 1e-6, unit: "µ$" },
-    { factor: 1e-9, unit: "n$" },
-  ],
-  memory: [
-    { factor: 1e3, unit: "GB" },
-    { factor: 1, unit: "MB" },
-    { factor: 1e-3, unit: "kB" },
-  ],
-  share: [{ factor: 0.01, unit: "%" }],
-  plain: [{ factor: 1, unit: "" }],
+  time: steps([1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]),
+  energy: steps([1e6, "MJ"], [1e3, "kJ"], [1, "J"], [1e-3, "mJ"], [1e-6, "µJ"]),
+  cost: steps([1, "$"], [1e-3, "m$"], [1e-6, "µ$"], [1e-9, "n$"]),
+  memory: steps([1e3, "GB"], [1, "MB"], [1e-3, "kB"]),
+  share: steps([0.01, "%"]),
+  plain: steps([1, ""]),
 };
 
 export function isNumber(value: number | null | undefined): value is number {
@@ -103,14 +86,14 @@ export const memory = (megabytes: number | null | undefined): string => quantity
 export const moment = (seconds: number | null | undefined): string =>
   isNumber(seconds) && Math.abs(seconds) >= 100 ? `${grouped(seconds.toFixed(1))} s` : time(seconds);
 
-/** Value and half width in one unit: "283 ± 1.6 ms". Without a half width only the value. */
+/** Value and half width in one unit: "283 ± 1.6 ms". Only the value where it is exact or the half width unknown. */
 export function estimate(
   value: number | null | undefined,
   half: number | null | undefined,
   kind: Quantity,
 ): string {
   if (!isNumber(value)) return NOTHING;
-  if (!isNumber(half)) return quantity(value, kind);
+  if (!isNumber(half) || half === 0) return quantity(value, kind);
   const step = stepFor(Math.max(Math.abs(value), half), kind);
   const text = `${significant(value / step.factor)} ± ${significant(half / step.factor, 2)}`;
   return step.unit ? `${text} ${step.unit}` : text;
@@ -125,7 +108,8 @@ export function signed(value: number | null | undefined, kind: Quantity): string
 /** A share of one as per cent: "55.3 %". */
 export function percent(share: number | null | undefined, digits = 3): string {
   if (!isNumber(share)) return NOTHING;
-  return `${significant(share * 100, digits)} %`;
+  // Shares that are this small are rounding errors.
+  return `${significant(Math.abs(share) < 1e-6 ? 0 : share * 100, digits)} %`;
 }
 
 /** A multiple in words, as the server writes it: "1.8 ×", "126 ×". */
@@ -139,7 +123,7 @@ export function ratio(value: number | null | undefined): string {
 
 export function ratioEstimate(value: number | null | undefined, half: number | null | undefined): string {
   if (!isNumber(value)) return NOTHING;
-  if (!isNumber(half)) return ratio(value);
+  if (!isNumber(half) || half === 0) return ratio(value);
   return `${significant(value)}× ± ${significant(half, 2)}`;
 }
 
@@ -196,3 +180,10 @@ export function device(name: string, cpus = 1): string {
 /** The last eight characters of a long run identifier, which tell runs apart. */
 export const shortRunId = (runId: string | null): string =>
   runId ? (runId.length > 12 ? `…${runId.slice(-8)}` : runId) : "none";
+
+/** Name of a run in lists, which have its scenario in another column: its own, or its short identifier. */
+export const runName = ({ name, run_id }: { name: string; run_id: string }): string => name || shortRunId(run_id);
+
+/** Heading of a run, also of its report: its own name, or its scenario and seed. */
+export const runTitle = ({ name, scenario, seed }: { name: string; scenario: string; seed: number }): string =>
+  name || `${scenario}, seed ${seed}`;

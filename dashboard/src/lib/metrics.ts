@@ -15,6 +15,15 @@ export interface Metric {
   windowed?: boolean;
 }
 
+const quantile = (key: "p50" | "p95" | "p99", long: string): Metric => ({
+  key,
+  label: key,
+  long,
+  quantity: "time",
+  value: (row) => row[`${key}_latency`],
+  windowed: true,
+});
+
 export const METRICS: readonly Metric[] = [
   {
     key: "latency",
@@ -31,30 +40,9 @@ export const METRICS: readonly Metric[] = [
     quantity: "time",
     value: (row) => row.mean_time,
   },
-  {
-    key: "p50",
-    label: "p50",
-    long: "median latency",
-    quantity: "time",
-    value: (row) => row.p50_latency,
-    windowed: true,
-  },
-  {
-    key: "p95",
-    label: "p95",
-    long: "95th percentile of latency",
-    quantity: "time",
-    value: (row) => row.p95_latency,
-    windowed: true,
-  },
-  {
-    key: "p99",
-    label: "p99",
-    long: "99th percentile of latency",
-    quantity: "time",
-    value: (row) => row.p99_latency,
-    windowed: true,
-  },
+  quantile("p50", "median latency"),
+  quantile("p95", "95th percentile of latency"),
+  quantile("p99", "99th percentile of latency"),
   {
     key: "energy",
     label: "energy",

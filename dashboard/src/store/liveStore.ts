@@ -105,13 +105,6 @@ export const useLive = create<LiveStore>(() => ({ ...initial(), stream: viewOf(n
 /** Buffered data of the stream: recent tasks, utilization, log and notifications. */
 export const useStream = (): StreamView => useLive((s) => s.stream);
 
-const withState = (status: Status, state: RunState): Status => ({
-  ...status,
-  state,
-  is_running: state === "running",
-  is_paused: state === "paused",
-});
-
 /** Writer of the live store. Components read through `useLive` and `useStream` only. */
 class LiveWriter {
   private readonly buffers = new StreamBuffers();
@@ -153,12 +146,15 @@ class LiveWriter {
     this.draft.runId = runId;
   }
 
-  /** Carries the state of an update into the status, so that the pill and the pause button agree. */
-  private followState({ seq, run_id, state }: SimulationUpdate): void {
-    const { status } = this.draft;
-    if (status === null || status.run_id !== run_id || seq < Math.max(this.stateSeq, status.last_seq)) return;
-    this.stateSeq = seq;
-    this.draft.status = withState(status, state);
+  /**
+   * Takes over the state of the run, which updates and statuses bring in any order: the newest decides. The engine
+   * numbers both in the order in which the state changed; but of an engine that is gone only an old status tells. A
+   * frozen view follows as well, because commands need the state.
+   */
+  private followState(seq: number, state: RunState): void {
+    if (seq < this.stateSeq && state !== "held" && state !== "stopped") return;
+    this.stateSeq = Math.max(this.stateSeq, seq);
+    this.draft.state = state;
   }
 
   private applyUpdate(update: SimulationUpdate): void {
@@ -175,7 +171,6 @@ class LiveWriter {
       tasksPerSecond: update.tasks_per_second,
       backlogs: update.backlogs ?? {},
       utilizations: update.utilizations ?? {},
-      state: this.draft.status?.run_id === update.run_id ? this.draft.status.state : update.state,
       omitted: this.draft.omitted + (update.omitted ?? 0),
       updatedAt: performance.now(),
       ready: true,
@@ -195,7 +190,7 @@ class LiveWriter {
   /** Takes events in order and without duplicates (the sequencer ensures both). A frozen view keeps them for later. */
   ingest(events: readonly StreamEvent[]): void {
     if (!events.length) return;
-    for (const event of events) if (event.type === "simulation_update") this.followState(event);
+    for (const event of events) if (event.type === "simulation_update") this.followState(event.seq, event.state);
     if (this.draft.frozen) {
       this.pending.push(...events);
       this.draft.buffered = this.pending.length;
@@ -243,17 +238,11 @@ class LiveWriter {
     const { draft } = this;
     // A server that was restarted may have lost events, and then counts from a lower number.
     if (!newConnection && draft.status !== null && status.last_seq < draft.status.last_seq) return;
-    // Whether the run is paused can be known from a later update; that it is stopped or held only from a status.
-    const known = draft.status?.run_id === status.run_id ? draft.status?.state : undefined;
-    const overtaken = !newConnection && status.last_seq < this.stateSeq && (status.is_running || status.is_paused);
-    if (overtaken && known) draft.status = withState(status, known);
-    else {
-      draft.status = status;
-      this.stateSeq = status.last_seq;
-    }
+    draft.status = status;
+    if (newConnection) this.stateSeq = 0;
+    this.followState(status.last_seq, status.state);
     if (!draft.frozen) {
       if (status.run_id !== null) this.enterRun(status.run_id);
-      this.draft.state = draft.status.state;
       // An update that was already applied is at least as recent as the status.
       if (this.draft.updatedAt === null) {
         this.draft.comparison = status.comparison;
@@ -295,6 +284,7 @@ class LiveWriter {
     this.draft = { ...initial(), connection, status, schedulers, frozen };
     this.pending = [];
     this.overflow = false;
+    this.stateSeq = 0;
     this.buffers.clear();
     this.flush();
   }
@@ -302,7 +292,6 @@ class LiveWriter {
   /** Restores the initial state, for tests. */
   resetAll(): void {
     this.draft = initial();
-    this.stateSeq = 0;
     this.reset();
   }
 }

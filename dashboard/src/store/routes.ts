@@ -12,6 +12,9 @@ export type Route =
 
 export type ViewName = Route["view"];
 
+/** Whether the time range of the page applies to a view; the others show whole runs. */
+export const hasTimeRange = (view: ViewName): boolean => view === "compare" || view === "scheduler";
+
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -1,6 +1,7 @@
 /** Actions on runs: stop, restart, labels and deletion. Each can be undone, or says why it failed. */
 import { api } from "../client/api";
 import type { Run, RunLabels } from "../client/models";
+import { runTitle } from "../lib/format";
 import { live } from "./liveStore";
 import { queryClient } from "./queryClient";
 import { offerUndo, useStudio } from "./studioStore";
@@ -15,8 +16,6 @@ const refresh = (): void => {
   refreshNow();
   setTimeout(refreshNow, 1000);
 };
-
-export const runTitle = (run: Pick<Run, "name" | "run_id">): string => run.name || `run ${run.run_id.slice(-6)}`;
 
 /** Pauses the run at once; it ends when the time to undo is over. */
 export async function stopRun(run: Run): Promise<void> {

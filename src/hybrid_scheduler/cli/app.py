@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from .. import __version__
+from ..core import HybridSchedulerError, MissingExtraError
 from .bench import bench
 from .command_context import CommandContext
 from .compare import compare
@@ -25,11 +26,14 @@ from .import_trace import import_trace
 from .jobs import forecast, jobs, reproduce
 from .listings import platforms, scenarios, schedulers
 from .models import models
+from .options import option, with_options
 from .pipeline import pipeline
 from .printer import Printer
 from .profile import calibrate, profile
 from .replay import replay, trace
 from .report import report
+from .run_script import SETTINGS as RUN_SETTINGS
+from .run_script import run
 from .score import score
 from .serve import serve
 from .shift import shift
@@ -58,7 +62,7 @@ class Program(TyperGroup):
         words = iter(args)
         for word in words:
             name, equals, _ = word.partition("=")
-            if word == "--":
+            if word == "--" or (word == "run" and not others):
                 others += [word, *words]
             elif name not in _SHARED:
                 others.append(word)
@@ -115,32 +119,22 @@ def _show_version(requested: bool) -> None:
 
 
 @app.callback()
+@with_options(
+    config=option("Read settings from this file instead of ./config.yaml.", "FILE", show_default=False),
+    plugin=option("Load your own schedulers from a Python file; may be repeated.", "FILE", show_default=False),
+    log_level=option(
+        "Lowest level of messages to show and log: debug, info, warning, …", "LEVEL", show_default=False
+    ),
+    quiet=option("Print only the result and errors.", None, "-q"),
+    version=option("Show the version and exit.", callback=_show_version, is_eager=True),
+)
 def program(
     context: typer.Context,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Read settings from this file instead of ./config.yaml.", show_default=False
-        ),
-    ] = None,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Load your own schedulers from a Python file; may be repeated.", show_default=False
-        ),
-    ] = None,
-    log_level: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LEVEL",
-            help="Lowest level of messages to show and log: debug, info, warning, …",
-            show_default=False,
-        ),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result and errors.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
+    config: Path | None = None,
+    plugin: list[Path] | None = None,
+    log_level: str | None = None,
+    quiet: bool = False,
+    version: bool = False,
 ) -> None:
     """Decide for each task: run it on the CPU, on a GPU, or split it between them.
 
@@ -153,6 +147,7 @@ def program(
         raise typer.Exit(_BAD_INPUT)
     command: CommandContext = context.obj
     command.printer = Printer(quiet=quiet)
+    command.printer.busy()
     command.config_file = config
     if plugin:
         from ..schedulers.registry import add_plugin_file
@@ -189,6 +184,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "bench": bench,
     "doctor": doctor,
 }
+app.command("run", context_settings=RUN_SETTINGS, options_metavar="[OPTIONS] SCRIPT [ARGUMENTS]")(run)
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(models)
@@ -258,7 +254,6 @@ def _explain_usage(error: typer.TyperException, command: CommandContext) -> int:
 
 
 def _explain(error: Exception, command: CommandContext) -> int:
-    from ..core import HybridSchedulerError, MissingExtraError  # here, because --help should not load NumPy
     from ..core.errors import EXTRA_OF
 
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRA_OF:

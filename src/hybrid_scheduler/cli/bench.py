@@ -5,11 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from ..core import HybridSchedulerError, UnknownNameError
 from .command_context import CommandContext
+from .options import argument, with_options
 
 #: Benchmarks are not in the package: they need the libraries they compare with.
 BENCHMARKS_FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -24,13 +23,8 @@ _FILES = {
 }
 
 
-def bench(
-    context: typer.Context,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]...", help=f"Benchmarks to run: {', '.join(_FILES)}; all by default."),
-    ] = None,
-) -> None:
+@with_options(names=argument(f"Benchmarks to run: {', '.join(_FILES)}; all by default.", "[NAME]..."))
+def bench(command: CommandContext, names: list[str] | None = None) -> None:
     """Measure speed as ratios to other libraries.
 
     Needs a checkout of the project and a machine without other work.
@@ -40,9 +34,6 @@ def bench(
       hybrid-scheduler bench simulation
       hybrid-scheduler bench storage stream
     """
-    from ..core import HybridSchedulerError, UnknownNameError
-
-    command: CommandContext = context.obj
     chosen = names or list(_FILES)
     for name in chosen:
         if name not in _FILES:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..core import HybridSchedulerError, InvalidInputError
 from .options import GOALS, SETTINGS_KEYS, option_of
 from .printer import Printer
 
@@ -19,6 +20,12 @@ _OPTION_NAMES = {
     **{key: option_of(name) for name, key in SETTINGS_KEYS.items()},
     **{f"objective.{goal}": "--objective" for goal in GOALS},
     "logging.level": "--log-level",
+    "server.host": "--host",
+    "server.port": "--port",
+    "live.trace": "--trace",
+    "live.trace_load": "--utilisation",
+    "live.repeat": "--repeat",
+    "live.speed": "--speed",
 }
 #: Log file of commands that run long, and of unexpected errors, where the settings name none.
 DEFAULT_LOG_FILE = "logs/app.log"
@@ -40,8 +47,6 @@ def option_names(hints: Mapping[str, str] | None = None, /, **options: str) -> I
     InvalidInputError
         The error of the library, with the option as its field.
     """
-    from ..core import HybridSchedulerError, InvalidInputError
-
     try:
         yield
     except HybridSchedulerError as error:
@@ -90,10 +95,18 @@ class CommandContext:
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[str, int], None]]:
-        """Show the progress of a run as `Printer.progress` does, and a note while code is compiled."""
+        """Show the progress of a run as `Printer.progress` does, and what is compiled."""
+        from numba.core.event import RecordingListener, install_listener
+
         from ..compiled.jit_cache import compile_notice
 
-        with compile_notice(self.printer.note), self.printer.progress(total) as update:
+        names = RecordingListener()
+        names.on_start = lambda event: self.printer.doing(f"compiling {event.data['dispatcher'].py_func.__name__}")
+        with (
+            self.printer.progress(total) as update,
+            compile_notice(self.printer.note),
+            install_listener("numba:compile", names),
+        ):
             yield update
 
     def open_log(self, settings: LoggingSettings) -> None:
@@ -158,14 +171,13 @@ class CommandContext:
         if old_value is None:
             return value
         if value is not None:
-            from ..core import InvalidInputError
-
             raise InvalidInputError(old, f"left out with {new}, its new name", old_value)
         self.show_warning(f"{old} is deprecated and will be removed in the next release; use {new}")
         return old_value
 
     def close(self) -> None:
-        """Close the log."""
+        """Close the log, and end what moves on the terminal."""
+        self.printer.calm()
         if self._logging:
             from . import logging_setup
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.text import Text
 
-from ..core import InvalidInputError
+from ..core import HybridSchedulerError, InvalidInputError
 from .command_context import CommandContext, option_names
 from .metric_table import named
-from .options import MACHINE, TASKS, Inputs, JsonOption, ProcessesOption, check_empty, with_inputs
+from .options import MACHINE, TASKS, Inputs, check_empty, option, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -30,48 +30,34 @@ _SEEDS = 20
 _ALIKE = 0.3
 
 
-@with_inputs(
-    *TASKS, "trace", "batches", "schedulers", *MACHINE, "objective",
+@with_options(
+    (*TASKS, "trace", "batches", "schedulers", *MACHINE),
     seeds="Number of paired seeds, at least 2; 20 by default.",
     first_seed="First seed; with --trace the seed of noise and random choices.",
-)  # fmt: skip
+    metric=option("Metric by its name in simulate --json: mean_latency, or makespan for a graph.", "NAME"),
+    baseline=option("Scheduler to compare the others with; the first by default.", "NAME"),
+    until_clear=option(
+        "Stop once all differences from the baseline are clear; p-values allow for the interim checks."
+    ),
+    fail_if_slower=option(
+        "Exit 1 if it is significantly worse than the baseline, by 1 % or more; 2 if seeds are too few.", "NAME"
+    ),
+    out=option("Write the result, every seed and a record for replay to this folder.", "DIR"),
+    real=option("Run real kernels on this machine, and simulate the same tasks beside them."),
+    store=option("With --real: store the run in the history."),
+)
 def compare(
     context: typer.Context,
     inputs: Inputs,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Metric by its name in simulate --json: mean_latency, or makespan for a graph."
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Scheduler to compare the others with; the first by default.")
-    ] = None,
-    until_clear: Annotated[
-        bool,
-        typer.Option(
-            "--until-clear",
-            help="Stop once all differences from the baseline are clear; p-values allow for the interim checks.",
-        ),
-    ] = False,
-    fail_if_slower: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Exit 1 if it is significantly worse than the baseline, by 1 % or more; 2 if seeds are too few.",
-        ),
-    ] = None,
-    processes: ProcessesOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the result, every seed and a record for replay to this folder."),
-    ] = None,
-    real: Annotated[
-        bool,
-        typer.Option("--real", help="Run real kernels on this machine, and simulate the same tasks beside them."),
-    ] = False,
-    store: Annotated[bool, typer.Option("--store", help="With --real: store the run in the history.")] = False,
-    as_json: JsonOption = False,
+    metric: str | None = None,
+    baseline: str | None = None,
+    until_clear: bool = False,
+    fail_if_slower: str | None = None,
+    processes: int | None = None,
+    out: Path | None = None,
+    real: bool = False,
+    store: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Compare schedulers on paired seeds, with intervals and tests.
 
@@ -224,7 +210,6 @@ def _check_power(spec: ExperimentSpec, seeds: int) -> None:
 
 def raise_if_slower(judgement: PairwiseTests, name: str | None) -> None:
     """Raise an error if a scheduler is significantly slower than the baseline; without a name, do nothing."""
-    from ..core import HybridSchedulerError
     from ..metrics.statistics import RELEVANT_SHARE
 
     if name is None:
@@ -261,15 +246,12 @@ def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -
     repeated = trace.label if trace else f"{judgement.seeds} paired seeds from {found.runs[0].seed} on{stopped}"
     if judgement.exact:
         repeated = "every seed repeats this run: differences are exact"
-    printer.facts([*found.spec.facts, *offered, repeated])
     latency_bound = found.latency_bound
     bound = [] if latency_bound is None else [f"mean latency at least {with_unit(latency_bound, SECONDS)}"]
-    printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}", *bound])
-    printer.text()
-    printer.table(_standings(judgement))
-    printer.text()
+    measure = [f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}", *bound]
+    printer.result([[*found.spec.facts, *offered, repeated], measure], _standings(judgement))
     if not judgement.exact:
-        printer.text(Text(f"{judgement.unit} won by row against column", style="bold"))
+        printer.text(f"{judgement.unit} won by row against column", "bold")
         printer.table(_matrix(judgement))
         printer.text()
     verdict = found.verdict(judgement)
@@ -277,7 +259,7 @@ def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -
         show_verdict(printer, verdict)
         printer.text()
     for remark in _remarks(judgement):
-        printer.text(Text(remark, style="dim"))
+        printer.text(remark, "dim")
 
 
 def _standings(judgement: PairwiseTests) -> list[Column]:
@@ -287,33 +269,29 @@ def _standings(judgement: PairwiseTests) -> list[Column]:
     size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
 
     def difference(row: SchedulerRank) -> str:
+        if judgement.exact and row.pair is not None:
+            return significant(row.pair.difference.mean / size)
         return NOTHING if row.pair is None else interval(row.pair.difference, size)
 
     def mean(row: SchedulerRank) -> str:
         if row.name in judgement.tasks_needed:
             return f"{significant(row.value.mean / size)} {_TOO_SHORT}"
-        return interval(row.value, size)
+        return significant(row.value.mean / size) if judgement.exact else interval(row.value, size)
 
-    if judgement.exact:
-        gaps = [NOTHING if row.pair is None else significant(row.pair.difference.mean / size) for row in rows]
-        return [
-            Column("scheduler", [named(row.name) for row in rows], number=False),
-            Column(f"{judgement.metric}{symbol}", [significant(row.value.mean / size) for row in rows]),
-            Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
-            Column(f"difference{symbol}", gaps, 2),
-            Column("mean /\nbound", [_bound(row.latency_over_bound) for row in rows], 4),
-            Column("span /\nbound", [_bound(row.over_bound) for row in rows], 7),
-            Column("verdict", [_verdict(judgement, row) for row in rows], 0, number=False),
-        ]
-    return [
-        Column("scheduler", [named(row.name) for row in rows], number=False),
-        Column(f"mean\n± 95 %{symbol}", [mean(row) for row in rows]),
-        Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
-        Column(f"difference\n± 95 %{symbol}", [difference(row) for row in rows], 2),
+    exact = judgement.exact
+    tests = [
         Column("p\n(Holm)", [row.test_cells[0] for row in rows], 3),
         Column("effect\nr", [row.test_cells[1] for row in rows], 5),
         Column("won /\nlost", [row.test_cells[2] for row in rows], 6),
         Column("regret\ns", [NOTHING if row.regret is None else significant(row.regret.mean) for row in rows], 8),
+    ]
+    spread = "" if exact else "\n± 95 %"
+    return [
+        Column("scheduler", [named(row.name) for row in rows], number=False),
+        Column(f"{judgement.metric if exact else 'mean'}{spread}{symbol}", [mean(row) for row in rows]),
+        Column("times\nbaseline", [_ratio(row.ratio) for row in rows], 1),
+        Column(f"difference{spread}{symbol}", [difference(row) for row in rows], 2),
+        *([] if exact else tests),
         Column("mean /\nbound", [_bound(row.latency_over_bound) for row in rows], 4),
         Column("span /\nbound", [_bound(row.over_bound) for row in rows], 7),
         Column("verdict", [_verdict(judgement, row) for row in rows], 0, number=False),
@@ -365,9 +343,9 @@ def _remarks(judgement: PairwiseTests) -> list[str]:
 
 def show_verdict(printer: Printer, verdict: Verdict) -> None:
     """Print the headline, and one line for each cause of a loss."""
-    printer.text(Text(verdict.sentence, style="bold"))
+    printer.text(verdict.sentence, "bold")
     for cause in verdict.why:
-        printer.text(Text(cause.sentence + (f" {cause.also}." if cause.also else "")))
+        printer.text(cause.sentence + (f" {cause.also}." if cause.also else ""))
 
 
 def interval(one: Interval, size: float = 1.0) -> str:

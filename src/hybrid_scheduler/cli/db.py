@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
 
 from .command_context import CommandContext
-from .options import JsonOption
+from .options import argument, option, with_options
 from .printer import Column
 
 if TYPE_CHECKING:
@@ -22,45 +22,38 @@ db = typer.Typer(
     add_completion=False,
 )
 
-_Url = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        metavar="URL",
-        help="Database to use instead of the settings': sqlite:///FILE or postgresql://…",
-        show_default=False,
-    ),
-]
+_URL = option(
+    "Database to use instead of the settings': sqlite:///FILE or postgresql://…", "URL", show_default=False
+)
 
 
 @db.command()
-def init(context: typer.Context, url: _Url = None) -> None:
+@with_options(url=_URL)
+def init(command: CommandContext, url: str | None = None) -> None:
     """Create the tables.
 
     A database that already has them is not changed.
 
     Example: hybrid-scheduler db init
     """
-    _upgrade(context.obj, url)
+    _upgrade(command, url)
 
 
 @db.command()
-def upgrade(context: typer.Context, url: _Url = None) -> None:
+@with_options(url=_URL)
+def upgrade(command: CommandContext, url: str | None = None) -> None:
     """Upgrade the tables to this version.
 
     The engine does the same when it starts.
 
     Example: hybrid-scheduler db upgrade
     """
-    _upgrade(context.obj, url)
+    _upgrade(command, url)
 
 
 @db.command()
-def verify(
-    context: typer.Context,
-    url: _Url = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_options(url=_URL)
+def verify(command: CommandContext, url: str | None = None, as_json: bool = False) -> None:
     """Check the schema, the file and the rows without changing them.
 
     The exit code is 1 if something is wrong.
@@ -69,7 +62,6 @@ def verify(
     """
     from ..storage.integrity_check import verify as check
 
-    command: CommandContext = context.obj
     address = _address(command, url)
     findings = check(address)
     wrong = [finding.name for finding in findings if not finding.ok]
@@ -91,11 +83,11 @@ def verify(
 
 
 @db.command("delete-run")
-def delete_run(
-    context: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run to delete.", show_default=False)],
-    url: _Url = None,
-) -> None:
+@with_options(
+    run_id=argument("The run to delete.", "ID", show_default=False),
+    url=_URL,
+)
+def delete_run(command: CommandContext, run_id: str, url: str | None = None) -> None:
     """Delete a run with its tasks, results, events and model versions.
 
     No engine may use the database; a running server deletes runs itself (DELETE /api/runs/ID).
@@ -104,7 +96,6 @@ def delete_run(
     """
     from ..storage.retention import delete_run_offline
 
-    command: CommandContext = context.obj
     address = _address(command, url)
     tasks = delete_run_offline(address, run_id)
     command.printer.text(f"{address}: run {run_id} and its {tasks:,} tasks are deleted")

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Literal
 import typer
 from rich.text import Text
 
+from ..core import HybridSchedulerError
 from .command_context import DEFAULT_LOG_FILE, CommandContext
-from .options import JsonOption
+from .options import with_options
 from .printer import Column
 
 if TYPE_CHECKING:
@@ -42,17 +43,14 @@ _OPTIONAL = {
 _SIGNS = {"ok": ("✓", "green"), "info": ("·", "dim"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
 
-def doctor(
-    context: typer.Context,
-    as_json: JsonOption = False,
-) -> None:
+@with_options()
+def doctor(command: CommandContext, as_json: bool = False) -> None:
     """Check Python, packages, compiler, settings and the machine.
 
     The exit code is 1 if something necessary is missing; optional packages are only listed.
 
     Example: hybrid-scheduler doctor
     """
-    command: CommandContext = context.obj
     checks = _run_checks(command.config_file)
     failed = list(dict.fromkeys(check.name for check in checks if check.status == "failed"))
     if as_json:
@@ -188,7 +186,6 @@ def _cache() -> _Check:
 
 def _settings(config_file: Path | None) -> tuple[list[_Check], Settings | None]:
     from ..config import CONFIG_FILE, load_settings
-    from ..core import HybridSchedulerError
 
     try:
         settings = load_settings(config_file)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.text import Text
 
+from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import JsonOption
+from .options import check_folder, listed, option, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, uninterrupted, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -27,93 +27,34 @@ _TASKS = 100
 _COMPARED = "hybrid_ml,earliest_finish"
 
 
+@with_options(
+    kernels=option("Kernels to run, such as matmul,sort; all by default.", "A,B"),
+    tasks=option("Number of kernels to run and measure.", "N"),
+    learn=option("Kernels that learning schedulers run first, at other sizes.", "N"),
+    scheduler=option("Schedulers to run; several are compared.", "A,B", "--scheduler", "--schedulers"),
+    sizes=option("Smallest and largest size; sizes are log-uniform.", "MIN,MAX"),
+    seed=option("Random seed; equal seeds give equal kernels and sizes.", "N"),
+    batch=option("Submit all kernels at once instead of one after the other."),
+    indivisible=option("Never split a kernel between devices."),
+    device=option("Device to use beside the CPU: auto, cpu, cuda or mps.", "NAME"),
+    timeout=option("Time limit of one kernel.", "SECONDS"),
+    profile=option("Profile to calibrate from; a quick one is measured by default.", "FILE"),
+    other_machine=option("Accept a profile of another machine."),
+    compare=option("Also simulate the same tasks on the calibrated machine."),
+    backend=option("Where kernels run: local, or ray for several machines.", "NAME"),
+    ray_address=option("Ray cluster to use; one is started here by default.", "HOST:PORT"),
+    out=option("Write the results to this folder, as JSON and CSV.", "DIR"),
+    store=option("Store the run in the history; the dashboard shows it as measured."),
+    old_kernels=option("", None, "--mix", hidden=True),
+    old_indivisible=option("", None, "--whole", hidden=True),
+    old_ray_address=option("", None, "--address", hidden=True),
+)
 def execute(
-    context: typer.Context,
-    kernels: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Kernels to run, such as matmul,sort; all by default.")
-    ] = None,
-    tasks: Annotated[int, typer.Option(metavar="N", help="Number of kernels to run and measure.")] = _TASKS,
-    learn: Annotated[
-        int, typer.Option(metavar="N", help="Kernels that learning schedulers run first, at other sizes.")
-    ] = 0,
-    scheduler: Annotated[
-        str,
-        typer.Option("--scheduler", "--schedulers", metavar="A,B", help="Schedulers to run; several are compared."),
-    ] = "hybrid_ml",
-    sizes: Annotated[
-        str, typer.Option(metavar="MIN,MAX", help="Smallest and largest size; sizes are log-uniform.")
-    ] = _SIZES,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Random seed; equal seeds give equal kernels and sizes.")
-    ] = 0,
-    batch: Annotated[
-        bool, typer.Option("--batch", help="Submit all kernels at once instead of one after the other.")
-    ] = False,
-    indivisible: Annotated[
-        bool, typer.Option("--indivisible", help="Never split a kernel between devices.")
-    ] = False,
-    device: Annotated[
-        str, typer.Option(metavar="NAME", help="Device to use beside the CPU: auto, cpu, cuda or mps.")
-    ] = "auto",
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of one kernel.")] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Profile to calibrate from; a quick one is measured by default."),
-    ] = None,
-    other_machine: Annotated[
-        bool, typer.Option("--other-machine", help="Accept a profile of another machine.")
-    ] = False,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Also simulate the same tasks on the calibrated machine.")
-    ] = False,
-    backend: Annotated[
-        str, typer.Option(metavar="NAME", help="Where kernels run: local, or ray for several machines.")
-    ] = "local",
-    ray_address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Ray cluster to use; one is started here by default.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the results to this folder, as JSON and CSV.")
-    ] = None,
-    store: Annotated[
-        bool, typer.Option("--store", help="Store the run in the history; the dashboard shows it as measured.")
-    ] = False,
-    as_json: JsonOption = False,
-    old_kernels: Annotated[str | None, typer.Option("--mix", hidden=True)] = None,
-    old_indivisible: Annotated[bool | None, typer.Option("--whole", hidden=True)] = None,
-    old_ray_address: Annotated[str | None, typer.Option("--address", hidden=True)] = None,
-) -> None:
-    """Run real kernels and rate the schedulers' choices.
-
-    Every kernel also runs on every device, and the ratio is to the fastest one. Other work on the machine distorts
-    the results.
-
-    \b
-    Examples:
-      hybrid-scheduler execute --kernels matmul,sort --tasks 50
-      hybrid-scheduler execute --scheduler hybrid_ml,greedy,gpu_only --learn 200 --out results/real
-      hybrid-scheduler execute --scheduler earliest_finish --compare --batch
-      hybrid-scheduler execute --scheduler hybrid_ml,greedy --store
-    """
-    command: CommandContext = context.obj
-    kernels = command.renamed_option("--mix", old_kernels, "--kernels", kernels)
-    is_indivisible = command.renamed_option("--whole", old_indivisible, "--indivisible", indivisible or None)
-    ray_address = command.renamed_option("--address", old_ray_address, "--ray-address", ray_address)
-    _execute_stream(
-        command, kernels=kernels, tasks=tasks, learn=learn, scheduler=scheduler, sizes=sizes, seed=seed,
-        batch=batch, indivisible=bool(is_indivisible), device=device, timeout=timeout, profile=profile,
-        other_machine=other_machine, compare=compare, backend=backend, ray_address=ray_address, out=out,
-        store=store, as_json=as_json,
-    )  # fmt: skip
-
-
-def _execute_stream(
     command: CommandContext,
-    *,
-    scheduler: str,
-    tasks: int = _TASKS,
     kernels: str | None = None,
+    tasks: int = _TASKS,
     learn: int = 0,
+    scheduler: str = "hybrid_ml",
     sizes: str = _SIZES,
     seed: int = 0,
     batch: bool = False,
@@ -128,11 +69,28 @@ def _execute_stream(
     out: Path | None = None,
     store: bool = False,
     as_json: bool = False,
+    old_kernels: str | None = None,
+    old_indivisible: bool | None = None,
+    old_ray_address: str | None = None,
 ) -> None:
-    """Run the kernels, print the result and store it: the body of `execute` and of `compare --real`."""
+    """Run real kernels and rate the schedulers' choices.
+
+    Every kernel also runs on every device, and the ratio is to the fastest one. Other work on the machine distorts
+    the results.
+
+    \b
+    Examples:
+      hybrid-scheduler execute --kernels matmul,sort --tasks 50
+      hybrid-scheduler execute --scheduler hybrid_ml,greedy,gpu_only --learn 200 --out results/real
+      hybrid-scheduler execute --scheduler earliest_finish --compare --batch
+      hybrid-scheduler execute --scheduler hybrid_ml,greedy --store
+    """
+    kernels = command.renamed_option("--mix", old_kernels, "--kernels", kernels)
+    indivisible = bool(command.renamed_option("--whole", old_indivisible, "--indivisible", indivisible or None))
+    ray_address = command.renamed_option("--address", old_ray_address, "--ray-address", ray_address)
     settings = command.settings()
-    from ..core import InvalidInputError, UnknownNameError
     from ..experiments.kernel_benchmark import KernelBenchmark
+    from ..profiling.kernels import kernels_named
     from ..runtime.contention_profile import ContentionCalibration
     from ..runtime.kernel_stream import make_stream
     from ..schedulers import split_specs
@@ -142,16 +100,15 @@ def _execute_stream(
     if learn < 0:
         raise InvalidInputError("--learn", "a whole number >= 0", learn)
     smallest, largest = _range(sizes)
-    kinds = [name.strip() for name in kernels.split(",")] if kernels else None
     half = 1 if learn else None
     shape = {"seed": seed, "smallest": smallest, "largest": largest}
-    names = _kernels(kinds)
+    names = [kernel.name for kernel in kernels_named(listed(kernels) if kernels else None)]
     calls = make_stream(names, tasks, half=half, **shape)  # type: ignore[arg-type]
     learning = make_stream(names, learn, half=0, **shape) if learn else []  # type: ignore[arg-type]
     specs = split_specs(scheduler)
     if not specs:
         raise InvalidInputError("--scheduler", "at least one name", scheduler)
-    _check_out(out)
+    check_folder("--out", out)
     calibration = _calibration(profile, device, other_machine=other_machine)
     calibrated = ContentionCalibration(calibration, calibration) if calibration else None
     executor = _executor(backend, ray_address, device, calibration, split=not indivisible, timeout=timeout)
@@ -200,8 +157,6 @@ def compare_real(
     InvalidInputError
         If an option is given that `--real` does not use.
     """
-    from ..core import InvalidInputError
-
     if not real:
         raise InvalidInputError("--store", "given with --real: simulated comparisons are files", True)
     taken = {"real", "batch", "tasks", "schedulers", "out", "store", "as_json"}
@@ -213,9 +168,9 @@ def compare_real(
             raise InvalidInputError(parameter.opts[0], "left out with --real", value, hint=hint)
     if tasks is not None and not tasks.isdigit():
         raise InvalidInputError("--tasks", "a whole number >= 1", tasks)
-    _execute_stream(
-        context.obj, scheduler=schedulers or _COMPARED, tasks=int(tasks or _TASKS), batch=True, compare=True,
-        out=out, store=store, as_json=as_json,
+    execute(
+        context, scheduler=schedulers or _COMPARED, tasks=int(tasks or _TASKS), batch=True, compare=True, out=out,
+        store=store, as_json=as_json,
     )  # fmt: skip
 
 
@@ -223,19 +178,12 @@ def compare_real(
 
 
 def _range(text: str) -> tuple[int, int]:
-    from ..core import InvalidInputError
 
     try:
         smallest, largest = (int(part) for part in text.split(","))
     except ValueError:
         raise InvalidInputError("--sizes", "two whole numbers such as 64,1024", text) from None
     return smallest, largest
-
-
-def _kernels(kinds: list[str] | None) -> list[str]:
-    from ..profiling.kernels import kernels_named
-
-    return [kernel.name for kernel in kernels_named(kinds)]
 
 
 def _calibration(profile: str | None, device: str, *, other_machine: bool) -> Calibration | None:
@@ -275,15 +223,7 @@ def _steps(benchmark: KernelBenchmark) -> int:
     return len(benchmark.calls) * len(benchmark.executor.pools) * benchmark.repeats
 
 
-def _check_out(out: Path | None) -> None:
-    from ..core import InvalidInputError
-
-    if out is not None and out.exists() and not out.is_dir():
-        raise InvalidInputError("--out", "a folder", str(out))
-
-
 def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    from ..core import InvalidInputError
     from ..core.canonical_json import pretty_json
     from ..reports.file_formats import write_table
 
@@ -326,13 +266,15 @@ def _store(
 def _show(printer: Printer, document: dict[str, Any]) -> None:
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else "no GPU"
-    printer.facts([machine["cpu"], gpu, f"devices {', '.join(document['devices'])}"])
-    printer.facts([f"{document['tasks']} kernels, {document['mode']}", f"seed {document['seed']}", "measured"])
-    printer.text()
+    facts = [
+        [machine["cpu"], gpu, f"devices {', '.join(document['devices'])}"],
+        [f"{document['tasks']} kernels, {document['mode']}", f"seed {document['seed']}", "measured"],
+    ]
     always = [(f"always {name}", values) for name, values in document["always"].items()]
     rows: list[tuple[str, dict[str, Any]]] = [*document["schedulers"].items(), *always]
     unit = unit_for([values["total_seconds"] for _, values in rows], SECONDS)
-    printer.table(
+    printer.result(
+        facts,
         [
             Column("scheduler", [name for name, _ in rows], number=False),
             Column(f"total\n{unit.symbol}", [unit.show(values["total_seconds"]) for _, values in rows]),
@@ -343,16 +285,15 @@ def _show(printer: Printer, document: dict[str, Any]) -> None:
             Column("learning", [_seconds(values.get("learning_seconds_per_task")) for _, values in rows], 5),
             Column("GPU\nJ/task", [_joules(values) for _, values in rows], 4),
             Column("not\ndone", [_unfinished(values) for _, values in rows], 6),
-        ]
+        ],
     )
     if "compare" in document:
         _show_compared(printer, document["compare"])
-    printer.text()
-    printer.text(Text(_headline(document), style="bold"))
+        printer.text()
+    printer.text(_headline(document), "bold")
 
 
 def _show_compared(printer: Printer, compared: dict[str, Any]) -> None:
-    printer.text()
     rows = list(compared.values())
     printer.table(
         [

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from .command_context import CommandContext, option_names
 from .metric_table import metric_columns, named
-from .options import MACHINE, TASKS, Inputs, JsonOption, with_inputs
+from .options import MACHINE, TASKS, Inputs, check_folder, option, with_options
 from .printer import SECONDS, Printer, with_unit
 
 if TYPE_CHECKING:
@@ -35,18 +32,18 @@ _FIGURES = (
 )  # fmt: skip
 
 
-@with_inputs(
-    *TASKS, "seed", *MACHINE, "objective",
+@with_options(
+    (*TASKS, "seed", *MACHINE),
     schedulers="Schedulers to compare; learning ones up to 5 million tasks.",
-)  # fmt: skip
+    out=option("Folder of the report and the plots.", "DIR"),
+    vector=option("Also write every plot as SVG and PDF."),
+)
 def heavy(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the report and the plots.")] = Path(
-        "data/results"
-    ),
-    vector: Annotated[bool, typer.Option("--vector", help="Also write every plot as SVG and PDF.")] = False,
-    as_json: JsonOption = False,
+    out: Path = Path("data/results"),
+    vector: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Run a large simulation and write tables and plots.
 
@@ -60,14 +57,13 @@ def heavy(
       hybrid-scheduler heavy
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
     """
-    command: CommandContext = context.obj
     settings = inputs.settings(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
     from .inputs import read_experiment
 
     inputs.check()
     spec = read_experiment(settings, inputs)
     seed = settings.simulation.seed
-    _check(out)
+    check_folder("--out", out)
     specs = {out: spec}
     if settings.simulation.utilisation is None and spec.load is not None and spec.load < _BUSY:
         specs[out / f"load-{_BUSY:g}"] = replace(spec, utilisation=_BUSY)
@@ -165,27 +161,14 @@ def _document(result: HeavyResult) -> dict[str, Any]:
 def _show(printer: Printer, result: HeavyResult, folder: Path) -> None:
     rows = sorted(result.rows, key=lambda row: row["mean_latency"])
     bound = result.lower_bound
-    printer.facts(
-        [
-            *result.spec.facts,
-            f"seed {result.seed}",
-            f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound",
-        ]
-    )
-    printer.text()
-    printer.table(metric_columns([named(row["scheduler"]) for row in rows], rows, wide=bool(printer.width)))
-    printer.text()
+    lowest = f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"
+    names = [named(row["scheduler"]) for row in rows]
+    columns = metric_columns(names, rows, wide=bool(printer.width))
+    printer.result([[*result.spec.facts, f"seed {result.seed}", lowest]], columns)
     plots = len(list((folder / _PLOTS).iterdir()))
     report = [str(folder / _REPORT)] if (folder / _REPORT).exists() else []
     printer.facts([*report, str(folder / _SUMMARY), f"{plots} plots in {folder / _PLOTS}"])
     if not report:
-        printer.text(Text(f"no row per task: more than {_MOST_ROWS:,}", style="dim"))
-    printer.text(Text("± by batch means within the run; quantiles to 0.1 %", style="dim"))
+        printer.text(f"no row per task: more than {_MOST_ROWS:,}", "dim")
+    printer.text("± by batch means within the run; quantiles to 0.1 %", "dim")
     printer.text()
-
-
-def _check(out: Path) -> None:
-    from ..core import InvalidInputError
-
-    if out.exists() and not out.is_dir():
-        raise InvalidInputError("--out", "a folder", str(out))

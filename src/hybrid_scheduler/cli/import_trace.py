@@ -3,49 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from .command_context import CommandContext
-from .options import Inputs, JsonOption, with_inputs
+from ..core import InvalidInputError
+from .command_context import CommandContext, option_names
+from .options import Inputs, argument, option, with_options
 from .printer import Column, Printer
 
 if TYPE_CHECKING:
     from ..workload import ReadReport
-    from ..workload.trace_formats import Format
+    from ..workload.trace_formats import ValueSource
 
 #: Bad rows that the terminal lists; --json lists up to 1,000.
 _SHOWN = 5
 
 
-@with_inputs("indivisible", "platform")
+@with_options(
+    ("indivisible", "platform"),
+    file=argument("The trace to read.", "FILE"),
+    format=option(
+        "swf, wfformat, alibaba, azure, gavel, philly or csv; detected from the file by default.", "NAME"
+    ),
+    name=option("Name of the new trace; the file's own name by default.", "NAME"),
+    scale=option("Multiply all times and MB: 0.001 turns an hour into 3.6 seconds.", "X"),
+    load=option("Stretch the arrivals to this share of the machine's capacity.", "SHARE"),
+    columns=option(
+        "Source of a value of other tables: size, seconds, arrival_time, memory_required or compute_intensity as "
+        "COLUMN, 'END - START', 'MS * 0.001' or a number; may be repeated, and is guessed by default.",
+        "VALUE=SOURCE",
+        "--map",
+    ),
+    skip_bad=option("Leave bad rows out instead of refusing the file."),
+    force=option("Replace an existing trace of that name."),
+)
 def import_trace(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    file: Annotated[Path, typer.Argument(help="The trace to read.", metavar="FILE")],
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="swf, wfformat, alibaba, azure, gavel, philly or csv; detected from the file by default.",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the new trace; the file's own name by default.")
-    ] = None,
-    scale: Annotated[
-        float, typer.Option(metavar="X", help="Multiply all times and MB: 0.001 turns an hour into 3.6 seconds.")
-    ] = 1.0,
-    load: Annotated[
-        str | None,
-        typer.Option(metavar="SHARE", help="Stretch the arrivals to this share of the machine's capacity."),
-    ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave bad rows out instead of refusing the file.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing trace of that name.")] = False,
-    as_json: JsonOption = False,
+    file: Path,
+    format: str | None = None,
+    name: str | None = None,
+    scale: float = 1.0,
+    load: str | None = None,
+    columns: list[str] | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Import a trace from another format into data/workload_traces.
 
@@ -57,30 +59,38 @@ def import_trace(
       hybrid-scheduler import jobs.swf --scale 0.001
       hybrid-scheduler import openb_pod_list_default.csv --name pods --skip-bad --load 0.7
       hybrid-scheduler import week.csv --name clean --skip-bad
+      hybrid-scheduler import own.csv --map "seconds=end - start" --map arrival_time=submitted
       hybrid-scheduler simulate --trace pods
     """
-    from ..core import InvalidInputError
     from ..workload.scenarios import offered_load, stretch_arrivals
     from ..workload.trace_files import save_workload
-    from ..workload.trace_formats import FORMATS, detect_format, import_trace
+    from ..workload.trace_formats import FORMATS, detect_format, import_table, import_trace
     from .inputs import TRACE_FOLDER, overload_text
 
-    command: CommandContext = context.obj
     if not file.is_file():
         raise InvalidInputError("FILE", "a file that exists", str(file))
-    machine = inputs.settings(command, {"simulation.utilisation": load}).machine()
+    machine = inputs.settings(command).machine()
+    wanted = None if load is None else _load(load)
     called = name or (Path(file.stem).stem if file.suffix.lower() == ".gz" else file.stem)
     if not called or called.startswith(".") or any(mark in called for mark in '/\\:*?"<>|\0'):
         raise InvalidInputError("--name", "a bare name, without folders", called)
     target = TRACE_FOLDER / f"{called}.csv"
     if target.exists() and not force:
         raise InvalidInputError("--name", "one that is not taken", called, hint="--force replaces the trace")
-    found = format or detect_format(file)
-    workload, report = import_trace(file, found, scale=scale, skip_bad=skip_bad)
+    if columns and format:
+        raise InvalidInputError("--map", "left out with --format", columns)
+    found = format or (None if columns else detect_format(file))
+    mapping = _mapping(file, columns) if found is None else None
+    with option_names(mapping="--map"):
+        if mapping is None:
+            workload, report = import_trace(file, found, scale=scale, skip_bad=skip_bad)
+        else:
+            workload, report = import_table(file, mapping, scale=scale, skip_bad=skip_bad)
     if inputs.indivisible:
         workload = workload.indivisible()
-    if load is not None:
-        workload = stretch_arrivals(workload, float(load), machine.platform, machine.physics)
+    if wanted is not None:
+        with option_names(load="--load"):
+            workload = stretch_arrivals(workload, wanted, machine.platform, machine.physics)
     offered = offered_load(workload, machine.platform, machine.physics)
     target.parent.mkdir(parents=True, exist_ok=True)
     save_workload(workload, target)
@@ -96,7 +106,8 @@ def import_trace(
             }
         )
         return
-    _show(command.printer, FORMATS[str(found)], report, target)
+    title, word = ("table", "line") if found is None else (FORMATS[found].title, FORMATS[found].word)
+    _show(command.printer, title, word, report, target)
     if offered is not None:
         command.printer.text()
         command.printer.text(f"offered load: {offered:.3g} times the capacity of {machine.platform.name}")
@@ -105,8 +116,42 @@ def import_trace(
     command.printer.note(f"next: hybrid-scheduler simulate --trace {called}")
 
 
-def _show(printer: Printer, format: Format, report: ReadReport, target: Path) -> None:
-    printer.text(f"{format.title}: {report.rows_kept} of {report.rows_read} tasks kept as {target.as_posix()}")
+def _load(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInputError("--load", "a number > 0", text) from None
+
+
+def _mapping(file: Path, given: list[str] | None) -> dict[str, ValueSource] | None:
+    """Return the sources of a table's values: those that were given, and guesses for the others.
+
+    None if the file is no table, or its columns do not say what they are.
+    """
+    from ..workload.trace_formats import ValueSource, first_rows, guess_mapping
+
+    sources = {}
+    for item in given or ():
+        value, equals, source = (part.strip() for part in item.partition("="))
+        if not (equals and source):
+            raise InvalidInputError("--map", "VALUE=SOURCE, such as seconds=run_time", item)
+        with option_names(mapping="--map"):
+            sources[value] = ValueSource.parsed(source)
+    try:
+        mapping = guess_mapping(first_rows(file, 1))
+    except InvalidInputError:
+        if given:
+            raise
+        return None
+    if {"size", "seconds"} & sources.keys():
+        mapping = {name: source for name, source in mapping.items() if name not in ("size", "seconds")}
+    mapping |= sources
+    complete = "arrival_time" in mapping and {"size", "seconds"} & mapping.keys()
+    return mapping if given or complete else None
+
+
+def _show(printer: Printer, title: str, word: str, report: ReadReport, target: Path) -> None:
+    printer.text(f"{title}: {report.rows_kept} of {report.rows_read} tasks kept as {target.as_posix()}")
     printer.text()
     printer.table(
         [
@@ -124,7 +169,7 @@ def _show(printer: Printer, format: Format, report: ReadReport, target: Path) ->
         printer.text()
         printer.text(f"{report.rows_rejected} rows left out{why}, for example")
         for bad in report.rejected[:_SHOWN]:
-            printer.text(f"  {format.word} {bad.line}: {bad.field} {bad.reason}")
+            printer.text(f"  {word} {bad.line}: {bad.field} {bad.reason}")
 
 
 def _document(report: ReadReport) -> dict[str, Any]:

@@ -77,10 +77,10 @@ def _read_trace(inputs: Inputs, load: float | None, machine: Machine) -> TraceSo
     name = path.name
     if inputs.indivisible:
         tasks = tasks.indivisible()
-    if load is not None:
-        tasks = stretch_arrivals(tasks, load, machine.platform, machine.physics)
-        name = f"{name} at load {load:g}"
-    with option_names(batches="--batches"):
+    with option_names(batches="--batches", load="--utilisation"):
+        if load is not None:
+            tasks = stretch_arrivals(tasks, load, machine.platform, machine.physics)
+            name = f"{name} at load {load:g}"
         return TraceSource.of(name, tasks, inputs.batches)
 
 

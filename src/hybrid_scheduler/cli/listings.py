@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
+from ..core import PLATFORMS, Device, Platform
 from .command_context import CommandContext
-from .options import JsonOption
+from .options import with_options
 from .printer import Column
 
 if TYPE_CHECKING:
-    from ..core import Device, Platform
     from ..schedulers import SchedulerInfo
 
 _KNOWLEDGE = {"nothing": "nothing", "told": "durations", "realised": "real durations"}
 
 
-def schedulers(
-    context: typer.Context,
-    as_json: JsonOption = False,
-) -> None:
+@with_options()
+def schedulers(command: CommandContext, as_json: bool = False) -> None:
     """List every scheduler with its rule and its parameters.
 
     The column "knows" says which durations a scheduler may use: none, expected ones, or the real ones.
 
     Example: hybrid-scheduler schedulers --json
     """
-    command: CommandContext = context.obj
     from ..schedulers import schedulers as registered
 
     known = list(registered().values())
@@ -47,10 +43,8 @@ def schedulers(
     )
 
 
-def scenarios(
-    context: typer.Context,
-    as_json: JsonOption = False,
-) -> None:
+@with_options()
+def scenarios(command: CommandContext, as_json: bool = False) -> None:
     """List every scenario and every task graph.
 
     A graph is a scenario with parameters in brackets. A random graph without seed= is drawn anew for each seed.
@@ -60,7 +54,6 @@ def scenarios(
       hybrid-scheduler scenarios
       hybrid-scheduler simulate --scenario "cholesky(tiles=8)"
     """
-    command: CommandContext = context.obj
     from ..workload import GRAPHS, SCENARIOS
     from ..workload.task_graphs import graph_parameters
 
@@ -102,10 +95,8 @@ def scenarios(
     )
 
 
-def platforms(
-    context: typer.Context,
-    as_json: JsonOption = False,
-) -> None:
+@with_options()
+def platforms(command: CommandContext, as_json: bool = False) -> None:
     """List every simulated machine with its devices.
 
     A machine of your own is a YAML file with a list of devices; `count` repeats a device.
@@ -115,11 +106,9 @@ def platforms(
       hybrid-scheduler platforms
       hybrid-scheduler simulate --platform lab.yaml
     """
-    command: CommandContext = context.obj
     from collections import Counter
     from dataclasses import asdict
 
-    from ..core import PLATFORMS
     from ..core.canonical_json import plain_value
 
     known = {name: build() for name, build in PLATFORMS.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core import Floats, Platform, Workload
+from ..core import Floats, HybridSchedulerError, Platform, Workload
 from ..core.outcome import FAILED, MOVED_TO_CPU, RAN
 from ..experiments.kernel_benchmark import KernelBenchmark
 from ..live import MeasuredRun, ResultColumns
@@ -74,7 +74,6 @@ def store(run: MeasuredRun, settings: Settings) -> UploadedRun:
 
 def store_directly(run: MeasuredRun, settings: Settings) -> str:
     """Store a measured run in the database of the settings, and return its id."""
-    from ..core import HybridSchedulerError
     from ..live import JournalUnavailable, batch_of
     from ..storage import SqlJournal
 
@@ -98,7 +97,6 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, Request, build_opener
 
-    from ..core import HybridSchedulerError
     from ..live import measured_to_json
     from ..server.access_control import resolve_token
 

@@ -1,4 +1,4 @@
-"""Table of schedulers by their metrics, as `simulate` and `heavy` print it."""
+"""Table of schedulers by their metrics, as `simulate`, `heavy` and `pipeline` print it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ class _Metric(NamedTuple):
     best: str = _LEAST
 
 
+def _percent_of_time(share: float | None) -> str:
+    return percent(share) if share is None or not share < 0.1 else f"{100 * share:.2f}%"
+
+
 _METRICS = (
     _Metric("latency\nmean{interval}, {unit}", "mean_latency", SECONDS, 0),
     _Metric("p99\n{unit}", "p99_latency", SECONDS, 1),
@@ -54,6 +58,8 @@ _METRICS = (
     _Metric("p95\n{unit}", "p95_latency", SECONDS, EXTRA + 5),
     _Metric("tasks\n/ s", "throughput", significant, EXTRA + 6, _MOST),
     _Metric("makespan\ns", "makespan", significant, EXTRA + 7),
+    _Metric("speed-up\nover CPU", "speed_up_over_cpu_only", significant, 0, _MOST),
+    _Metric("prediction\nerror", "prediction_error", _percent_of_time, 3, _NEITHER),
 )
 #: Metric that decides the unit of all columns in the same units.
 _MEASURE = {SECONDS: "mean_latency", JOULES: "energy", DOLLARS: "cost"}

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 from rich.text import Text
 
+from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext
-from .options import JsonOption
+from .options import argument, option, with_options
 from .printer import NOTHING, SECONDS, Column, significant, unit_for
 
 if TYPE_CHECKING:
@@ -28,10 +29,7 @@ models = typer.Typer(
     add_completion=False,
 )
 
-_Folder = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Folder of the run times instead of the user's cache.", show_default=False),
-]
+_FOLDER = option("Folder of the run times instead of the user's cache.", "DIR", show_default=False)
 _FUNCTION_HELP = "Function: its name, the end of its name, or NAME:CODE for an older version."
 #: Panels of a plot: calls with other types of arguments have a panel of their own.
 _MAX_PANELS = 4
@@ -85,7 +83,8 @@ class _Crossover(NamedTuple):
 
 
 @models.callback()
-def list_models(context: typer.Context, as_json: JsonOption = False, folder: _Folder = None) -> None:
+@with_options(folder=_FOLDER)
+def list_models(context: typer.Context, as_json: bool = False, folder: Path | None = None) -> None:
     """List the functions whose run times are kept on disk.
 
     `HybridExecutor` measures the functions that `auto` and `task` make, and its next start begins with these times.
@@ -98,8 +97,6 @@ def list_models(context: typer.Context, as_json: JsonOption = False, folder: _Fo
     """
     if context.invoked_subcommand is not None:
         if as_json or folder:
-            from ..core import InvalidInputError
-
             name = context.invoked_subcommand
             raise InvalidInputError("--json" if as_json else "--folder", f"after {name}", f"before {name}")
         return
@@ -126,18 +123,21 @@ def list_models(context: typer.Context, as_json: JsonOption = False, folder: _Fo
     command.printer.table(columns)
     command.printer.text()
     for machine, description in machines.items():
-        command.printer.text(Text(f"machine {machine}: {description}", style="dim"))
+        command.printer.text(f"machine {machine}: {description}", "dim")
 
 
 @models.command()
+@with_options(
+    folder=_FOLDER,
+    function=argument(_FUNCTION_HELP, "FUNCTION", show_default=False),
+    plot=option("Draw the run times.", "FILE.png", show_default=False),
+)
 def show(
-    context: typer.Context,
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help=_FUNCTION_HELP, show_default=False)],
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw the run times.", show_default=False)
-    ] = None,
-    as_json: JsonOption = False,
-    folder: _Folder = None,
+    command: CommandContext,
+    function: str,
+    plot: Path | None = None,
+    as_json: bool = False,
+    folder: Path | None = None,
 ) -> None:
     """Show a function's run times by size and device, and where another device becomes faster.
 
@@ -145,11 +145,8 @@ def show(
 
     Example: hybrid-scheduler models show step --plot step.png
     """
-    from ..core import InvalidInputError
-
     if plot is not None and plot.suffix.lower() != ".png":
         raise InvalidInputError("--plot", "a file name that ends in .png", plot)
-    command: CommandContext = context.obj
     matching = _matching(_read(command, _folder(folder)), function)
     model = max(matching, key=lambda one: one.measured_at)
     tables = list(_tables(model))
@@ -171,14 +168,17 @@ def show(
 
 
 @models.command()
+@with_options(
+    folder=_FOLDER,
+    function=argument(_FUNCTION_HELP, "[FUNCTION]", show_default=False),
+    yes=option("Do not ask."),
+)
 def clear(
-    context: typer.Context,
-    function: Annotated[
-        str | None, typer.Argument(metavar="[FUNCTION]", help=_FUNCTION_HELP, show_default=False)
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: JsonOption = False,
-    folder: _Folder = None,
+    command: CommandContext,
+    function: str | None = None,
+    yes: bool = False,
+    as_json: bool = False,
+    folder: Path | None = None,
 ) -> None:
     """Delete the run times of a function, or all of them.
 
@@ -186,10 +186,8 @@ def clear(
 
     Example: hybrid-scheduler models clear step --yes
     """
-    from ..core import InvalidInputError
     from ..runtime.duration_store import delete_durations, duration_paths
 
-    command: CommandContext = context.obj
     where = _folder(folder)
     found = _read(command, where, warn=function is not None)
     chosen = found if function is None else _matching(found, function)
@@ -198,6 +196,7 @@ def clear(
     if files and not yes:
         if not sys.stdin.isatty():
             raise InvalidInputError("--yes", f"given, to delete {names}", "no --yes", hint="add --yes")
+        command.printer.calm()
         typer.confirm(f"Delete {names}?", abort=True, err=True)
     for path in files:
         keys = None if function is None else {one.key for one in chosen if one.path == path}
@@ -212,7 +211,6 @@ def clear(
 
 
 def _folder(given: Path | None) -> Path:
-    from ..core import InvalidInputError
     from ..runtime.duration_store import duration_folder
 
     if given is not None and not given.is_dir():
@@ -240,7 +238,6 @@ def _read(command: CommandContext, folder: Path, *, warn: bool = True) -> list[_
 
 
 def _matching(found: list[_Model], function: str) -> list[_Model]:
-    from ..core import InvalidInputError, UnknownNameError
 
     if not found:
         raise InvalidInputError("FUNCTION", "one whose run times are kept; there is none", function)
@@ -328,7 +325,7 @@ def _kinds(signature: str) -> str:
 
 def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> None:
     command.printer.facts([model.name, f"code {model.code[:6]}", f"measured {_time(model.measured_at)}"])
-    command.printer.text(Text(f"machine {model.file.machine}: {model.file.description}", style="dim"))
+    command.printer.text(f"machine {model.file.machine}: {model.file.description}", "dim")
     for _, calls, crossovers in tables:
         devices = sorted({device for call in calls for device in call.seconds})
         unit = unit_for([one for call in calls for one in call.seconds.values()], SECONDS)
@@ -355,7 +352,7 @@ def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[
             command.printer.text(f"from about {size} on, {one.after} is faster than {one.before}")
     remark = "~: not measured at this size; estimated from others. Copies between devices are not included."
     command.printer.text()
-    command.printer.text(Text(remark, style="dim"))
+    command.printer.text(remark, "dim")
 
 
 def _draw(model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> Figure:

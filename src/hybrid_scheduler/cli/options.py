@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from copy import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -33,34 +33,59 @@ SETTINGS_KEYS = {
     "slowdown": "physics.slowdown",
 }
 #: Groups of options that commands offer together.
-MACHINE = ("platform", "physics", "noise", "slowdown", "memory_policy")
 TASKS = ("scenario", "utilisation", "batch", "tasks", "indivisible")
+MACHINE = ("platform", "physics", "noise", "slowdown", "memory_policy", "objective")
 
 
-def _scenario_names(incomplete: str) -> list[str]:
-    from ..workload import GRAPHS, SCENARIOS
+class _Own(NamedTuple):
+    """An option or argument, whose name, type and default are those of a parameter."""
 
-    return [name for name in (*SCENARIOS, *GRAPHS) if name.startswith(incomplete)]
+    make: Callable[..., Any]
+    names: tuple[str, ...]
+    more: dict[str, Any]
 
-
-def _platform_names(incomplete: str) -> list[str]:
-    from ..core import PLATFORMS
-
-    return [name for name in PLATFORMS if name.startswith(incomplete)]
-
-
-def _scheduler_names(incomplete: str) -> list[str]:
-    """Return completions of the last name in a list separated by commas."""
-    from ..schedulers import schedulers
-
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in schedulers() if name.startswith(last)]
+    def named(self, parameter: str, **more: Any) -> Any:
+        """Return what typer needs."""
+        long = self.make is typer.Argument or any(name.startswith("--") for name in self.names)
+        return self.make(*(() if long else (option_of(parameter),)), *self.names, **self.more | more)
 
 
-def _memory_policies(incomplete: str) -> list[str]:
-    from ..cluster import MEMORY_POLICIES
+def option(help: str, metavar: str | None = None, *names: str, **more: Any) -> _Own:
+    """Return an option.
 
-    return [name for name in MEMORY_POLICIES if name.startswith(incomplete)]
+    Parameters
+    ----------
+    help, metavar
+        Text for --help, and the word that stands for the value.
+    *names
+        Names that are added to the parameter's, such as ``-o``, or that replace it, such as ``--json``.
+    **more
+        Further arguments of `typer.Option`.
+    """
+    return _Own(typer.Option, names, {"help": help, "metavar": metavar, **more})
+
+
+def argument(help: str, metavar: str | None = None, **more: Any) -> _Own:
+    """Return an argument; see `option`."""
+    return _Own(typer.Argument, (), {"help": help, "metavar": metavar, **more})
+
+
+def option_of(name: str) -> str:
+    """Return the option of a parameter: --memory-policy for memory_policy."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _completion(package: str, *tables: str) -> Callable[[str], list[str]]:
+    """Return a completer of the last name in a list separated by commas, from tables of a package."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        module = import_module(f"..{package}", __package__)
+        found = [getattr(module, table) for table in tables]
+        names = [name for table in found for name in (table() if callable(table) else table)]
+        return [before + comma + name for name in names if name.startswith(last)]
+
+    return complete
 
 
 def _physics_names(incomplete: str) -> list[str]:
@@ -71,90 +96,71 @@ def _physics_names(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+#: Options of `Inputs`, and those with one meaning in every command that has a parameter of the name.
+_SHARED = {
+    "scenario": option(
+        "Kind of tasks, such as mixed or cholesky(tiles=8); see `scenarios`.", "NAME",
+        autocompletion=_completion("workload", "SCENARIOS", "GRAPHS"),
+    ),
+    "utilisation": option("Offered load as a share of the machine's capacity; stretches a trace.", "SHARE"),
+    "batch": option("All tasks arrive at time 0."),
+    "trace": option("Your own tasks from a file, or a stored trace by its name.", "FILE"),
+    "tasks": option("Number of tasks, for each seed.", "N"),
+    "indivisible": option("No task may be split between a GPU and its CPU."),
+    "seed": option("Random seed; equal seeds give equal tasks and results.", "N"),
+    "seeds": option("Number of paired seeds.", "N"),
+    "first_seed": option("First seed; the others follow it.", "N"),
+    "batches": option("Batches to cut a trace into; 20 by default if it is long enough.", "N"),
+    "schedulers": option(
+        "Schedulers to compare, such as greedy,oracle(grid=21); or all.", "A,B",
+        autocompletion=_completion("schedulers", "schedulers"),
+    ),
+    "platform": option(
+        "Simulated machine, such as laptop, or a FILE.yaml; see `platforms`.", "NAME",
+        autocompletion=_completion("core", "PLATFORMS"),
+    ),
+    "physics": option(
+        "Durations: analytic, serial, profiled:PROFILE or table:FILE.csv.", "NAME", autocompletion=_physics_names
+    ),
+    "noise": option("Log-normal noise on execution times, 0 for none.", "SIGMA"),
+    "slowdown": option(
+        "Time in which tasks take longer on a device: device=gpu_1,factor=3,start=20,until=40[,every=60].", "A=B,…"
+    ),
+    "memory_policy": option(
+        "Tasks too large for a GPU: clip, to_cpu, fail or page.", "NAME",
+        autocompletion=_completion("cluster", "MEMORY_POLICIES"),
+    ),
+    "objective": option("Weights of latency, energy and cost; the others are 0.", "A=1,B=2"),
+    "as_json": option("Print one JSON document to stdout.", None, "--json"),
+    "processes": option("Seeds to run in parallel; one per core by default.", "N", min=1),
+}  # fmt: skip
+JsonOption = Annotated[bool, _SHARED["as_json"].named("as_json")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
     """Options that describe tasks, machine and schedulers, as they were typed.
 
-    A command offers some of them with `with_inputs`; the others keep their defaults. All defaults mean "not given".
+    A command offers some of them with `with_options`; the others keep their defaults, which mean "not given".
     """
 
-    scenario: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Kind of tasks, such as mixed or cholesky(tiles=8); see `scenarios`.",
-            autocompletion=_scenario_names,
-        ),
-    ] = None
-    utilisation: Annotated[
-        str | None,
-        typer.Option(metavar="SHARE", help="Offered load as a share of the machine's capacity; stretches a trace."),
-    ] = None
-    batch: Annotated[bool, typer.Option("--batch", help="All tasks arrive at time 0.")] = False
-    trace: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Your own tasks from a file, or a stored trace by its name."),
-    ] = None
-    tasks: Annotated[str | None, typer.Option(metavar="N", help="Number of tasks, for each seed.")] = None
-    indivisible: Annotated[
-        bool, typer.Option("--indivisible", help="No task may be split between a GPU and its CPU.")
-    ] = False
-    seed: Annotated[
-        str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal tasks and results.")
-    ] = None
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="Number of paired seeds.")] = None
-    first_seed: Annotated[int, typer.Option(metavar="N", help="First seed; the others follow it.")] = (
-        FIRST_REPORTED_SEED
-    )
-    batches: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Batches to cut a trace into; 20 by default if it is long enough."),
-    ] = None
-    schedulers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B",
-            help="Schedulers to compare, such as greedy,oracle(grid=21); or all.",
-            autocompletion=_scheduler_names,
-        ),
-    ] = None
-    platform: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Simulated machine, such as laptop, or a FILE.yaml; see `platforms`.",
-            autocompletion=_platform_names,
-        ),
-    ] = None
-    physics: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Durations: analytic, serial, profiled:PROFILE or table:FILE.csv.",
-            autocompletion=_physics_names,
-        ),
-    ] = None
-    noise: Annotated[
-        str | None, typer.Option(metavar="SIGMA", help="Log-normal noise on execution times, 0 for none.")
-    ] = None
-    slowdown: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A=B,…",
-            help="Time in which tasks take longer on a device: device=gpu_1,factor=3,start=20,until=40[,every=60].",
-        ),
-    ] = None
-    memory_policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Tasks too large for a GPU: clip, to_cpu, fail or page.",
-            autocompletion=_memory_policies,
-        ),
-    ] = None
-    objective: Annotated[
-        str | None, typer.Option(metavar="A=1,B=2", help="Weights of latency, energy and cost; the others are 0.")
-    ] = None
+    scenario: str | None = None
+    utilisation: str | None = None
+    batch: bool = False
+    trace: str | None = None
+    tasks: str | None = None
+    indivisible: bool = False
+    seed: str | None = None
+    seeds: int | None = None
+    first_seed: int = FIRST_REPORTED_SEED
+    batches: int | None = None
+    schedulers: str | None = None
+    platform: str | None = None
+    physics: str | None = None
+    noise: str | None = None
+    slowdown: str | None = None
+    memory_policy: str | None = None
+    objective: str | None = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -217,66 +223,67 @@ class Inputs:
         return range(self.first_seed, self.first_seed + (1 if self.trace else self.seeds or default))
 
 
-def option_of(name: str) -> str:
-    """Return the option of a parameter: --memory-policy for memory_policy."""
-    return f"--{name.replace('_', '-')}"
-
-
 def _refuse(given: Mapping[str, Any], names: Iterable[str], reason: str) -> None:
     for name in names:
         if name in given:
             raise InvalidInputError(option_of(name), f"left out with {reason}", given[name])
 
 
-def with_inputs(*names: str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a command offer some options of `Inputs` in place of its parameter `inputs`.
+def _parameter(name: str, default: Any, kind: Any, own: _Own, **more: Any) -> Parameter:
+    annotation = Annotated[kind, own.named(name, **more)]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def with_options(
+    names: Sequence[str] = (), /, **own: str | _Own
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command: describe its options, and give it the shared ones as `inputs`.
+
+    The function takes ``command``, its `CommandContext`, or ``context``, that of typer.
 
     Parameters
     ----------
-    *names
-        Options with the common help.
-    **helps
-        Options with a help text of their own, where the command gives them a narrower meaning.
+    names
+        Options of `Inputs` with the common help.
+    **own
+        Options of `Inputs` with a help text of their own, where the command gives them a narrower meaning; and the
+        options and arguments of this command alone, by parameter.
     """
-    hints = get_type_hints(Inputs, include_extras=True)
-    options = {}
-    for field in fields(Inputs):
-        if field.name in helps or field.name in names:
-            options[field.name] = hints[field.name]
-        if field.name in helps:
-            kind, option = get_args(hints[field.name])
-            described = copy(option)
-            described.help = helps[field.name]
-            options[field.name] = Annotated[kind, described]
-    if missing := {*names, *helps} - options.keys():
+    narrower = {name: {"help": text} for name, text in own.items() if isinstance(text, str)}
+    described = _SHARED | {name: one for name, one in own.items() if isinstance(one, _Own)}
+    if missing := {*names, *narrower} - {field.name for field in fields(Inputs)}:
         raise TypeError(f"not options of Inputs: {', '.join(sorted(missing))}")
+    hints = get_type_hints(Inputs)
+    shared = [
+        _parameter(one.name, one.default, hints[one.name], _SHARED[one.name], **narrower.get(one.name, {}))
+        for one in fields(Inputs)
+        if one.name in {*names, *narrower}
+    ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        parameters: list[Parameter] = []
-        for parameter in signature(command, eval_str=True).parameters.values():
-            if parameter.name != "inputs":
-                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
-                continue
-            parameters += [
-                Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(Inputs, name), annotation=annotation)
-                for name, annotation in options.items()
-            ]
+        parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+        own_parameters = signature(command, eval_str=True).parameters
+        for name, parameter in own_parameters.items():
+            if name == "inputs":
+                parameters += shared
+            elif name not in ("command", "context"):
+                parameters.append(_parameter(name, parameter.default, parameter.annotation, described[name]))
 
         @wraps(command)
-        def run(**values: Any) -> None:
-            inputs = Inputs(**{name: values.pop(name) for name in options})
-            command(inputs=inputs, **values)
+        def run(context: typer.Context, **values: Any) -> None:
+            if "inputs" in own_parameters:
+                values["inputs"] = Inputs(**{one.name: values.pop(one.name) for one in shared})
+            if "command" in own_parameters:
+                values["command"] = context.obj
+            else:
+                values["context"] = context
+            command(**values)
 
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         return run
 
     return decorate
 
-
-ProcessesOption = Annotated[
-    int | None, typer.Option(metavar="N", help="Seeds to run in parallel; one per core by default.", min=1)
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 
 GOALS = ("latency", "energy", "cost")
 
@@ -300,3 +307,14 @@ def check_empty(option: str, folder: Path) -> None:
     """Raise `InvalidInputError` for this option if its folder is not new or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(option, "a new or empty folder", str(folder))
+
+
+def check_folder(option: str, folder: Path | None) -> None:
+    """Raise `InvalidInputError` for this option if its folder is a file."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InvalidInputError(option, "a folder", str(folder))
+
+
+def listed(text: str) -> list[str]:
+    """Return the items of a list separated by commas."""
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from .command_context import CommandContext, option_names
-from .options import Inputs, JsonOption, with_inputs
-from .printer import DOLLARS, JOULES, SECONDS, Column, Printer, percent, significant, unit_for, with_unit
+from .metric_table import metric_columns, named
+from .options import Inputs, option, with_options
+from .printer import SECONDS, Printer, with_unit
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -21,21 +19,20 @@ _PHASES = 5
 _STEPS = 1000
 
 
-@with_inputs("seed", trace="Schedule the tasks of this file, and train on similar ones.")
+@with_options(
+    ("seed",),
+    trace="Schedule the tasks of this file, and train on similar ones.",
+    quick=option("Use 500 tasks and short training: under a minute."),
+    out=option("Folder for data/ and models/; the current one by default.", "DIR", show_default=False),
+    force=option("Repeat finished phases."),
+)
 def pipeline(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Use 500 tasks and short training: under a minute.")
-    ] = False,
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR", help="Folder for data/ and models/; the current one by default.", show_default=False
-        ),
-    ] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Repeat finished phases.")] = False,
-    as_json: JsonOption = False,
+    quick: bool = False,
+    out: Path = Path(),
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Run all phases: profile, generate, train, schedule, evaluate.
 
@@ -48,7 +45,6 @@ def pipeline(
       hybrid-scheduler pipeline --quick
       hybrid-scheduler pipeline --trace week.csv --out results/week
     """
-    command: CommandContext = context.obj
     command.keeps_log = True
     settings = inputs.settings(command)
     from loguru import logger
@@ -139,49 +135,17 @@ def _document(study: PipelineStudy, report: PipelineReport, trace: str | None, *
 
 
 def _show(printer: Printer, study: PipelineStudy, report: PipelineReport, out: Path) -> None:
+    from ..engine.comparison import label_of
     from ..experiments.pipeline import FIGURE
-    from ..schedulers import schedulers
 
     rows = sorted(report.rows, key=lambda row: row["mean_latency"])
-    looks = schedulers()
-    seconds = unit_for([row["mean_latency"] for row in rows], SECONDS)
-    joules = unit_for([row["energy"] for row in rows], JOULES)
-    dollars = unit_for([row["cost"] for row in rows], DOLLARS)
-
-    def column(header: str, name: str, show: Any, rank: int, best: Any = min) -> Column:
-        cells = [show(row[name]) for row in rows]
-        known = [row[name] for row in rows if row[name] == row[name]]
-        winners = {show(best(known))} if best and known else set()
-        return Column(header, cells, rank, best=frozenset(i for i, cell in enumerate(cells) if cell in winners))
-
-    known = [looks[row["scheduler"]] for row in rows]
-    names = [Text.assemble((info.look.glyph, info.look.dark), " ", info.label) for info in known]
     bound = report.lower_bound
-    facts = [*study.caption, f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"]
-    printer.facts(facts)
-    printer.text()
-    printer.table(
-        [
-            Column("scheduler", names, number=False),
-            column("makespan\ns", "makespan", significant, 0),
-            column("span /\nbound", "makespan_over_bound", significant, 1),
-            column("speed-up\nover CPU", "speed_up_over_cpu_only", significant, 0, max),
-            column(f"latency\nmean, {seconds.symbol}", "mean_latency", seconds.show, 0),
-            column(f"p99\n{seconds.symbol}", "p99_latency", seconds.show, 2),
-            column(f"energy\n{joules.symbol}", "energy", joules.show, 4),
-            column(f"cost\n{dollars.symbol}", "cost", dollars.show, 5),
-            column("on\nGPU", "mean_gpu_fraction", percent, 6, None),
-            column("prediction\nerror", "prediction_error", _percent_of_time, 3, None),
-        ]
-    )
-    printer.text()
+    lowest = f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"
+    names = [named(row["scheduler"], label_of(row["scheduler"])) for row in rows]
+    printer.result([[*study.caption, lowest]], metric_columns(names, rows, wide=True))
     forest = report.training["random_forest"]
     printer.text(
         f"forest: test R² {forest['test_r2']:.3f}, mean absolute error {forest['mae']:.3f}, "
         f"{forest['regret_percent']:.2f} % over the best shares"
     )
     printer.text(f"figure: {out / FIGURE}")
-
-
-def _percent_of_time(share: float) -> str:
-    return percent(share) if share != share or share >= 0.1 else f"{100 * share:.2f}%"

@@ -11,12 +11,11 @@ import math
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -27,8 +26,11 @@ from rich.text import Text
 
 from ..core.canonical_json import pretty_json
 
-#: Seconds until a progress bar appears: one that vanishes at once only flickers.
-BAR_AFTER_S = 0.5
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+#: Seconds until a spinner or a progress bar appears: one that vanishes at once only flickers.
+BAR_AFTER_S = 0.2
 
 
 #: Control characters, and those that reverse the direction of writing, as characters that a terminal shows.
@@ -39,10 +41,10 @@ _SHOWN = {
 }
 
 
-def as_text(text: str | Text) -> Text:
+def as_text(text: str | Text, style: str = "") -> Text:
     """Return text without markup, in which control characters are shown instead of sent to the terminal."""
     if isinstance(text, str):
-        return Text(text.translate(_SHOWN))
+        return Text(text.translate(_SHOWN), style=style)
     shown = text.copy()
     shown.plain = shown.plain.translate(_SHOWN)
     return shown
@@ -59,20 +61,38 @@ class Printer:
         self.quiet = quiet
         self._out = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
         self._err = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+        self._live: _Live | None = None
 
     # ---------------------------------------------------------------- results
 
     def document(self, content: Any) -> None:
         """Print one strict JSON document, in one write."""
+        self.calm()
         self._out.file.write(pretty_json(content))
         self._out.file.flush()
 
-    def text(self, text: str | Text = "") -> None:
+    def text(self, text: str | Text = "", style: str = "") -> None:
         """Print a line of the result; on a terminal it wraps between words."""
+        self.calm()
         if self.width and text:
-            self._out.print(Padding(as_text(text), (0, 1), expand=False))
+            self._out.print(Padding(as_text(text, style), (0, 1), expand=False))
         else:
-            self._out.print(as_text(text), soft_wrap=True)
+            self._out.print(as_text(text, style), soft_wrap=True)
+
+    def result(
+        self, facts: Iterable[Sequence[str]], columns: Sequence[Column], headline: str = "",
+        remarks: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """Print rows of facts, a table between blank lines, a headline, and remarks."""
+        for row in facts:
+            self.facts(row)
+        self.text()
+        self.table(columns)
+        self.text()
+        if headline:
+            self.text(headline, "bold")
+        for remark in remarks:
+            self.text(remark, "dim")
 
     def facts(self, facts: Sequence[str]) -> None:
         """Print short facts in a row; where they do not fit, the line breaks between two of them."""
@@ -88,6 +108,7 @@ class Printer:
 
     def table(self, columns: Sequence[Column]) -> None:
         """Print a table; on a terminal only the columns that fit."""
+        self.calm()
         rendered = table(columns, self.width)
         if self.width:
             self._out.print(Padding(rendered, (0, 0, 0, 1), expand=False))
@@ -109,7 +130,7 @@ class Printer:
     def note(self, text: str) -> None:
         """Print a remark to stderr, unless the user wants only results."""
         if not self.quiet:
-            self._err.print(as_text(Text(text, style="dim")), soft_wrap=True)
+            self._err.print(as_text(text, "dim"), soft_wrap=True)
 
     def report(self, kind: str, text: str) -> None:
         """Print ``error: ...``, ``hint: ...`` or ``warning: ...`` to stderr, always as one line."""
@@ -134,28 +155,56 @@ class Printer:
         if self.quiet or not self._err.is_terminal:
             yield lambda *_: None
             return
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-        bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            console=self._err,
-            transient=True,
-        )
-        task = bar.add_task("", total=total)
-        began = time.monotonic()
+        live = self._show(total)
 
         def update(description: str, done: int) -> None:
-            bar.update(task, description=as_text(description).plain, completed=done)
-            if time.monotonic() - began > BAR_AFTER_S:
-                bar.start()
+            live.bar.update(live.task, description=as_text(description).plain, completed=done)
 
         try:
             yield update
         finally:
-            bar.stop()
+            self.calm()
+
+    def busy(self) -> None:
+        """Show a spinner on a terminal until the first result or progress bar."""
+        if not self.quiet and self._err.is_terminal:
+            self._show(None)
+            self.doing("starting")
+
+    def doing(self, words: str) -> None:
+        """Describe the present step beside the spinner or the bar, if there is one."""
+        if self._live is not None:
+            self._live.bar.update(self._live.task, description=as_text(words).plain)
+
+    def calm(self) -> None:
+        """Remove the spinner or the bar."""
+        if self._live is not None:
+            self._live.timer.cancel()
+            self._live.timer.join()
+            self._live.bar.stop()
+            self._live = None
+
+    def _show(self, total: int | None) -> _Live:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+        from rich.progress import TimeRemainingColumn as TimeLeft
+
+        self.calm()
+        columns = [] if total is None else [BarColumn(), TaskProgressColumn(), TimeLeft()]
+        words = TextColumn("{task.description}", markup=False)
+        bar = Progress(SpinnerColumn(), words, *columns, console=self._err, transient=True)
+        timer = threading.Timer(BAR_AFTER_S, bar.start)
+        timer.daemon = True
+        timer.start()
+        self._live = _Live(bar, bar.add_task("", total=total), timer)
+        return self._live
+
+
+class _Live(NamedTuple):
+    """What moves on the terminal, and the timer that shows it."""
+
+    bar: Progress
+    task: TaskID
+    timer: threading.Timer
 
 
 @contextmanager

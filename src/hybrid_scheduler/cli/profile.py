@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-from rich.text import Text
-
+from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import JsonOption
+from .options import argument, listed, option, with_options
 from .printer import JOULES, NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
@@ -19,27 +17,23 @@ if TYPE_CHECKING:
 PROFILE = Path("data/profiles/hardware_profile.json")
 
 
+@with_options(
+    device=option("Device to measure beside the CPU: auto, cpu, cuda or mps.", "NAME"),
+    sizes=option("Sizes to measure; a kernel of size n reads about n² numbers.", "N,N"),
+    kernels=option("Kernels to measure, such as matmul,sort; all eight by default.", "A,B"),
+    budget=option("Time limit; measurements beyond it are skipped and listed.", "SECONDS"),
+    out=option("File to write the profile to.", "FILE"),
+    plots=option("Write plots of crossover sizes and a roofline to this folder.", "DIR"),
+)
 def profile(
-    context: typer.Context,
-    device: Annotated[
-        str, typer.Option(metavar="NAME", help="Device to measure beside the CPU: auto, cpu, cuda or mps.")
-    ] = "auto",
-    sizes: Annotated[
-        str, typer.Option(metavar="N,N", help="Sizes to measure; a kernel of size n reads about n² numbers.")
-    ] = "256,512,1024,2048",
-    kernels: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Kernels to measure, such as matmul,sort; all eight by default."),
-    ] = None,
-    budget: Annotated[
-        str, typer.Option(metavar="SECONDS", help="Time limit; measurements beyond it are skipped and listed.")
-    ] = "60",
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write the profile to.")] = PROFILE,
-    plots: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write plots of crossover sizes and a roofline to this folder."),
-    ] = None,
-    as_json: JsonOption = False,
+    command: CommandContext,
+    device: str = "auto",
+    sizes: str = "256,512,1024,2048",
+    kernels: str | None = None,
+    budget: str = "60",
+    out: Path = PROFILE,
+    plots: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Measure this machine: kernels on CPU and GPU, copies, energy.
 
@@ -51,11 +45,10 @@ def profile(
       hybrid-scheduler profile
       hybrid-scheduler profile --sizes 64,256,1024,4096 --budget 120 --plots figures
     """
-    command: CommandContext = context.obj
     command.settings()  # opens the log
     wanted = _numbers(sizes)
     seconds = _seconds(budget)
-    names = None if kernels is None else [name.strip() for name in kernels.split(",")]
+    names = None if kernels is None else listed(kernels)
 
     from ..profiling import HardwareProfiler
     from ..profiling.machine_info import find_gpu
@@ -81,7 +74,6 @@ def profile(
 
 
 def _numbers(text: str) -> list[int]:
-    from ..core import InvalidInputError
 
     try:
         return [int(part) for part in text.split(",")]
@@ -90,7 +82,6 @@ def _numbers(text: str) -> list[int]:
 
 
 def _seconds(text: str) -> float:
-    from ..core import InvalidInputError
 
     try:
         return float(text)
@@ -104,20 +95,14 @@ def _seconds(text: str) -> float:
 def show(printer: Printer, profile: Profile) -> None:
     """Print a profile: the machine, a table of the measurements, and the main result."""
     machine = profile.machine
-    printer.facts([machine.cpu, f"{machine.cores} cores, {machine.threads} threads used", f"machine {machine.id}"])
+    facts = [[machine.cpu, f"{machine.cores} cores, {machine.threads} threads used", f"machine {machine.id}"]]
     if machine.gpu:
         launch = profile.launch_overhead_seconds
-        printer.facts([machine.gpu.name, f"launch {with_unit(launch.median if launch else None, SECONDS)}"])
+        facts.append([machine.gpu.name, f"launch {with_unit(launch.median if launch else None, SECONDS)}"])
     copy = ((profile.cpu_memory_bandwidth, "CPU"), (profile.gpu_memory_bandwidth, "GPU"))
-    printer.facts([f"{name} memory {significant(rate / 1e9)} GB/s" for rate, name in copy if rate])
-    printer.text()
-    printer.table(_columns(profile))
-    printer.text()
-    printer.text(Text(_headline(profile), style="bold"))
-    for one in profile.skipped:
-        printer.text(Text(f"skipped {one.kernel} {one.size} on {one.device}: {one.reason}", style="dim"))
-    for note in profile.notes:
-        printer.text(Text(note, style="dim"))
+    facts.append([f"{name} memory {significant(rate / 1e9)} GB/s" for rate, name in copy if rate])
+    skipped = [f"skipped {one.kernel} {one.size} on {one.device}: {one.reason}" for one in profile.skipped]
+    printer.result(facts, _columns(profile), _headline(profile), [*skipped, *profile.notes])
 
 
 def _columns(profile: Profile) -> list[Column]:
@@ -195,32 +180,23 @@ _GOOD = 0.15
 _HOST_MEMORY = "pinned"
 
 
+@with_options(
+    profile=argument("Profile to read: a file, or a built-in one such as h200 or cpu_only.", "[PROFILE]"),
+    host_memory=option("Host memory of GPU copies: pinned or pageable.", "NAME", show_default=_HOST_MEMORY),
+    old_host_memory=option("", None, "--road", hidden=True),
+    starpu=option("Read StarPU performance models from this folder instead.", "DIR"),
+    machine=option("Machine of the StarPU models, such as mirage.", "NAME"),
+    out=option("Write the profile that was read to this file, for instance StarPU's.", "FILE"),
+)
 def calibrate(
-    context: typer.Context,
-    profile: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PROFILE]", help="Profile to read: a file, or a built-in one such as h200 or cpu_only."
-        ),
-    ] = None,
-    host_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Host memory of GPU copies: pinned or pageable.", show_default=_HOST_MEMORY
-        ),
-    ] = None,
-    old_host_memory: Annotated[str | None, typer.Option("--road", hidden=True)] = None,
-    starpu: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Read StarPU performance models from this folder instead.")
-    ] = None,
-    machine: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Machine of the StarPU models, such as mirage.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the profile that was read to this file, for instance StarPU's."),
-    ] = None,
-    as_json: JsonOption = False,
+    command: CommandContext,
+    profile: str | None = None,
+    host_memory: str | None = None,
+    old_host_memory: str | None = None,
+    starpu: Path | None = None,
+    machine: str | None = None,
+    out: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Fit duration models to a hardware profile, and test them.
 
@@ -233,7 +209,6 @@ def calibrate(
       hybrid-scheduler calibrate h200 --json
       hybrid-scheduler calibrate --starpu sampling --machine mirage --out mirage.json
     """
-    command: CommandContext = context.obj
     command.settings()
     from ..profiling.calibration import calibrate as fit
     from ..profiling.hardware_profile import save_profile
@@ -251,7 +226,6 @@ def calibrate(
 
 
 def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Profile:
-    from ..core import InvalidInputError
     from ..profiling.hardware_profile import builtin_profiles, profile_named
     from ..profiling.starpu_models import read_starpu
 
@@ -269,13 +243,12 @@ def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Prof
 
 def _show(printer: Printer, profile: Profile, found: Calibration) -> None:
     machine = profile.machine
-    printer.facts([machine.cpu, *([machine.gpu.name] if machine.gpu else []), f"machine {machine.id}"])
-    printer.text()
     kinds = [one.kind for one in found.held_out]
     names = [kind if i == 0 or kinds[i - 1] != kind else "" for i, kind in enumerate(kinds)]
     by_kind = [_percent(found.by_kind[kind]) if name else "" for kind, name in zip(kinds, names, strict=True)]
     good = frozenset(i for i, kind in enumerate(kinds) if names[i] and (found.by_kind[kind] or 1.0) <= _GOOD)
-    printer.table(
+    printer.result(
+        [[machine.cpu, *([machine.gpu.name] if machine.gpu else []), f"machine {machine.id}"]],
         [
             Column("kernel", names, number=False),
             Column("held-out\nerror", by_kind, best=good),
@@ -284,10 +257,9 @@ def _show(printer: Printer, profile: Profile, found: Calibration) -> None:
             Column("worst", [_percent(one.worst) for one in found.held_out], 2),
             Column("sizes", [str(one.points) for one in found.held_out], 3),
             Column("form", [one.form for one in found.held_out], 1, number=False),
-        ]
+        ],
+        _calibration_headline(found),
     )
-    printer.text()
-    printer.text(Text(_calibration_headline(found), style="bold"))
 
 
 def _calibration_headline(found: Calibration) -> str:

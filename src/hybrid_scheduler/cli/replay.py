@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from ..core import HybridSchedulerError, InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import JsonOption, ProcessesOption
+from .options import argument, option, with_options
 from .printer import Printer
 
 if TYPE_CHECKING:
     from ..experiments.exact_replay import ReplayResult
 
 
-def replay(
-    context: typer.Context,
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The folder of a recorded run.")],
-    processes: ProcessesOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@with_options(run_dir=argument("The folder of a recorded run.", "RUN_DIR"))
+def replay(command: CommandContext, run_dir: Path, processes: int | None = None, as_json: bool = False) -> None:
     """Repeat a recorded run and compare its log, byte for byte.
 
     If a byte differs, the exit code is 1, and the command prints the first different line and the versions that
@@ -28,7 +23,6 @@ def replay(
 
     Example: hybrid-scheduler replay results/tails
     """
-    command: CommandContext = context.obj
     command.settings()
     from ..experiments.exact_replay import replay as repeat
     from ..experiments.run_record import read_run
@@ -43,8 +37,6 @@ def replay(
 
 def show_replay(printer: Printer, found: ReplayResult, as_json: bool = False) -> None:
     """Print the result of a replay; raise an error if the run came out differently."""
-    from ..core import HybridSchedulerError
-
     if as_json:
         printer.document(
             {
@@ -72,14 +64,12 @@ def show_replay(printer: Printer, found: ReplayResult, as_json: bool = False) ->
         )
 
 
-def trace(
-    context: typer.Context,
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The folder of a recorded run.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")] = Path("trace.json"),
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Seed of a comparison; the first by default.")
-    ] = None,
-) -> None:
+@with_options(
+    run_dir=argument("The folder of a recorded run.", "RUN_DIR"),
+    out=option("File to write.", "FILE", "-o"),
+    seed=option("Seed of a comparison; the first by default.", "N"),
+)
+def trace(command: CommandContext, run_dir: Path, out: Path = Path("trace.json"), seed: int | None = None) -> None:
     """Write a recorded run as a timeline for ui.perfetto.dev.
 
     The file has one process per scheduler, one row per device and one block per executed part. It opens in
@@ -87,11 +77,9 @@ def trace(
 
     Example: hybrid-scheduler trace results/tails -o trace.json
     """
-    command: CommandContext = context.obj
     command.settings()
     import json
 
-    from ..core import InvalidInputError
     from ..experiments.run_record import HEAVY, read_run, writing
     from ..reports.file_formats import comparison_blocks, perfetto_trace
     from .inputs import total_progress

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ..core import InvalidInputError
+from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import MACHINE, TASKS, Inputs, ProcessesOption, check_empty, option_of, with_inputs
+from .options import MACHINE, TASKS, Inputs, argument, check_empty, listed, option, option_of, with_options
 
 if TYPE_CHECKING:
     from ..engine import Comparison
@@ -24,47 +22,30 @@ if TYPE_CHECKING:
 _SEEDS = 10
 
 
-@with_inputs(
-    *TASKS, "trace", "batches", "first_seed", "schedulers", *MACHINE, "objective",
+@with_options(
+    (*TASKS, "trace", "batches", "first_seed", "schedulers", *MACHINE),
     seeds="Number of paired seeds, 10 by default; 1 for a single run.",
-)  # fmt: skip
+    run_dir=argument("Folder of a recorded run; without it the options below choose a new run.", "[RUN_DIR]"),
+    out=option("File to write; ends in .html or .pdf. [report.html]", "FILE", "-o"),
+    evidence=option("Write report, record, inputs and log as one .html file to verify.", "FILE"),
+    verify=option("Check an evidence file and run it again; exit 1 if it differs.", "FILE"),
+    figures=option("Figures to draw, such as latency_cdf,gantt; all by default.", "A,B"),
+    diff=option("Add the figure gantt_diff of two schedulers on the same tasks.", "A,B"),
+    against=option("Take B of that figure from another recorded run of the same tasks.", "RUN_DIR"),
+    keep=option("Keep the run and its record in this folder, for replay and trace.", "DIR"),
+)
 def report(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    run_dir: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[RUN_DIR]", help="Folder of a recorded run; without it the options below choose a new run."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="File to write; ends in .html or .pdf. [report.html]"),
-    ] = None,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write report, record, inputs and log as one .html file to verify."),
-    ] = None,
-    verify: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Check an evidence file and run it again; exit 1 if it differs."),
-    ] = None,
-    figures: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Figures to draw, such as latency_cdf,gantt; all by default.")
-    ] = None,
-    diff: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Add the figure gantt_diff of two schedulers on the same tasks."),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN_DIR", help="Take B of that figure from another recorded run of the same tasks."),
-    ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep the run and its record in this folder, for replay and trace."),
-    ] = None,
-    processes: ProcessesOption = None,
+    run_dir: Path | None = None,
+    out: Path | None = None,
+    evidence: Path | None = None,
+    verify: Path | None = None,
+    figures: str | None = None,
+    diff: str | None = None,
+    against: Path | None = None,
+    keep: Path | None = None,
+    processes: int | None = None,
 ) -> None:
     """Write a self-contained report as HTML or PDF.
 
@@ -83,7 +64,6 @@ def report(
       hybrid-scheduler report --verify tails-evidence.html
       hybrid-scheduler report results/tails --diff greedy,oracle --figures gantt
     """
-    command: CommandContext = context.obj
     settings = inputs.settings(command)
     from .inputs import read_experiment
 
@@ -161,10 +141,9 @@ def _check_left_out(run_dir: Path | None, verify: Path | None, given: dict[str, 
 
 
 def _figures_to_draw(figures: str | None, diff: str | None, against: Path | None) -> _FiguresToDraw:
-    from ..core import UnknownNameError
     from ..reports.figures import FIGURES, FIGURES_ON_REQUEST
 
-    names = tuple(FIGURES) if figures is None else tuple(name.strip() for name in figures.split(","))
+    names = tuple(FIGURES if figures is None else listed(figures))
     known = (*FIGURES, *FIGURES_ON_REQUEST)
     for name in names:
         if name not in known:

@@ -4,49 +4,40 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from rich.text import Text
 
+from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import Inputs, JsonOption, with_inputs
+from .options import Inputs, argument, option, with_options
 from .printer import Column, Printer
 
 if TYPE_CHECKING:
     from ..experiments.policy_score import PolicyScore, ScoredRun
 
 
-@with_inputs(seeds="Public seeds to use, 1 to 5; all by default.")
+@with_options(
+    seeds="Public seeds to use, 1 to 5; all by default.",
+    policies=argument("Python files with one policy each: a scheduler plug-in.", "FILE..."),
+    sealed=option("Score on the private seeds of this JSON list instead of the public ones.", "FILE"),
+    out=option("Write the worst cases as traces to this folder.", "DIR"),
+    answer_seconds=option("CPU seconds that a policy may take for one decision.", "S", min=0.01),
+    cpu_seconds=option("CPU seconds that a policy may take in one run.", "S", min=1),
+    policy_seconds=option("Seconds by the clock that a policy may take in all runs.", "S", min=1),
+    memory=option("Address space of a policy, Python included.", "MB", min=500),
+)
 def score(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    policies: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Python files with one policy each: a scheduler plug-in."),
-    ],
-    sealed: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Score on the private seeds of this JSON list instead of the public ones."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the worst cases as traces to this folder.")
-    ] = None,
-    answer_seconds: Annotated[
-        float, typer.Option(metavar="S", help="CPU seconds that a policy may take for one decision.", min=0.01)
-    ] = 1.0,
-    cpu_seconds: Annotated[
-        int, typer.Option(metavar="S", help="CPU seconds that a policy may take in one run.", min=1)
-    ] = 60,
-    policy_seconds: Annotated[
-        float, typer.Option(metavar="S", help="Seconds by the clock that a policy may take in all runs.", min=1)
-    ] = 3600,
-    memory: Annotated[
-        int, typer.Option(metavar="MB", help="Address space of a policy, Python included.", min=500)
-    ] = 1000,
-    as_json: JsonOption = False,
+    policies: list[Path],
+    sealed: Path | None = None,
+    out: Path | None = None,
+    answer_seconds: float = 1.0,
+    cpu_seconds: int = 60,
+    policy_seconds: float = 3600,
+    memory: int = 1000,
+    as_json: bool = False,
 ) -> None:
     """Score policies in a sandbox, by their distance to the lower bound.
 
@@ -63,9 +54,7 @@ def score(
       hybrid-scheduler score mine.py --json --out worst
     """
     began = time.process_time()
-    command: CommandContext = context.obj
     command.settings()
-    from ..core import InvalidInputError
     from ..experiments.policy_sandbox import PolicyLimits, PolicySandbox, read_policy
     from ..experiments.policy_score import PUBLIC_SEEDS, ScoreSet, score_policy, sealed_seeds
 
@@ -120,29 +109,27 @@ def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) 
             continue
         interval = one.interval
         width = f" ± {interval.half_width:.3f}" if interval.low == interval.low else ""
-        printer.facts(
-            [f"{one.name}: score {interval.mean:.3f}{width}", f"{seeds} {'private' if sealed else 'public'} seeds"]
-        )
-        printer.text()
+        facts = [
+            f"{one.name}: score {interval.mean:.3f}{width}",
+            f"{seeds} {'private' if sealed else 'public'} seeds",
+        ]
         rows = [*one.by_case(), ("all cases", one.figures())]
-        printer.table(
+        printer.result(
+            [facts],
             [
                 Column("case", [name for name, _ in rows], number=False),
                 Column("mean\n÷ bound", [f"{row['mean_over_floor']:.2f}" for _, row in rows]),
                 *(
-                    Column(
-                        f"mean ÷\n{name}",
-                        [f"{row[f'mean_over_{name}']:.2f}" for _, row in rows],
-                        position + 1,
-                    )
-                    for position, name in enumerate(REFERENCES)
+                    Column(f"mean ÷\n{name}", [f"{row[f'mean_over_{name}']:.2f}" for _, row in rows], rank)
+                    for rank, name in enumerate(REFERENCES, 1)
                 ),
                 Column("p99 ÷\nearliest_finish", [f"{row['p99_over_earliest_finish']:.2f}" for _, row in rows], 4),
-            ]
+            ],
+            remarks=[
+                f"worst: {case.ratio:.2f} of {case.reference} on {case.tasks} tasks of {case.case}"
+                for case in one.worst
+            ],
         )
-        for case in one.worst:
-            words = f"worst: {case.ratio:.2f} of {case.reference} on {case.tasks} tasks of {case.case}"
-            printer.text(Text(words, style="dim"))
         printer.text()
 
 

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ..core import InvalidInputError
 from .command_context import CommandContext
-from .options import MACHINE, Inputs, with_inputs
+from .options import MACHINE, Inputs, option, with_options
 
 if TYPE_CHECKING:
     from ..server.composition import RunningServer
 
 
-@with_inputs(
-    "scenario", "utilisation", "seed", "schedulers", *MACHINE, "objective",
+@with_options(
+    ("scenario", "utilisation", "seed", "schedulers", *MACHINE),
     trace="Play the tasks of a file, or of a stored trace by its name.",
-)  # fmt: skip
+    host=option("Address to listen on; any other than 127.0.0.1 needs a token.", "ADDRESS"),
+    port=option("Port to listen on; 0 takes any free one.", "N"),
+    role=option("all, or engine and api for two processes that share PostgreSQL.", "NAME"),
+    repeat=option("Begin the trace again at its end; otherwise the run ends there."),
+    speed=option("Simulated seconds per real second.", "X"),
+    no_start=option("Do not start the run; wait for the dashboard or the API to start it."),
+)
 def serve(
     context: typer.Context,
     inputs: Inputs,
-    host: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Address to listen on; any other than 127.0.0.1 needs a token."),
-    ] = None,
-    port: Annotated[str | None, typer.Option(metavar="N", help="Port to listen on; 0 takes any free one.")] = None,
-    role: Annotated[
-        str, typer.Option(metavar="NAME", help="all, or engine and api for two processes that share PostgreSQL.")
-    ] = "all",
-    repeat: Annotated[
-        bool, typer.Option("--repeat", help="Begin the trace again at its end; otherwise the run ends there.")
-    ] = False,
-    speed: Annotated[str | None, typer.Option(metavar="X", help="Simulated seconds per real second.")] = None,
-    no_start: Annotated[
-        bool,
-        typer.Option("--no-start", help="Do not start the run; wait for the dashboard or the API to start it."),
-    ] = False,
+    host: str | None = None,
+    port: str | None = None,
+    role: str = "all",
+    repeat: bool = False,
+    speed: str | None = None,
+    no_start: bool = False,
 ) -> None:
     """Start the server: a live run, its API and its dashboard.
 
@@ -59,7 +56,6 @@ def serve(
     command: CommandContext = context.obj
     command.keeps_log = True
     from ..config import load_settings
-    from ..core import InvalidInputError
 
     inputs.check()
     if repeat and inputs.trace is None:

@@ -5,34 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-from rich.text import Text
-
+from ..core import Platform
 from .command_context import CommandContext
 from .compare import GROWS, show_verdict
 from .metric_table import metric_columns, named
-from .options import MACHINE, TASKS, Inputs, JsonOption, with_inputs
+from .options import MACHINE, TASKS, Inputs, option, with_options
 from .printer import SECONDS, Printer, with_unit
 
 if TYPE_CHECKING:
-    from ..core import Platform
     from ..engine import Comparison
     from ..experiments.spec import ExperimentSpec
     from ..metrics import Summary
 
 
-@with_inputs(*TASKS, "trace", "seed", "schedulers", *MACHINE, "objective")
+@with_options(
+    (*TASKS, "trace", "seed", "schedulers", *MACHINE),
+    out=option("Write the summary, every task's result and a record to this folder.", "DIR"),
+    force=option("Replace the results of an earlier --out."),
+)
 def simulate(
-    context: typer.Context,
-    inputs: Inputs,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the summary, every task's result and a record to this folder."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the results of an earlier --out.")] = False,
-    as_json: JsonOption = False,
+    command: CommandContext, inputs: Inputs, out: Path | None = None, force: bool = False, as_json: bool = False
 ) -> None:
     """Compare schedulers on the same tasks.
 
@@ -55,7 +49,6 @@ def simulate(
     from .printer import uninterrupted
     from .result_files import check_folder, staged, write_record
 
-    command: CommandContext = context.obj
     settings = inputs.settings(command)
     inputs.check()
     if out is not None:
@@ -87,18 +80,15 @@ def _show(printer: Printer, spec: ExperimentSpec, seed: int, comparison: Compari
 
     summaries = dict(sorted(comparison.summaries.items(), key=lambda item: _rank(item[1])))
     growing = {name for name in comparison.results if comparison.evidence(name).growing}
-    for facts in _caption(spec, seed, comparison):
-        printer.facts(facts)
-    printer.text()
     labels = [named(name, label_of(name)) for name in summaries]
     for name, label in zip(summaries, labels, strict=True):
         if name in growing:
             label.append(f" {GROWS}", "bold red")
-    printer.table(metric_columns(labels, [row.as_dict() for row in summaries.values()], wide=bool(printer.width)))
-    printer.text()
+    columns = metric_columns(labels, [row.as_dict() for row in summaries.values()], wide=bool(printer.width))
+    printer.result(_caption(spec, seed, comparison), columns)
     show_verdict(printer, comparison.verdict)
     for remark in _remarks(summaries, growing):
-        printer.text(Text(remark, style="dim"))
+        printer.text(remark, "dim")
 
 
 def _rank(summary: Summary) -> tuple[bool, float]:

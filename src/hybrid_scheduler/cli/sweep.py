@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
 from .compare import interval
 from .metric_table import named
-from .options import MACHINE, Inputs, JsonOption, with_inputs
+from .options import MACHINE, Inputs, listed, option, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
 
 if TYPE_CHECKING:
@@ -27,40 +26,32 @@ _SEEDS = 10
 _LINE_EVERY_S = 10.0
 
 
-@with_inputs(
-    "trace", "tasks", "indivisible", "first_seed", "schedulers", *MACHINE[1:], "objective",
+@with_options(
+    ("trace", "tasks", "indivisible", "first_seed", "schedulers", *MACHINE[1:]),
     seeds="Number of seeds; 10 by default.",
-)  # fmt: skip
+    scenarios=option("Kinds of tasks, such as mixed,lu(tiles=4); default if not given.", "A,B"),
+    loads=option("Loads as shares of capacity, or batch; by default the scenario's or the trace's own.", "X,Y"),
+    platforms=option("Simulated machines.", "A,B"),
+    metric=option("Metric of the printed table.", "NAME"),
+    backend=option("Where runs execute: local or ray.", "NAME"),
+    ray_address=option("Ray cluster to use, or auto; one is started here by default.", "HOST:PORT"),
+    processes=option("Runs in parallel on this machine; one per core by default.", "N", min=1),
+    adversary=option("", hidden=True),
+    out=option("Folder of the results; an interrupted sweep continues there.", "DIR"),
+)
 def sweep(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
-    scenarios: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Kinds of tasks, such as mixed,lu(tiles=4); default if not given."),
-    ] = None,
-    loads: Annotated[
-        str | None,
-        typer.Option(
-            metavar="X,Y",
-            help="Loads as shares of capacity, or batch; by default the scenario's or the trace's own.",
-        ),
-    ] = None,
-    platforms: Annotated[str, typer.Option(metavar="A,B", help="Simulated machines.")] = "workstation",
-    metric: Annotated[str, typer.Option(metavar="NAME", help="Metric of the printed table.")] = "mean_latency",
-    backend: Annotated[str, typer.Option(metavar="NAME", help="Where runs execute: local or ray.")] = "local",
-    ray_address: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Ray cluster to use, or auto; one is started here by default."),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Runs in parallel on this machine; one per core by default.", min=1),
-    ] = None,
-    adversary: Annotated[str | None, typer.Option(hidden=True)] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted sweep continues there.")
-    ] = Path("data/results/sweep"),
-    as_json: JsonOption = False,
+    scenarios: str | None = None,
+    loads: str | None = None,
+    platforms: str = "workstation",
+    metric: str = "mean_latency",
+    backend: str = "local",
+    ray_address: str | None = None,
+    processes: int | None = None,
+    adversary: str | None = None,
+    out: Path = Path("data/results/sweep"),
+    as_json: bool = False,
 ) -> None:
     """Run every combination and write one table (results.parquet).
 
@@ -75,8 +66,6 @@ def sweep(
       hybrid-scheduler sweep --trace week.csv --platforms laptop,workstation
       hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
     """
-    command: CommandContext = context.obj
-    from ..core import InvalidInputError, UnknownNameError
     from ..experiments.paired_comparison import check_metric
 
     if backend not in _BACKENDS:
@@ -104,7 +93,6 @@ def sweep(
         command.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
     else:
         _show(command.printer, table, metric)
-        command.printer.text()
         command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
 
 
@@ -119,8 +107,8 @@ def _specs(
     specs = []
     for scenario in [None] if inputs.trace else split_specs(scenarios):
         without_load = scenario is not None and is_graph(scenario)
-        for platform in _listed(platforms):
-            for load in [None] if without_load or not loads else _listed(loads):
+        for platform in listed(platforms):
+            for load in [None] if without_load or not loads else listed(loads):
                 batch = load == _BATCH and not inputs.trace
                 if load is not None and not batch:
                     _check_load(load)
@@ -131,7 +119,6 @@ def _specs(
 
 
 def _check_load(load: str) -> None:
-    from ..core import InvalidInputError
 
     try:
         share = float(load)
@@ -139,10 +126,6 @@ def _check_load(load: str) -> None:
         raise InvalidInputError("--loads", "numbers or the word batch", load) from None
     if not 0 < share < float("inf"):
         raise InvalidInputError("--loads", "finite and > 0", load)
-
-
-def _listed(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _progress(printer: Printer, bar: Callable[[str, int], None]) -> Callable[[str, int, int], None]:
@@ -175,7 +158,7 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     """Return mean and interval of every combination: over seeds, or by batch means within a trace."""
     import numpy as np
 
-    from ..metrics import Interval, t_interval
+    from ..metrics.statistics import Interval, skewed_interval
 
     groups: dict[tuple[Any, ...], list[float]] = {}
     halves: dict[tuple[Any, ...], float | None] = {}
@@ -189,8 +172,9 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
         known = np.array(values)
         half = halves[place]
         mean = float(known.mean())
-        several = len(known) > 1 and bool(np.isfinite(known).all())
-        one = t_interval(known) if several else None if half is None else Interval(mean, mean - half, mean + half)
+        one = None if half is None else Interval(mean, mean - half, mean + half)
+        if len(known) > 1 and np.isfinite(known).all():
+            one = skewed_interval(known)
         found.append(
             {
                 "scenario": scenario, "load": load, "platform": platform, "scheduler": scheduler,
@@ -217,14 +201,13 @@ def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
     repeated = "one run each" if seeds == 1 else f"{seeds} seeds"
     if seeds == 1 and any(row["low"] is not None for row in table):
         repeated = "one trace; interval from batch means"
-    printer.facts([metric, f"{repeated}, mean ± 95 %"])
-    printer.text()
-    printer.table(
+    printer.result(
+        [[metric, f"{repeated}, mean ± 95 %"]],
         [
             Column("scenario", [row["scenario"] for row in table], 1, number=False),
             Column("load", [NOTHING if row["load"] is None else str(row["load"]) for row in table], 2),
             Column("machine", [row["platform"] for row in table], 3, number=False),
             Column("scheduler", [named(row["scheduler"]) for row in table], number=False),
             Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
-        ]
+        ],
     )

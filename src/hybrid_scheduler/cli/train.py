@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from ..core import PLATFORMS, Floats, InvalidInputError, Platform, Workload, platform_named, workstation
 from .command_context import CommandContext
-from .options import JsonOption
+from .options import argument, check_folder, option, with_options
 from .printer import significant
 
 if TYPE_CHECKING:
-    from ..core import Floats, Platform, Workload
     from ..storage import DatabaseAddress
 
 #: Steps of the progress bar for each model.
@@ -22,32 +20,27 @@ _AGENT = 900
 _MAX_ROWS = 4000
 
 
+@with_options(
+    release=option("Replace the models inside the package."),
+    seed=option("Random seed; equal seeds give equal models.", "N", show_default="0"),
+    minutes=option("Limit of processor time for the agent.", "M"),
+    out=option("Folder of the models.", "DIR", show_default="models"),
+    from_history=option("Train a duration model from a database's finished tasks."),
+    model_type=option("Kind of model for --from-history.", "NAME", show_default="random_forest"),
+    database_url=argument(
+        "Database for --from-history; the settings' one if left out.", "[DATABASE_URL]", show_default=False
+    ),
+)
 def train(
-    context: typer.Context,
-    release: Annotated[bool, typer.Option("--release", help="Replace the models inside the package.")] = False,
-    seed: Annotated[
-        str | None, typer.Option(metavar="N", help="Random seed; equal seeds give equal models.", show_default="0")
-    ] = None,
-    minutes: Annotated[float, typer.Option(metavar="M", help="Limit of processor time for the agent.")] = 3.0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the models.", show_default="models")
-    ] = None,
-    from_history: Annotated[
-        bool, typer.Option("--from-history", help="Train a duration model from a database's finished tasks.")
-    ] = False,
-    model_type: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Kind of model for --from-history.", show_default="random_forest"),
-    ] = None,
-    database_url: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DATABASE_URL]",
-            help="Database for --from-history; the settings' one if left out.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: JsonOption = False,
+    command: CommandContext,
+    release: bool = False,
+    seed: str | None = None,
+    minutes: float = 3.0,
+    out: Path | None = None,
+    from_history: bool = False,
+    model_type: str | None = None,
+    database_url: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Train the models of hybrid_ml and rl_agent.
 
@@ -63,12 +56,10 @@ def train(
       hybrid-scheduler train --from-history sqlite:///data/hybrid_scheduler.db
       hybrid-scheduler simulate --schedulers "hybrid_ml(model=models/scheduler_model.skops),oracle"
     """
-    command: CommandContext = context.obj
     settings = command.settings()
     number = _seed(seed)
     _check(release, minutes, out)
     if from_history:
-        from ..core import InvalidInputError
         from ..storage import DatabaseAddress
 
         if release:
@@ -109,19 +100,16 @@ def train(
 
 
 def _check(release: bool, minutes: float, out: Path | None) -> None:
-    from ..core import InvalidInputError
 
     if not 0 < minutes < float("inf"):
         raise InvalidInputError("--minutes", "a finite number > 0", minutes)
     if release and out is not None:
         raise InvalidInputError("--out", "left out with --release", str(out))
-    if out is not None and out.exists() and not out.is_dir():
-        raise InvalidInputError("--out", "a folder", str(out))
+    check_folder("--out", out)
 
 
 def _seed(text: str | None) -> int:
     """Parse the seed; it is not the settings' seed, because models must not depend on what is simulated."""
-    from ..core import InvalidInputError
     from ..experiments import FIRST_DEVELOPMENT_SEED
 
     if text is None:
@@ -143,7 +131,6 @@ def _facts(notes: dict[str, Any]) -> list[str]:
 
 
 def _refuse_history_options(model_type: str | None, database_url: str | None) -> None:
-    from ..core import InvalidInputError
 
     for name, value in (("--model-type", model_type), ("DATABASE_URL", database_url)):
         if value is not None:
@@ -180,7 +167,6 @@ def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[st
     """Return the newest run's platform, and by source rows of size, intensity, memory, CPU and GPU seconds."""
     import numpy as np
 
-    from ..core import PLATFORMS, InvalidInputError, platform_named, workstation
     from ..storage.history_analysis import training_rows
     from ..storage.history_csv import read_history
 
@@ -237,8 +223,6 @@ def _from_parts(
 def _samples(sources: dict[str, Floats]) -> tuple[Workload, Floats]:
     """Return the tasks of all sources and their seconds; a task that appears several times counts once."""
     import numpy as np
-
-    from ..core import InvalidInputError, Workload
 
     rows = np.concatenate(list(sources.values()))
     if not len(rows):

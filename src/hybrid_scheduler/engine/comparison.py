@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -258,19 +258,23 @@ class _ComparisonPlots:
         return figure
 
 
+class _MachineParts(TypedDict, total=False):
+    platform: Platform | None
+    physics: Physics | None
+    noise: Noise | None
+    memory_policy: str | None
+    tariff: Tariff | None
+    objective: Objective | None
+
+
 def compare(
     workload: Workload | pd.DataFrame | str,
     schedulers: Sequence[str],
     *,
     machine: Machine | None = None,
-    platform: Platform | None = None,
-    physics: Physics | None = None,
-    noise: Noise | None = None,
-    memory_policy: str | None = None,
-    tariff: Tariff | None = None,
-    objective: Objective | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    **parts: Unpack[_MachineParts],
 ) -> Comparison:
     """Run every scheduler over the same workload, each on a cluster of its own.
 
@@ -283,12 +287,12 @@ def compare(
         Specifications: ``name`` or ``name(parameter=value)``.
     machine
         The machine and its rules; by default one CPU and four GPUs with analytic physics.
-    platform, physics, noise, memory_policy, tariff, objective
-        Parts of the machine to replace.
     seed
         Seed of schedulers that draw random numbers, and of a random graph whose name gives none.
     progress
         Called with (scheduler, tasks done since the last call).
+    parts
+        Parts of the machine to replace: `platform`, `physics`, `noise`, `memory_policy`, `tariff`, `objective`.
 
     Returns
     -------
@@ -322,20 +326,14 @@ def compare(
     elif not isinstance(workload, Workload):
         workload = Workload.from_pandas(workload)
     schedulers = [current_spec(spec) for spec in schedulers]
-    used = _machine(machine, platform, physics, noise, memory_policy, tariff, objective)
+    given: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
+    used = replace(machine or Machine(), **given)
     created = {spec: create(spec) for spec in schedulers}  # a wrong name fails before any work is done
     results = {}
     for spec, scheduler in created.items():
         report = (lambda done, spec=spec: progress(spec, done)) if progress else None
         results[spec] = used.run(workload, scheduler, seed=seed, progress=report)
     return Comparison.of(workload, used, results)
-
-
-def _machine(machine: Machine | None, *parts: object) -> Machine:
-    """Return the machine with every part replaced that was given."""
-    names = ("platform", "physics", "noise", "memory_policy", "tariff", "objective")
-    given = {name: part for name, part in zip(names, parts, strict=True) if part is not None}
-    return replace(machine or Machine(), **given)  # type: ignore[arg-type]
 
 
 def label_of(spec: str) -> str:

@@ -423,8 +423,8 @@ class PairwiseTests:
             return {
                 "difference": interval(one.difference), "bootstrap": interval(one.bootstrap), "p": one.p,
                 "p_holm": one.p_holm, "rank_biserial": one.rank_biserial, "dz": one.dz,
-                "wins": one.wins, "losses": one.losses, "ties": one.ties, "verdict": one.verdict,
-                "relevant": self.relevant(one),
+                "wins": one.wins, "losses": one.losses, "ties": one.ties, "relevant": self.relevant(one),
+                "verdict": (self.too_few or TOO_CLOSE) if one.verdict == TOO_CLOSE else one.verdict,
             }  # fmt: skip
 
         return {

@@ -27,6 +27,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,12 @@ import numpy as np
 
 from .. import __version__
 from ..cluster import Machine
-from ..core import Floats, InvalidInputError, Platform, Workload
+from ..core import Floats, InvalidInputError, Workload
 from ..core.atomic_files import write_atomically
 from ..core.canonical_json import content_hash, pretty_json
 from ..learning import OfflineTrainer
-from ..learning.dqn import training
 from ..learning.dqn.model_file import save_model
-from ..physics import Physics
+from ..learning.dqn.training import train_agent
 from ..profiling.machine_info import optional_torch
 from ..reports.file_formats import number, read_table, write_table
 from ..workload.distributions import size_distribution
@@ -67,6 +67,8 @@ RESULTS = "data/results/scheduling_results.csv"
 _METRICS = "data/results/scheduling_metrics.json"
 FIGURE = "data/results/performance_analysis.png"
 _SUMMARY = "data/results/performance_summary.csv"
+#: Tasks of an episode of the agent's training.
+_EPISODE = 500
 
 _SUMMARY_COLUMNS = (
     "scheduler", "makespan", "makespan_over_bound", "speed_up_over_cpu_only", "mean_latency", "p50_latency",
@@ -252,18 +254,19 @@ def _train(context: PhaseContext, study: PipelineStudy) -> None:
     physics = study.machine.physics
     size = study.size
     tasks = load_workload(context.read(TRAINING_TASKS))
+    trainer = partial(OfflineTrainer, "random_forest", platform=platform, physics=physics, seed=study.seed)
     context.report("train durations", 0.0)
-    times = train_times(context.write(_TIMES_MODEL), tasks, platform, physics, study.seed)
+    durations = trainer(n_estimators=40, min_samples_leaf=2).run_full_pipeline(tasks, context.write(_TIMES_MODEL))
     context.report("train forest", 0.1)
-    plain = OfflineTrainer("random_forest", platform=platform, physics=physics, seed=study.seed)
-    forest = plain.run_full_pipeline(tasks, context.write(FOREST))
+    forest = trainer().run_full_pipeline(tasks, context.write(FOREST))
     context.report("train agent", 0.4)
     agent = train_agent(
-        context.write(_AGENT), study.scenario, platform, physics, study.seed,
-        updates=size.agent_updates, clusters=size.agent_clusters,
-        progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
+        study.seed, size.agent_updates, num_envs=size.agent_clusters, episode_tasks=_EPISODE,
+        scenarios=(study.scenario,), platform=platform, physics=physics,
+        progress=lambda share, _: context.report("train agent", 0.4 + 0.6 * share),
     )  # fmt: skip
-    report = {"times": times, "random_forest": forest["metrics"], "rl_agent": agent}
+    save_model(context.write(_AGENT), agent)
+    report = {"times": durations["metrics"], "random_forest": forest["metrics"], "rl_agent": agent.notes}
     context.write(_IMPORTANCES).write_text(pretty_json(forest["feature_importances"]), encoding="utf-8")
     context.write(_TRAINING_REPORT).write_text(pretty_json(report), encoding="utf-8")
 
@@ -341,38 +344,6 @@ def _this_machine() -> tuple[str, ...]:
     return (
         platform.node(), platform.machine(), platform.system(), str(os.cpu_count()), str(optional_torch() is None),
     )  # fmt: skip
-
-
-_EPISODE = 500
-
-
-def train_agent(
-    path: Path,
-    scenario: Scenario,
-    platform: Platform,
-    physics: Physics,
-    seed: int,
-    *,
-    updates: int,
-    clusters: int,
-    progress: Callable[[float], None],
-) -> dict[str, Any]:
-    """Train the agent; return the notes of its file."""
-    agent = training.train_agent(
-        seed, updates, progress=lambda share, _: progress(share), num_envs=clusters, episode_tasks=_EPISODE,
-        scenarios=(scenario,), platform=platform, physics=physics,
-    )  # fmt: skip
-    save_model(path, agent)
-    return agent.notes
-
-
-def train_times(path: Path, tasks: Workload, platform: Platform, physics: Physics, seed: int) -> dict[str, Any]:
-    """Train the model that Hybrid ML learns from first; return its metrics on the tasks that are held out."""
-    trainer = OfflineTrainer(
-        "random_forest", platform=platform, physics=physics, seed=seed, n_estimators=40, min_samples_leaf=2
-    )
-    metrics: dict[str, Any] = trainer.run_full_pipeline(tasks, path)["metrics"]
-    return metrics
 
 
 # ------------------------------------------------------------------------------------------ resumable phases
@@ -506,7 +477,7 @@ def _run(
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     notes[phase.name] = _note(phase, fingerprint, folder)
-    _keep_notes(hidden / _NOTES, notes)
+    write_atomically(hidden / _NOTES, pretty_json(notes))
     return PhaseResult(phase, False, time.perf_counter() - began, fingerprint)
 
 
@@ -522,10 +493,6 @@ def _read_notes(path: Path) -> dict[str, Any]:
 def _note(phase: Phase, fingerprint: str, folder: Path) -> dict[str, Any]:
     """Return the note on a finished phase: its fingerprint and the digests of its outputs."""
     return {"fingerprint": fingerprint, "outputs": {name: _digest(folder / name) for name in phase.outputs}}
-
-
-def _keep_notes(path: Path, notes: dict[str, Any]) -> None:
-    write_atomically(path, pretty_json(notes))
 
 
 def _digest(path: Path) -> str | None:

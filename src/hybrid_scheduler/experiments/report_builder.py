@@ -16,7 +16,6 @@ from ..core import HybridSchedulerError, InvalidInputError
 from ..core.atomic_files import write_atomically
 from ..engine import Comparison
 from ..metrics.statistics import Interval
-from ..metrics.verdict import Verdict, seconds_text, times_text
 from ..reports import figures
 from ..reports.figure_data import FigureData
 from ..reports.figure_style import label_of, three_digits, with_interval
@@ -32,6 +31,7 @@ from ..reports.report_documents import (
     as_html,
     as_pdf,
 )
+from ..reports.run_tables import StoredResults, results_table, verdict_table
 from . import run_record
 from .evaluation import DetailedRun, run_detailed
 from .exact_replay import RUN_FILES, add_evidence
@@ -181,6 +181,7 @@ def make_report(
     pair: tuple[str, str] | None = None,
     figure_names: Sequence[str] = tuple(figures.FIGURES),
     progress: Callable[[str, int], None] | None = None,
+    stored: StoredResults | None = None,
 ) -> ReportContent:
     """Run one seed in detail, and add the comparison of several seeds where there is one.
 
@@ -202,6 +203,9 @@ def make_report(
         Figures to draw; all if left out.
     progress
         Called with the scheduler's name and the tasks done.
+    stored
+        Results of the whole run whose newest tasks the specification has. They are reported, and only the figures
+        come from simulating the tasks again.
     """
     for name in figure_names:
         if name not in {**figures.FIGURES, **figures.FIGURES_ON_REQUEST}:
@@ -213,20 +217,22 @@ def make_report(
     # The oracle is the baseline where it takes part, else the first scheduler.
     tests = paired.test_pairs(baseline="oracle" if "oracle" in spec.schedulers else None) if paired else None
     verdict = paired.verdict(tests, detailed.comparison) if paired and tests else None
-    verdict = verdict or detailed.comparison.verdict
+    judged = stored.verdict if stored else (verdict or detailed.comparison.verdict).as_dict()
+    drawn = TextBlock(f"The newest {spec.tasks:,} tasks of the run, simulated again on empty machines.")
     sections = [
-        Section("Results", _results(data, tests)),
-        *([Section("Why", _why(verdict))] if verdict.rows else []),
+        Section("Results", [results_table(stored)] if stored else _results(data, tests)),
+        *([Section("Why", [verdict_table(judged)])] if judged["rows"] else []),
         *([Section("Comparison", _verdicts(tests))] if tests else []),
-        Section("Figures", _pictures(data, figure_names)),
+        Section("Figures", [*([drawn] if stored else []), *_pictures(data, figure_names)]),
         Section("Method", [TextBlock(text) for text in (METHOD if spec.trace is None else TRACE_METHOD)]),
         Section("Configuration", [_configuration(spec, paired, seed)]),
         Section("Environment", [_environment(record)]),
     ]
-    facts = [*spec.facts, _repetitions(paired, seed)]
+    about = [f"{judged['tasks']:,} tasks", *spec.facts[2:]] if stored else spec.facts
+    facts = [*about, _repetitions(paired, seed)]
     foot = f"run {record.run_id} · log sha256 {record.events_sha256[:16]}…" if record else "hybrid-scheduler"
     exact = " Every seed repeats this run, so that its numbers are exact." if spec.repeats_itself else ""
-    return ReportContent(title, facts, verdict.sentence + exact, sections, foot)
+    return ReportContent(title, facts, judged["sentence"] + exact, sections, foot)
 
 
 def figure_data(
@@ -263,25 +269,6 @@ def _repetitions(paired: PairedComparison | None, seed: int) -> str:
         return f"seed {seed}"
     trace = paired.spec.trace
     return trace.label if trace else f"{len(paired.runs)} seeds"
-
-
-def _why(verdict: Verdict) -> list[TextBlock | TableBlock]:
-    """Return one row per scheduler: its distance to the leader and to the lower bound, and why it loses."""
-    rows = [
-        [
-            row.label,
-            seconds_text(row.mean_latency),
-            "–" if row.latency_over_bound is None else times_text(row.latency_over_bound),
-            "leads" if row.name == verdict.leader else row.latency.text,
-            "; ".join(f"it {reason.text}" for reason in row.reasons[:2]) or "–",
-        ]
-        for row in verdict.rows
-    ]  # fmt: skip
-    bound = verdict.latency_bound
-    lowest = "" if bound is None else f" The lower bound is {seconds_text(bound)}."
-    note = f"Mean latency against the leader.{lowest} Loads of devices are those of the detailed run."
-    header = ["scheduler", "latency", "mean /\nbound", "against\nthe leader", "why"]
-    return [TableBlock(header, rows, note, words=frozenset({3, 4}))]
 
 
 def _results(data: FigureData, tests: PairwiseTests | None) -> list[TextBlock | TableBlock]:

@@ -21,8 +21,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -281,6 +282,7 @@ _CONNECT_TIMEOUT_S = 5.0
 RAY_TIMEOUT_S = 30.0
 
 Row = dict[str, Any]
+_Handle = TypeVar("_Handle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,20 +318,37 @@ class LocalBackend:
 
     def _pool(self, cells: Sequence[Cell], workers: int) -> Iterator[tuple[Cell, Row | Exception]]:
         pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-        waiting: dict[Future[Row | Exception], Cell] = {}
-        rest = iter(cells)
+
+        def submit(cell: Cell) -> Future[Row | Exception]:
+            return pool.submit(_row_or_error, cell)
+
         try:
-            while True:
-                for cell in rest:
-                    waiting[pool.submit(_row_or_error, cell)] = cell
-                    if len(waiting) >= 2 * workers:
-                        break
-                if not waiting:
-                    return
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    yield waiting.pop(future), future.result()
+            for cell, future in _in_flight(cells, submit, lambda: 2 * workers, _any_of):
+                yield cell, future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _any_of(futures: list[Future[Row | Exception]]) -> Iterable[Future[Row | Exception]]:
+    return wait(futures, return_when=FIRST_COMPLETED).done
+
+
+def _in_flight(
+    cells: Iterable[Cell],
+    submit: Callable[[Cell], _Handle],
+    most: Callable[[], int],
+    any_of: Callable[[list[_Handle]], Iterable[_Handle]],
+) -> Iterator[tuple[Cell, _Handle]]:
+    """Yield each cell with the handle of its finished run, with at most so many submitted at a time."""
+    waiting: dict[_Handle, Cell] = {}
+    rest = iter(cells)
+    while True:
+        for cell in islice(rest, max(0, most() - len(waiting))):
+            waiting[submit(cell)] = cell
+        if not waiting:
+            return
+        for handle in any_of(list(waiting)):
+            yield waiting.pop(handle), handle
 
 
 def _row_or_error(cell: Cell) -> Row | Exception:
@@ -353,25 +372,17 @@ class RaySweepBackend:
         """Yield each cell with its row or error."""
         ray = self._connected()
         remote = ray.remote(num_cpus=1, max_retries=_ATTEMPTS)(_row_or_error)
-        waiting: dict[Any, Cell] = {}
-        rest = iter(cells)
+
+        def most() -> int:
+            # Some more than can run, so that no core is idle, and few enough to stop soon.
+            return 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+
         try:
-            while True:
-                # Some more than can run, so that no core is idle, and few enough to stop soon.
-                most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
-                for cell in rest:
-                    waiting[remote.remote(cell)] = cell
-                    if len(waiting) >= most:
-                        break
-                if not waiting:
-                    return
-                done, _ = ray.wait(list(waiting), num_returns=1)
-                for reference in done:
-                    cell = waiting.pop(reference)
-                    try:
-                        yield cell, ray.get(reference)
-                    except ray.exceptions.RayError as error:
-                        yield cell, _Refused(f"lost {_ATTEMPTS + 1} times: {type(error).__name__}")
+            for cell, reference in _in_flight(cells, remote.remote, most, lambda all: ray.wait(all)[0]):
+                try:
+                    yield cell, ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    yield cell, _Refused(f"lost {_ATTEMPTS + 1} times: {type(error).__name__}")
         finally:
             ray.shutdown()
 

@@ -11,14 +11,31 @@ from ..compiled import compiled
 from ..compiled.row_heap import empty_heap
 from ..core import Floats, Ints, InvalidInputError, UnknownNameError
 from .cluster_nodes import WHOLE_GPU, Nodes
+from .cluster_operation import UNDISTURBED, ClusterOperation, user_states
 from .job_demand import JobDemand
 from .job_log import JobLog
-from .node_loop import LOOP_SIGNATURE, ClusterState, JobColumns, Rules, RunState, node_loop
+from .node_loop import (
+    COUNTS,
+    DECISION,
+    JOB,
+    LOOP_SIGNATURE,
+    NODE,
+    PART,
+    RUN,
+    RUN_PARTS,
+    RUNS,
+    SCORE,
+    SERVICE,
+    Rows,
+    Rules,
+    Simulation,
+    node_loop,
+)
 from .placement_policies import PlacementPolicy, placement_policy_named
 from .placement_policies.placement_policy import PLACEMENT_SIGNATURE, TypicalJobs
 from .queue_policies import QueuePolicy, queue_policy_named
 from .slowdown import bounded_slowdown
-from .waiting_queue import SCORE_SIGNATURE
+from .waiting_queue import SCORE_SIGNATURE, STARTED, empty_queue
 
 #: Backfillings of jobs on nodes.
 NODE_BACKFILLING = ("none", "easy")
@@ -37,7 +54,9 @@ class NodeResult:
     log, nodes
         The jobs and the nodes.
     start
-        Start of each job in seconds; NaN for a refused one, and for one that is larger than the empty cluster.
+        First start of each job in seconds; NaN for one that never started.
+    finish
+        End of each job in seconds; NaN for one that did not end.
     node
         Node of each part, in the order of the jobs; -1 where it was not placed.
     order
@@ -45,17 +64,34 @@ class NodeResult:
     held, fragmented
         Thousandths of accelerators that jobs hold, and that typical jobs cannot use, after each decision.
     impossible
-        Rows of jobs that do not fit on the empty cluster.
+        Rows of jobs that do not fit on the empty cluster or within their quota, or wait for one that does not.
+    runs, run_parts
+        Every run of a job from a start to its end or stop, in the order of their ends (fields `job`, `begin`, `end`
+        and `first`, the first of its parts), and the places of the parts (`node`, `gpu_set` as bits).
+    stops
+        How often each job was stopped by a failure or by another job.
     """
 
     log: JobLog
     nodes: Nodes
     start: Floats
+    finish: Floats
     node: Ints
     order: Ints
     held: Floats
     fragmented: Floats
     impossible: Ints
+    runs: Rows
+    run_parts: Rows
+    stops: Ints
+
+    @property
+    def lost_seconds(self) -> float:
+        """Processor seconds of runs beyond the run times of the jobs that ended: repeated work and restarts."""
+        processors = self.log.processors
+        held = float(np.sum((self.runs["end"] - self.runs["begin"]) * processors[self.runs["job"]]))
+        ended = np.isfinite(self.finish)
+        return held - float(np.sum((self.log.run_time * processors)[ended]))
 
     @property
     def placed(self) -> NDArray[np.bool_]:
@@ -72,20 +108,26 @@ class NodeResult:
         """Return the figures of a table: waits and slowdowns of the placed jobs, and use of accelerators."""
         placed = self.placed
         waited = self.wait
-        slowed = bounded_slowdown(waited, self.log.run_time[placed])
+        # Stops count as waiting; a job that did not end is taken to run on.
+        end = np.where(np.isfinite(self.finish), self.finish, self.start + self.log.run_time)[placed]
+        run = self.log.run_time[placed]
+        slowed = bounded_slowdown(end - self.log.submit[placed] - run, run)
         began = self.log.submit[0]
-        ended = (self.start + self.log.run_time)[placed].max()
+        ended = end.max()
         gpus = WHOLE_GPU * int(self.nodes.gpus.sum())
         milli = 0 if self.log.demand is None else self.log.demand.total_gpu_milli[placed]
         busy = float(np.sum(milli * self.log.run_time[placed]))
         idle = gpus - self.held
+        span = float(ended - began)
+        total = float(np.sum((self.log.run_time * self.log.processors)[placed]))
         return {
             "mean_wait": float(waited.mean()),
             "p99_wait": float(np.quantile(waited, 0.99)),
             "max_wait": float(waited.max()),
             "mean_bounded_slowdown": float(slowed.mean()),
             "p99_bounded_slowdown": float(np.quantile(slowed, 0.99)),
-            "gpu_utilization": busy / (gpus * (ended - began)) if gpus and ended > began else 0.0,
+            "utilization": 1000 * total / (span * float(self.nodes.cpu_milli.sum())) if span > 0 else 0.0,
+            "gpu_utilization": busy / (gpus * span) if gpus and span > 0 else 0.0,
             "fragmentation": float(np.mean(self.fragmented / np.maximum(idle, 1.0))) if gpus else 0.0,
         }
 
@@ -104,6 +146,7 @@ def simulate_nodes(
     *,
     backfilling: str = "none",
     fill: bool = False,
+    operation: ClusterOperation = UNDISTURBED,
     seed: int = 0,
 ) -> NodeResult:
     """Run a log on the nodes of a cluster.
@@ -111,17 +154,19 @@ def simulate_nodes(
     Parameters
     ----------
     log
-        The jobs. Without a demand of its own, a job is one part that holds its processors.
+        The jobs. Without a demand of its own, a job is spread over as few nodes as hold equal parts of it.
     nodes
         The nodes.
     placement
         Placement policy: a name or an entry of the registry.
     queue
-        Order of the queue: a name or an entry of the registry.
+        Order of the queue: a name or an entry of the registry. Jobs of higher priority go first in any case.
     backfilling
         ``"none"`` or ``"easy"``.
     fill
         Whether jobs never end, and one that fits nowhere is refused: how full does the cluster get?
+    operation
+        Preemption, checkpoints, failures and quotas.
     seed
         Seed of policies that draw nodes or accelerators.
 
@@ -145,33 +190,89 @@ def simulate_nodes(
     ordered_by = queue_policy_named(queue) if isinstance(queue, str) else queue
     if backfilling not in NODE_BACKFILLING:
         raise UnknownNameError("backfilling", backfilling, NODE_BACKFILLING)
-    demand = log.demand or _processors_only(log)
+    demand = log.demand or _processors_only(log, nodes)
     models = demand.model_bits(nodes.models)
     table = np.column_stack((demand.cpu_milli, demand.memory_mib, demand.gpus, demand.gpu_milli, models))
     kinds, kind = np.unique(table, axis=0, return_inverse=True)
     kind = kind.reshape(-1)
-    cluster = _empty_cluster(nodes, kinds, kind)
-    fitting = _fitting_parts(kinds, cluster)[kind]
-    possible = np.flatnonzero(fitting >= demand.parts)
+    empty = _nodes(nodes)
+    users, user = user_states(log, operation.quotas)
+    fits = _fitting_parts(kinds, empty)[kind] >= demand.parts
+    fits &= demand.cpu_milli * demand.parts <= users["most_cpu"][user]
+    fits &= demand.total_gpu_milli <= users["most_gpu"][user]
+    possible = log.without_descendants(fits)
     if len(possible) == 0:
         raise InvalidInputError("jobs", "at least one that fits on the empty cluster", f"{len(log)} that do not")
-    kept = cluster.scored.shape[0] - 1
-    jobs = _columns(log, demand, models, _frequent(kind, kept), possible)
-    run = _empty_run(jobs)
-    rules = Rules(ordered_by.ages, backfilling == "easy", fill, placed_by.random_ties, seed)
-    typical = _typical_jobs(table)
-    compiled(node_loop, LOOP_SIGNATURE)(
-        compiled(ordered_by.score, SCORE_SIGNATURE), compiled(placed_by.score, PLACEMENT_SIGNATURE),
-        rules, typical, jobs, cluster, run, np.zeros(3, np.int64),
-    )  # fmt: skip
-    start = np.full(len(log), np.nan)
-    start[possible] = run.start
-    node = np.full(int(demand.parts.sum()), -1)
-    owner = np.repeat(np.arange(len(log)), demand.parts)
-    node[np.isin(owner, possible)] = run.node
-    return NodeResult(
-        log, nodes, start, node, possible[run.order], run.held, run.lost, np.flatnonzero(fitting < demand.parts)
+    kept = min(len(kinds), _MAX_SCORES // len(nodes))
+    jobs, children = _jobs(log, demand, possible)
+    jobs["models"] = models[possible]
+    jobs["user"] = user[possible]
+    jobs["kind"] = _frequent(kind, kept)[possible]
+    rules = Rules(
+        sorts=ordered_by.ages or bool(ordered_by.service) or len(np.unique(jobs["priority"])) > 1,
+        easy=backfilling == "easy",
+        fills=fill,
+        preempts=operation.preempt,
+        random_ties=placed_by.random_ties,
+        service=SERVICE[ordered_by.service],
+        checkpoint=float(operation.checkpoint),
+        restart=float(operation.restart),
+        seed=seed,
     )
+    width = max(int(nodes.gpus.max()), 1)
+    largest = max(width, int(demand.gpus.max()))
+    events = operation.failure_events(nodes)
+    parts = int(jobs["parts"].sum())
+    room = 0 if fill else 1
+    while True:
+        # Stops are not known beforehand, so that a record that was too short is made again, twice as long.
+        sim = Simulation(
+            rules=rules,
+            typical=_typical_jobs(table),
+            jobs=jobs.copy(),
+            children=children,
+            parts=np.full(parts, -1, PART),
+            nodes=empty.copy(),
+            gpus=np.where(np.arange(width) < nodes.gpus[:, None], WHOLE_GPU, 0).astype(np.int64),
+            node_jobs=np.zeros((len(nodes), largest + 1), np.int64),
+            scores=np.full((kept + 1, len(nodes)), -1, SCORE),
+            notes=np.zeros(width, np.int64),
+            events=events,
+            users=users.copy(),
+            queue=empty_queue(len(jobs)),
+            running=empty_heap(len(jobs)),
+            now=np.zeros(2),
+            decisions=np.zeros(len(jobs), DECISION),
+            runs=np.zeros(room * len(jobs), RUN),
+            run_parts=np.zeros(room * parts, PART),
+            counts=np.zeros(COUNTS, np.int64),
+        )
+        compiled(node_loop, LOOP_SIGNATURE)(
+            compiled(ordered_by.score, SCORE_SIGNATURE), compiled(placed_by.score, PLACEMENT_SIGNATURE), sim
+        )
+        if fill or (sim.counts[RUNS] <= len(sim.runs) and sim.counts[RUN_PARTS] <= len(sim.run_parts)):
+            return _result(log, nodes, demand, possible, sim)
+        room *= 2
+
+
+def _result(log: JobLog, nodes: Nodes, demand: JobDemand, possible: Ints, sim: Simulation) -> NodeResult:
+    start = np.full(len(log), np.nan)
+    finish = start.copy()
+    stops = np.zeros(len(log), np.int64)
+    start[possible] = sim.jobs["start"]
+    stops[possible] = sim.jobs["stops"]
+    runs = sim.runs[: sim.counts[RUNS]]
+    runs["job"] = possible[runs["job"]]
+    # The last run of a job is the one that ended, if it did.
+    finish[runs["job"]] = runs["end"]
+    finish[possible[sim.jobs["done"] < sim.jobs["run_time"]]] = np.nan
+    node = np.full(int(demand.parts.sum()), -1)
+    node[np.isin(np.repeat(np.arange(len(log)), demand.parts), possible)] = sim.parts["node"]
+    decisions = sim.decisions[: sim.counts[STARTED]]
+    return NodeResult(
+        log, nodes, start, finish, node, possible[decisions["job"]], decisions["held"], decisions["lost"],
+        np.setdiff1d(np.arange(len(log)), possible), runs, sim.run_parts[: sim.counts[RUN_PARTS]], stops,
+    )  # fmt: skip
 
 
 def _typical_jobs(table: NDArray[np.int64]) -> TypicalJobs:
@@ -190,46 +291,38 @@ def _typical_jobs(table: NDArray[np.int64]) -> TypicalJobs:
     return TypicalJobs(cpu, gpus, milli, bits, counts[chosen] / counts[chosen].sum())
 
 
-def _processors_only(log: JobLog) -> JobDemand:
+def _processors_only(log: JobLog, nodes: Nodes) -> JobDemand:
+    """Return jobs as equal parts: the fewest that each fit on the largest node."""
+    largest = max(int(nodes.cpu_milli.max()) // 1000, 1)
+    widths, which = np.unique(log.processors, return_inverse=True)
+    sizes = [next(size for size in range(min(width, largest), 0, -1) if width % size == 0) for width in widths]
+    size = np.array(sizes, np.int64)[which.reshape(-1)]
     none = np.zeros(len(log), np.int64)
-    return JobDemand(log.processors * 1000, none, none, none)
+    return JobDemand(size * 1000, none, none, none, parts=log.processors // size)
 
 
-def _empty_cluster(nodes: Nodes, kinds: NDArray[np.int64], kind: Ints) -> ClusterState:
-    """Return the nodes without jobs, and space for the scores of as many classes as may be kept."""
-    rows = len(nodes)
-    width = max(int(nodes.gpus.max()), 1)
-    kept = min(len(kinds), _MAX_SCORES // rows)
-    gpus = np.where(np.arange(width) < nodes.gpus[:, None], WHOLE_GPU, 0).astype(np.int64)
+def _nodes(nodes: Nodes) -> Rows:
+    """Return the nodes without jobs."""
     bit = {model: 1 << position for position, model in enumerate(nodes.models)}
-    widest = max(width, int(kinds[:, 2].max()))
-    return ClusterState(
-        cpu=nodes.cpu_milli.copy(),
-        memory=nodes.memory_mib.copy(),
-        gpus=gpus,
-        gpu_count=nodes.gpus.copy(),
-        jobs=np.zeros((rows, widest + 1), np.int64),
-        model=np.array([bit.get(model, 0) for model in nodes.model], np.int64),
-        changes=np.zeros(rows, np.int64),
-        scored=np.full((kept + 1, rows), -1),
-        score=np.zeros((kept + 1, rows), np.int64),
-        gpu=np.zeros((kept + 1, rows), np.int64),
-        notes=np.zeros(width, np.int64),
-        lost=np.zeros(rows),
-    )
+    rows = np.zeros(len(nodes), NODE)
+    rows["cpu"] = nodes.cpu_milli
+    rows["memory"] = nodes.memory_mib
+    rows["gpu_count"] = nodes.gpus
+    rows["model"] = [bit.get(model, 0) for model in nodes.model]
+    return rows
 
 
-def _fitting_parts(kinds: NDArray[np.int64], cluster: ClusterState) -> Ints:
+def _fitting_parts(kinds: NDArray[np.int64], nodes: Rows) -> Ints:
     """Return how many parts of each class of demand fit on the empty cluster."""
     fitting = np.zeros(len(kinds), np.int64)
     for row, (cpu, memory, gpus, milli, models) in enumerate(kinds.tolist()):
-        fits = np.full(len(cluster.cpu), np.iinfo(np.int64).max // (2 * len(cluster.cpu)))
-        for needed, free in ((cpu, cluster.cpu), (memory, cluster.memory)):
+        fits = np.full(len(nodes), np.iinfo(np.int64).max // (2 * len(nodes)))
+        for needed, free in ((cpu, nodes["cpu"]), (memory, nodes["memory"])):
             if needed:
                 fits = np.minimum(fits, free // needed)
         if gpus:
-            whole = cluster.gpu_count // gpus if milli == WHOLE_GPU else cluster.gpu_count * (WHOLE_GPU // milli)
-            fits = np.minimum(fits, np.where((models == 0) | (cluster.model & models != 0), whole, 0))
+            whole = nodes["gpu_count"] // gpus if milli == WHOLE_GPU else nodes["gpu_count"] * (WHOLE_GPU // milli)
+            fits = np.minimum(fits, np.where((models == 0) | (nodes["model"] & models != 0), whole, 0))
         fitting[row] = fits.sum()
     return fitting
 
@@ -242,29 +335,23 @@ def _frequent(kind: Ints, kept: int) -> Ints:
     return np.minimum(rank, kept)[kind]
 
 
-def _columns(log: JobLog, demand: JobDemand, models: Ints, kind: Ints, rows: Ints) -> JobColumns:
-    parts = demand.parts[rows]
-    return JobColumns(
-        log.submit[rows], log.run_time[rows], log.requested_time[rows], log.processors[rows],
-        demand.cpu_milli[rows], demand.memory_mib[rows], demand.gpus[rows], demand.gpu_milli[rows], models[rows],
-        parts, np.cumsum(parts) - parts, kind[rows],
-    )  # fmt: skip
-
-
-def _empty_run(jobs: JobColumns) -> RunState:
-    rows = len(jobs.submit)
-    parts = int(jobs.parts.sum())
-    return RunState(
-        start=np.full(rows, np.nan),
-        expected=np.empty(rows),
-        waits=np.zeros(rows, np.bool_),
-        queue=np.empty(rows, np.int64),
-        score=np.empty(rows),
-        running=empty_heap(rows),
-        node=np.full(parts, -1),
-        gpu_set=np.zeros(parts, np.int64),
-        order=np.empty(rows, np.int64),
-        now=np.zeros(2),
-        held=np.empty(rows),
-        lost=np.empty(rows),
-    )
+def _jobs(log: JobLog, demand: JobDemand, rows: Ints) -> tuple[Rows, Ints]:
+    """Return jobs of the log that have not started, and the rows of those that wait for others."""
+    jobs = np.zeros(len(rows), JOB)
+    for name in ("submit", "run_time", "processors"):
+        jobs[name] = getattr(log, name)[rows]
+    jobs["requested"] = log.requested_time[rows]
+    for name, field in (("cpu", "cpu_milli"), ("memory", "memory_mib")):
+        jobs[name] = getattr(demand, field)[rows]
+    for name in ("gpus", "gpu_milli", "parts"):
+        jobs[name] = getattr(demand, name)[rows]
+    jobs["first"] = np.cumsum(jobs["parts"]) - jobs["parts"]
+    jobs["start"] = np.nan
+    if log.priority is not None:
+        jobs["priority"] = log.priority[rows]
+    if not log.after:
+        return jobs, np.empty(0, np.int64)
+    jobs["left"], begins, children = log.rows(rows).children()
+    jobs["child"] = begins[:-1]
+    jobs["last_child"] = begins[1:]
+    return jobs, children

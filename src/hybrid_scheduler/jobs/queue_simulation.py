@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import boolean, float64, int64, types, void
-from numpy.typing import NDArray
 
 from ..compiled import compiled, entry, inner
 from ..compiled.row_heap import ROW_HEAP, RowHeap, empty_heap, pop_row, push_row
@@ -31,22 +30,24 @@ from .job_log import JobLog
 from .queue_policies import QueuePolicy, queue_policy_named
 from .slowdown import SLOWDOWN_BOUND_S, bounded_slowdown
 from .waiting_queue import (
+    BACKFILL_DEPTH,
     FREE,
     SCORE_SIGNATURE,
     STARTED,
     WAITING,
-    admit_submitted,
+    WAITING_QUEUE,
+    WaitingQueue,
+    admit_job,
     drop_started,
+    empty_queue,
     next_event,
-    sort_queue,
+    order_queue,
 )
 
 _NONE = 0
 _EASY = 1
 _CONSERVATIVE = 2
 BACKFILLING = {"none": _NONE, "easy": _EASY, "conservative": _CONSERVATIVE}
-#: Waiting jobs that a backfilling looks at behind the head: it bounds the time of one decision.
-_BACKFILL_DEPTH = 1000
 
 
 class _Jobs(NamedTuple):
@@ -63,9 +64,7 @@ class _Run(NamedTuple):
 
     start: Floats
     expected: Floats
-    waits: NDArray[np.bool_]
-    queue: Ints
-    score: Floats
+    queue: WaitingQueue
     running: RowHeap
     times: Floats
     levels: Ints
@@ -78,7 +77,7 @@ _READ_I = types.Array(int64, 1, "C", readonly=True)
 _LOOP_SIGNATURE = void(
     types.FunctionType(SCORE_SIGNATURE), boolean, int64, int64,
     types.NamedTuple((_READ_F, _READ_F, _READ_F, _READ_I), _Jobs),
-    types.NamedTuple((_F, _F, boolean[::1], _I, _F, ROW_HEAP, _F, _I), _Run),
+    types.NamedTuple((_F, _F, WAITING_QUEUE, ROW_HEAP, _F, _I), _Run),
     _I,
 )  # fmt: skip
 
@@ -148,7 +147,7 @@ def simulate_queue(
     policy: str | QueuePolicy = "fcfs",
     backfilling: str = "easy",
     *,
-    depth: int = _BACKFILL_DEPTH,
+    depth: int = BACKFILL_DEPTH,
 ) -> QueueResult:
     """Run a log on a pool of processors.
 
@@ -182,6 +181,10 @@ def simulate_queue(
     chosen = queue_policy_named(policy) if isinstance(policy, str) else policy
     if backfilling not in BACKFILLING:
         raise UnknownNameError("backfilling", backfilling, BACKFILLING)
+    if chosen.service:
+        raise InvalidInputError(
+            "policy", "one that needs no service of jobs or users", chosen.name, hint="simulate_nodes"
+        )
     if depth < 1:
         raise InvalidInputError("depth", "at least 1", depth)
     large = np.flatnonzero(log.processors > processors)
@@ -193,9 +196,13 @@ def simulate_queue(
     jobs = len(log)
     steps = 2 * (depth + 1) + processors + 4
     run = _Run(
-        np.empty(jobs), np.empty(jobs), np.zeros(jobs, np.bool_), np.empty(jobs, np.int64), np.empty(jobs),
-        empty_heap(jobs), np.empty(steps), np.empty(steps, np.int64),
-    )  # fmt: skip
+        np.empty(jobs),
+        np.empty(jobs),
+        empty_queue(jobs),
+        empty_heap(jobs),
+        np.empty(steps),
+        np.empty(steps, np.int64),
+    )
     compiled(_queue_loop, _LOOP_SIGNATURE)(
         compiled(chosen.score, SCORE_SIGNATURE), chosen.ages, BACKFILLING[backfilling], depth,
         _Jobs(log.submit, log.run_time, log.requested_time, log.processors), run,
@@ -215,7 +222,7 @@ def _start_job(job, now, jobs, run, counts):  # type: ignore[no-untyped-def]
     counts[FREE] -= jobs.processors[job]
     push_row(run.running, now + jobs.run_time[job], job)
     counts[STARTED] += 1
-    run.waits[job] = False
+    run.queue.waits[job] = False
 
 
 @inner
@@ -230,7 +237,7 @@ def _expected_ends(now, run):  # type: ignore[no-untyped-def]
 @inner
 def _backfill_easy(now, depth, jobs, run, counts):  # type: ignore[no-untyped-def]
     """Start jobs that do not delay the head: they end before it starts, or leave it enough processors."""
-    needed = jobs.processors[run.queue[0]]
+    needed = jobs.processors[run.queue.row[0]]
     ends = _expected_ends(now, run)
     available = counts[FREE]
     at = np.inf
@@ -241,7 +248,7 @@ def _backfill_easy(now, depth, jobs, run, counts):  # type: ignore[no-untyped-de
             break
     spare = available - needed
     for place in range(1, min(counts[WAITING], depth + 1)):
-        job = run.queue[place]
+        job = run.queue.row[place]
         wanted = jobs.processors[job]
         in_time = now + jobs.requested[job] <= at
         if wanted <= counts[FREE] and (in_time or wanted <= spare):
@@ -308,7 +315,7 @@ def _backfill_conservative(now, depth, jobs, run, counts):  # type: ignore[no-un
     """Give every waiting job a reservation in the order of the queue, and start those that are reserved now."""
     steps = _profile(now, jobs, run, counts)
     for place in range(min(counts[WAITING], depth + 1)):
-        job = run.queue[place]
+        job = run.queue.row[place]
         wanted = jobs.processors[job]
         seconds = jobs.requested[job]
         step = _earliest_fit(run, steps, wanted, seconds)
@@ -319,33 +326,41 @@ def _backfill_conservative(now, depth, jobs, run, counts):  # type: ignore[no-un
             steps = _reserve(run, steps, step, wanted, seconds)
 
 
+@inner
+def _score(job, now, score_of, jobs):  # type: ignore[no-untyped-def]
+    return score_of(jobs.submit[job], jobs.requested[job], float(jobs.processors[job]), now - jobs.submit[job])
+
+
 @entry
 def _queue_loop(score_of, ages, backfilling, depth, jobs, run, counts):  # type: ignore[no-untyped-def]
     """Write the start of every job."""
     total = len(jobs.submit)
+    limit = total if ages else depth + 1
     arrived = 0
     while counts[STARTED] < total:
-        now = next_event(arrived, jobs, run)
+        now = next_event(arrived, jobs, run.running)
         while run.running.length[0] > 0 and run.running.key[0] <= now:
             counts[FREE] += jobs.processors[pop_row(run.running)]
-        arrived = admit_submitted(arrived, now, score_of, not ages, jobs, run, counts)
+        while arrived < total and jobs.submit[arrived] <= now:
+            admit_job(arrived, _score(arrived, now, score_of, jobs), not ages, limit, run.queue, counts)
+            arrived += 1
         if counts[WAITING] == 0 or counts[FREE] == 0:
             continue
         if ages:
-            sort_queue(now, score_of, jobs, run, counts)
-        before = counts[STARTED]
-        for place in range(counts[WAITING]):
-            job = run.queue[place]
-            if jobs.processors[job] > counts[FREE]:
-                break
-            _start_job(job, now, jobs, run, counts)
-        if counts[STARTED] > before:
-            drop_started(run, counts)
-            before = counts[STARTED]
+            for place in range(counts[WAITING]):
+                run.queue.score[place] = _score(run.queue.row[place], now, score_of, jobs)
+            order_queue(run.queue, counts)
+        while counts[WAITING] > 0 and jobs.processors[run.queue.row[0]] <= counts[FREE]:
+            place = 0
+            while place < counts[WAITING] and jobs.processors[run.queue.row[place]] <= counts[FREE]:
+                _start_job(run.queue.row[place], now, jobs, run, counts)
+                place += 1
+            drop_started(limit, run.queue, counts)
         if backfilling != _NONE and counts[WAITING] > 1 and counts[FREE] > 0:
+            before = counts[STARTED]
             if backfilling == _EASY:
                 _backfill_easy(now, depth, jobs, run, counts)
             else:
                 _backfill_conservative(now, depth, jobs, run, counts)
             if counts[STARTED] > before:
-                drop_started(run, counts)
+                drop_started(limit, run.queue, counts)

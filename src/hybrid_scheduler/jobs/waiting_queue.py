@@ -1,80 +1,105 @@
 """Compiled queue of waiting jobs, for every simulation of jobs.
 
-The functions take the state of a simulation as a named tuple with `queue`, `score`, `waits` and the heap `running`,
-the jobs as one with `submit`, `requested` and `processors`, and an array of the numbers below.
+The best jobs are sorted in `queue`, with their scores in `score`; there are at most `limit` of them, and all others
+are in the heap `rest`. So a long queue costs a decision no more than a short one. Policies whose scores change with
+time have no limit, because every waiting job must be scored again.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import float64
+from typing import NamedTuple
 
-from ..compiled import inner
+import numpy as np
+from numba import boolean, float64, int64, types
+from numpy.typing import NDArray
+
+from ..compiled.jit_cache import allocating, leaf
+from ..compiled.row_heap import ROW_HEAP, RowHeap, empty_heap, pop_row, push_row
+from ..core import Floats, Ints
 
 #: Score of a job from submit time, requested time, processors and wait.
 SCORE_SIGNATURE = float64(float64, float64, float64, float64)
-#: Places of the numbers of free processors and of waiting and started jobs.
+#: Places of the numbers of free processors, of jobs in the sorted part of the queue, and of started jobs.
 FREE = 0
 WAITING = 1
 STARTED = 2
+#: Waiting jobs that a backfilling looks at behind the head: it bounds the time of one decision.
+BACKFILL_DEPTH = 1000
 
 
-@inner
-def drop_started(run, counts):  # type: ignore[no-untyped-def]
-    """Close the gaps that started jobs left in the queue."""
+class WaitingQueue(NamedTuple):
+    """The best waiting jobs in order, with their scores; whether each job waits; and all others that do."""
+
+    row: Ints
+    score: Floats
+    waits: NDArray[np.bool_]
+    rest: RowHeap
+
+
+WAITING_QUEUE = types.NamedTuple((int64[::1], float64[::1], boolean[::1], ROW_HEAP), WaitingQueue)
+
+
+def empty_queue(jobs: int) -> WaitingQueue:
+    """Return a queue for so many jobs, of which none waits."""
+    return WaitingQueue(np.empty(jobs, np.int64), np.empty(jobs), np.zeros(jobs, np.bool_), empty_heap(jobs))
+
+
+@leaf
+def drop_started(limit, queue, counts):  # type: ignore[no-untyped-def]
+    """Close the gaps that started jobs left in the queue, and fill it up with the best of the rest."""
     kept = 0
     for place in range(counts[WAITING]):
-        job = run.queue[place]
-        if run.waits[job]:
-            run.queue[kept] = job
-            run.score[kept] = run.score[place]
+        job = queue.row[place]
+        if queue.waits[job]:
+            queue.row[kept] = job
+            queue.score[kept] = queue.score[place]
             kept += 1
+    while kept < limit and queue.rest.length[0] > 0:
+        queue.score[kept] = queue.rest.key[0]
+        queue.row[kept] = pop_row(queue.rest)
+        kept += 1
     counts[WAITING] = kept
 
 
-@inner
-def admit_job(job, own, sort, run, counts):  # type: ignore[no-untyped-def]
-    """Add a submitted job to the queue: by its score, or at the end if scores are computed at every decision."""
+@leaf
+def admit_job(job, own, sort, limit, queue, counts):  # type: ignore[no-untyped-def]
+    """Add a job to the queue: by its score, or at the end if scores are computed at every decision."""
+    queue.waits[job] = True
     place = counts[WAITING]
-    while sort and place > 0 and run.score[place - 1] > own:
-        run.queue[place] = run.queue[place - 1]
-        run.score[place] = run.score[place - 1]
+    if place == limit:
+        last = queue.row[place - 1]
+        if queue.score[place - 1] < own or (queue.score[place - 1] == own and last < job):
+            push_row(queue.rest, own, job)
+            return
+        push_row(queue.rest, queue.score[place - 1], last)
         place -= 1
-    run.queue[place] = job
-    run.score[place] = own
-    run.waits[job] = True
-    counts[WAITING] += 1
+    counts[WAITING] = place + 1
+    while (
+        sort
+        and place > 0
+        and (queue.score[place - 1] > own or (queue.score[place - 1] == own and queue.row[place - 1] > job))
+    ):
+        queue.row[place] = queue.row[place - 1]
+        queue.score[place] = queue.score[place - 1]
+        place -= 1
+    queue.row[place] = job
+    queue.score[place] = own
 
 
-@inner
-def sort_queue(now, score_of, jobs, run, counts):  # type: ignore[no-untyped-def]
+@allocating
+def order_queue(queue, counts):  # type: ignore[no-untyped-def]
     """Order the queue by the scores as they are now; ties by submission."""
     waiting = counts[WAITING]
-    run.queue[:waiting].sort()
-    for place in range(waiting):
-        job = run.queue[place]
-        run.score[place] = score_of(
-            jobs.submit[job], jobs.requested[job], float(jobs.processors[job]), now - jobs.submit[job]
-        )
-    order = np.argsort(run.score[:waiting], kind="mergesort")
-    run.queue[:waiting] = run.queue[:waiting][order]
-    run.score[:waiting] = run.score[:waiting][order]
+    by_row = np.argsort(queue.row[:waiting])
+    order = by_row[np.argsort(queue.score[:waiting][by_row], kind="mergesort")]
+    queue.row[:waiting] = queue.row[:waiting][order]
+    queue.score[:waiting] = queue.score[:waiting][order]
 
 
-@inner
-def next_event(arrived, jobs, run):  # type: ignore[no-untyped-def]
+@leaf
+def next_event(arrived, jobs, running):  # type: ignore[no-untyped-def]
     """Return the time of the next end or submission; infinity if there is none."""
-    now = run.running.key[0] if run.running.length[0] > 0 else np.inf
+    now = running.key[0] if running.length[0] > 0 else np.inf
     if arrived < len(jobs.submit):
         now = min(now, jobs.submit[arrived])
     return now
-
-
-@inner
-def admit_submitted(arrived, now, score_of, sort, jobs, run, counts):  # type: ignore[no-untyped-def]
-    """Add all jobs submitted until now to the queue, and return the number of jobs that were submitted."""
-    while arrived < len(jobs.submit) and jobs.submit[arrived] <= now:
-        own = score_of(jobs.submit[arrived], jobs.requested[arrived], float(jobs.processors[arrived]), 0.0)
-        admit_job(arrived, own, sort, run, counts)
-        arrived += 1
-    return arrived

@@ -320,11 +320,10 @@ def _knowledge_text(leader: Evidence, known: Sequence[Evidence]) -> str:
     ratio = _over(leader, told[0])
     if ratio > _PERCENT:
         return ""
+    distance = "as fast as" if ratio >= 1.0 - RELEVANT_SHARE else "faster than"
     if ratio > 1.0 + RELEVANT_SHARE:
-        return f"knows no durations, within {math.ceil(100 * (ratio - 1.0))} % of schedulers that know them"
-    return (
-        f"knows no durations, {'as fast as' if ratio >= 1.0 - RELEVANT_SHARE else 'faster than'} schedulers that do"
-    )
+        distance = f"within {math.ceil(100 * (ratio - 1.0))} % of"
+    return f"told no durations, {distance} schedulers that know them"
 
 
 # ------------------------------------------------------------------------------------------ the headline
@@ -658,7 +657,8 @@ def seconds_text(value: float | None) -> str:
         return "–"
     size = abs(value)
     factor, unit = next(((f, u) for f, u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if size >= f), (1e-6, "µs"))
-    return f"{_digits(value / factor, 3)} {unit}" if value else "0 s"
+    # Less is what differences of times leave where there is none.
+    return f"{_digits(value / factor, 3)} {unit}" if size > 1e-12 else "0 s"
 
 
 def times_text(ratio: float) -> str:

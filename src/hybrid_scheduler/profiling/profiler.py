@@ -1,22 +1,17 @@
 """Hardware profiler: measures kernels at several sizes on the CPU and the accelerator, within a time budget.
 
-On machines without the packages of the command line:
-
-    python -m hybrid_scheduler.profiling.profiler --out profile.json --budget 60
+It needs NumPy alone, and torch for an accelerator, so that it runs where the command line does not.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import HybridSchedulerError, InvalidInputError, MissingExtraError, UnknownNameError
@@ -273,7 +268,7 @@ class _ProfilingRun:
     def _too_long(self, kernel: Kernel, size: int) -> str | None:
         """Return why a point does not fit into the budget, judged by the last size; None if it does."""
         left = self._left()
-        if left <= 0:
+        if left <= 0 and self.points:  # a profile has a point, however busy the machine is
             return f"the budget of {self.profiler.budget:g} s was used up"
         if kernel.name not in self._last:
             return None
@@ -472,94 +467,3 @@ def _reason(error: Exception) -> str:
 
 def _gigabytes(count: int) -> str:
     return f"{count / 1e9:.3g} GB"
-
-
-# ------------------------------------------------------------------------------------------ command line
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0 success, 1 failure, 2 bad input, 130 interrupted."""
-    options = _parser().parse_args(arguments)
-    try:
-        return _run(options)
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        return 130
-    except HybridSchedulerError as error:
-        message = str(error).replace("device_type:", "--device:")  # the option, not the parameter
-        print(f"error: {message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m hybrid_scheduler.profiling.profiler",
-        description="Measure this machine's kernels and write a hardware profile.",
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file of the profile")
-    parser.add_argument("--device", default="auto", metavar="NAME", help=" | ".join(DEVICE_TYPES))
-    parser.add_argument("--sizes", type=_sizes, default=[*_DEFAULT_SIZES], metavar="N,N", help="sizes to measure")
-    parser.add_argument("--kernels", type=_names, metavar="A,B", help="kernels to measure, all by default")
-    parser.add_argument(
-        "--budget", type=float, metavar="SECONDS", help="time limit; measurements beyond it are skipped"
-    )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of the CPU")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed; equal seeds give equal data")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="draw figures into this folder")
-    return parser
-
-
-def _sizes(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
-
-
-def _names(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
-
-
-def _run(options: argparse.Namespace) -> int:
-    if options.device not in ("auto", "cpu"):
-        find_gpu(options.device)
-    total = len(options.sizes) * (len(options.kernels) if options.kernels else 8)
-    profiler = HardwareProfiler(
-        options.device,
-        kernels=options.kernels,
-        threads=options.threads,
-        budget=options.budget,
-        seed=options.seed,
-        progress=lambda what, done: print(f"[{done}/{total}] {what}", file=sys.stderr, flush=True),
-    )
-    profile = profiler.profile_range(options.sizes)
-    profiler.save_profile(options.out)
-    for line in _lines(profile):
-        print(line)
-    if options.plots is not None:
-        from .profile_plots import save_plots
-
-        for path in save_plots(profile, options.plots):
-            print(f"wrote {path}", file=sys.stderr)
-    return 0
-
-
-def _lines(profile: Profile) -> list[str]:
-    """Return a table of milliseconds per point."""
-    head = f"{'kernel':12s}{'size':>8s}{'cpu ms':>12s}{'gpu ms':>12s}{'kernel ms':>12s}{'ratio':>10s}{'gpu J':>10s}"
-    skipped = (
-        f"skipped {point.kernel} {point.size} on {point.device}: {point.reason}" for point in profile.skipped
-    )
-    return [head, *map(_line, profile.points), *skipped]
-
-
-def _line(point: ProfilePoint) -> str:
-    gpu = point.gpu_seconds
-    milliseconds = (point.cpu_seconds, gpu.pageable if gpu else None, point.gpu_kernel_seconds)
-    cells = [f"{1e3 * timing.median:12.4f}" if timing else f"{'-':>12s}" for timing in milliseconds]
-    others = (point.cpu_gpu_ratio, point.gpu_joules)
-    cells += [f"{value:10.3g}" if value is not None else f"{'-':>10s}" for value in others]
-    return f"{point.kernel:12s}{point.size:8d}" + "".join(cells)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -93,10 +93,10 @@ METHOD = (
     "dependent tasks. The oracle knows realised times and is exact for each task but short-sighted over "
     "queues: it can be beaten.",
     "Seeds are paired: every seed is one workload that all schedulers get, and differences are taken seed"
-    " by seed. Intervals are 95 % Student intervals over seeds; within a single run they come from batch "
-    "means. Two schedulers are called different only where the Wilcoxon signed-rank test, corrected by "
-    "Holm over all pairs, and the interval of the mean difference both say so; everything else is too "
-    "close to call.",
+    " by seed. Intervals are 95 % Student intervals over seeds, widened where the values are skewed; within a "
+    "single run they come from batch means. Two schedulers are called different only where the Wilcoxon "
+    "signed-rank test, corrected by Holm over all pairs, and the interval of the mean difference both say so; "
+    "everything else is too close to call.",
     "Not modelled: contention for memory bandwidth and caches, preemption, failures of devices, and the "
     "time a scheduler itself takes to decide. Backlogs are known exactly. Numbers from the simulation are"
     " no measurements of a real machine.",

@@ -131,7 +131,7 @@ class WorkloadGenerator:
 
     def get_statistics(self) -> dict[str, float]:
         """Return counts, ranges and means of the last workload."""
-        tasks = self._workload()
+        tasks = self.workload
         durations = tasks.duration_estimate
         end = float(tasks.arrival_time[-1])
         statistics: dict[str, float] = {"num_tasks": len(tasks)}
@@ -151,11 +151,11 @@ class WorkloadGenerator:
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the last workload as a pandas data frame with one row per task."""
-        return self._workload().to_dataframe()
+        return self.workload.to_dataframe()
 
     def save_workload(self, path: str | os.PathLike[str]) -> None:
         """Write the last workload to a .csv or .parquet file."""
-        save_workload(self._workload(), path)
+        save_workload(self.workload, path)
 
     load = _Load()
 
@@ -168,9 +168,6 @@ class WorkloadGenerator:
         InvalidInputError
             If nothing was generated or loaded yet.
         """
-        return self._workload()
-
-    def _workload(self) -> Workload:
         if self._last is None:
             raise InvalidInputError(
                 "workload", "generated or loaded first", None, hint="call generate_workload or load"

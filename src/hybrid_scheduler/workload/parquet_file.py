@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -125,20 +125,13 @@ def text_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             with pq.ParquetFile(file, read_dictionary=texts) as parquet:
                 line = 0
                 for batch in parquet.iter_batches(batch_size=_ROWS_AT_ONCE, columns=[field.name for field in read]):
-                    columns = {str(name): _cells(batch.column(name)) for name in batch.schema.names}
+                    columns = {str(name): _texts(batch.column(name), _cell) for name in batch.schema.names}
                     for cells in zip(*columns.values(), strict=True):
                         line += 1
                         yield line, blank | dict(zip(columns, cells, strict=True))
     except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInputError("file", "a readable Parquet table", reason, where=path.name) from None
-
-
-def _cells(values: Any) -> list[str]:
-    if not pa.types.is_dictionary(values.type):
-        return [_cell(value) for value in values.to_pylist()]
-    known = [_cell(value) for value in values.dictionary.to_pylist()]
-    return ["" if code is None else known[code] for code in values.indices.to_pylist()]
 
 
 def _cell(value: Any) -> str:
@@ -194,13 +187,12 @@ def _characters(column: Any) -> int:
     return total
 
 
-def _texts(values: Any) -> list[str | None]:
-    """Return a column's texts; equal ones of a dictionary are one object."""
+def _texts(values: Any, shown: Callable[[Any], Any] = lambda value: value) -> list[Any]:
+    """Return a column's values as `shown` gives them; equal ones of a dictionary are one object."""
     if not pa.types.is_dictionary(values.type):
-        found: list[str | None] = values.to_pylist()
-        return found
-    known = values.dictionary.to_pylist()
-    return [None if code is None else known[code] for code in values.indices.to_pylist()]
+        return [shown(value) for value in values.to_pylist()]
+    known = [shown(value) for value in values.dictionary.to_pylist()]
+    return [shown(None) if code is None else known[code] for code in values.indices.to_pylist()]
 
 
 def _is_text(kind: Any) -> bool:

@@ -140,65 +140,50 @@ def shift_scenarios() -> tuple[Scenario, Scenario]:
     return train, test
 
 
-def _shift() -> Scenario:
+def _variants() -> Iterator[Scenario]:
+    default = default_scenario()
+    mixed = Scenario("mixed", "Small to large tasks of every intensity")
+
+    def variant(of: Scenario, name: str, description: str, **changes: Any) -> Scenario:
+        return replace(of, name=name, description=description, **changes)
+
     train, test = shift_scenarios()
-    return replace(train, name="shift", description="The mix changes for the last 500 tasks", then=test)
-
-
-_MIXED = Scenario("mixed", "Small to large tasks of every intensity")
-
-#: Built-in scenarios by name.
-SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario
-    for scenario in (
-        default_scenario(),
-        _MIXED,
-        replace(_MIXED, name="small", description="Small tasks only", size=Uniform(500.0, 1500.0)),
-        replace(_MIXED, name="transfer", description="Tasks that carry much data", memory=(100.0, 4000.0)),
-        replace(
-            _MIXED,
-            name="low-intensity",
-            description="Tasks that gain little from a GPU and carry much data",
-            intensity=(0.0, 0.3),
+    yield from (
+        default,
+        mixed,
+        variant(mixed, "small", "Small tasks only", size=Uniform(500.0, 1500.0)),
+        variant(mixed, "transfer", "Tasks that carry much data", memory=(100.0, 4000.0)),
+        variant(
+            mixed, "low-intensity", "Tasks that gain little from a GPU and carry much data", intensity=(0.0, 0.3),
             memory=(100.0, 4000.0),
         ),
-        replace(
-            _MIXED,
-            name="lognormal",
-            description="Log-normal sizes: a few tasks are much larger than the rest",
+        variant(
+            mixed, "lognormal", "Log-normal sizes: a few tasks are much larger than the rest",
             size=LogNormal(1200.0, 0.8, 50.0, 30000.0),
         ),
-        replace(
-            _MIXED,
-            name="pareto",
-            description="Heavy-tailed sizes: many small tasks and a few very large ones",
+        variant(
+            mixed, "pareto", "Heavy-tailed sizes: many small tasks and a few very large ones",
             size=BoundedPareto(1.8, 400.0, 30000.0),
         ),
-        replace(
-            _MIXED,
-            name="oom",
-            description="Half of the tasks need more memory than a GPU of 8000 MB has",
-            memory=(10.0, 16000.0),
+        variant(
+            mixed, "oom", "Half of the tasks need more memory than a GPU of 8000 MB has", memory=(10.0, 16000.0)
         ),
-        replace(_MIXED, name="bursty", description="Mixed tasks that arrive in bursts", arrivals="bursty"),
-        replace(_MIXED, name="diurnal", description="Mixed tasks by day and by night", arrivals="diurnal"),
-        replace(
-            default_scenario(),
-            name="rush-hour",
-            description="The default tasks close to capacity, in episodes of 2,000",
-            utilisation=0.9,
+        variant(mixed, "bursty", "Mixed tasks that arrive in bursts", arrivals="bursty"),
+        variant(mixed, "diurnal", "Mixed tasks by day and by night", arrivals="diurnal"),
+        variant(
+            default, "rush-hour", "The default tasks close to capacity, in episodes of 2,000", utilisation=0.9,
             episode_length=2000,
         ),
-        replace(
-            default_scenario(),
-            name="waves",
-            description="The default tasks in waves: calm, then a rush that overloads simple schedulers",
-            arrivals="waves",
-            utilisation=0.125,
+        variant(
+            default, "waves", "The default tasks in waves: calm, then a rush that overloads simple schedulers",
+            arrivals="waves", utilisation=0.125,
         ),
-        _shift(),
-    )
-}
+        variant(train, "shift", "The mix changes for the last 500 tasks", then=test),
+    )  # fmt: skip
+
+
+#: Built-in scenarios by name.
+SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _variants()}
 
 #: Scenario of a live run that names none. Its load is below 0.144, so that even round robin catches up in the calm.
 LIVE_SCENARIO = "waves"
@@ -473,22 +458,15 @@ def scenario_to_json(scenario: Scenario) -> dict[str, Any]:
     name = type(size).__name__
     if name not in _SIZE_DISTRIBUTIONS:
         raise InvalidInputError("scenario.size", "one of " + ", ".join(_SIZE_DISTRIBUTIONS), name)
-    # Without kinds there is no such key, so that older JSON objects keep their hash.
-    kinds = {"kinds": list(scenario.kinds)} if scenario.kinds else {}
-    return {
-        "name": scenario.name,
-        "description": scenario.description,
-        **kinds,
+    plain = vars(scenario) | {
         "size": {"law": name, **asdict(size)},
         "intensity": list(scenario.intensity),
         "memory": list(scenario.memory),
-        "arrivals": scenario.arrivals,
-        "utilisation": scenario.utilisation,
-        "physics": scenario.physics,
-        "episode_length": scenario.episode_length,
+        "kinds": list(scenario.kinds),
         "then": None if scenario.then is None else scenario_to_json(scenario.then),
-        "then_tasks": scenario.then_tasks,
     }
+    # Without kinds there is no such key, so that older JSON objects keep their hash.
+    return {key: value for key, value in plain.items() if key != "kinds" or value}
 
 
 def scenario_from_json(data: dict[str, Any]) -> Scenario:

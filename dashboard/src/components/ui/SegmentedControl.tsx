@@ -9,7 +9,8 @@ interface Choice<T extends string> {
 
 interface SegmentedProps<T extends string> {
   label: string;
-  choices: readonly Choice<T>[];
+  /** A value that is its own label may stand alone. */
+  choices: readonly (T | Choice<T>)[];
   /** Null where no choice applies, e.g. for a range set by the brush. */
   value: T | null;
   onChange: (value: T) => void;
@@ -37,27 +38,29 @@ export function SegmentedControl<T extends string>({
         className,
       )}
     >
-      {choices.map((choice) => (
-        <label
-          key={choice.value}
-          title={choice.title}
-          className={classNames(
-            "relative flex cursor-pointer items-center justify-center rounded-[6px] px-1.5 text-12 text-muted transition-colors hover:text-ink md:px-2.5",
-            "has-checked:bg-raised has-checked:font-medium has-checked:text-ink has-checked:shadow-[inset_0_0_0_1px_var(--hair)]",
-            "has-focus-visible:outline-2 has-focus-visible:outline-focus",
-            wide && "flex-1",
-          )}
-        >
-          <input
-            type="radio"
-            name={name}
-            className="absolute inset-0 cursor-pointer appearance-none opacity-0"
-            checked={choice.value === value}
-            onChange={() => onChange(choice.value)}
-          />
-          {choice.label}
-        </label>
-      ))}
+      {choices
+        .map((item) => (typeof item === "string" ? { value: item, label: item, title: undefined } : item))
+        .map((choice) => (
+          <label
+            key={choice.value}
+            title={choice.title}
+            className={classNames(
+              "relative flex cursor-pointer items-center justify-center rounded-[6px] px-1.5 text-12 text-muted transition-colors hover:text-ink md:px-2.5",
+              "has-checked:bg-raised has-checked:font-medium has-checked:text-ink has-checked:shadow-[inset_0_0_0_1px_var(--hair)]",
+              "has-focus-visible:outline-2 has-focus-visible:outline-focus",
+              wide && "flex-1",
+            )}
+          >
+            <input
+              type="radio"
+              name={name}
+              className="absolute inset-0 cursor-pointer appearance-none opacity-0"
+              checked={choice.value === value}
+              onChange={() => onChange(choice.value)}
+            />
+            {choice.label}
+          </label>
+        ))}
     </div>
   );
 }

@@ -1,8 +1,9 @@
-import type { WhatIfResponse } from "../../client/models";
+import type { ComparisonRow, WhatIfResponse } from "../../client/models";
 import { type Quantity, quantity, significant } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { classNames } from "../ui/classNames";
 import { SchedulerName } from "../ui/SchedulerGlyph";
+import { TableHead } from "../ui/TableHead";
 
 type Row = WhatIfResponse["schedulers"][number];
 export type Measure = "latency" | "energy" | "cost";
@@ -28,14 +29,27 @@ export function change(row: Row, measure: Measure): { text: string; sure: boolea
   return { text, sure, better: difference < 0 };
 }
 
-/** What-if results: values before and after per scheduler, with the paired interval. */
+/** Mean of the running run, and what it would be on the changed platform: the same times the simulated change. */
+export function expected(
+  row: Row,
+  measure: Measure,
+  comparison: readonly ComparisonRow[],
+): { now: number | null; later: number | null } {
+  const now = comparison.find(({ name }) => name === row.name)?.[`mean_${measure}`] ?? null;
+  const { baseline, changed } = row[measure];
+  return { now, later: now === null || !baseline ? null : (now * changed) / baseline };
+}
+
+/** What-if results: the run's means now and on the changed platform, with the paired interval of the change. */
 export function WhatIfResults({
   rows,
   styles,
   measure,
+  comparison,
   busy,
 }: {
   rows: readonly Row[];
+  comparison: readonly ComparisonRow[];
   styles: ReadonlyMap<string, SchedulerStyle>;
   measure: Measure;
   /** Whether the rows are those of the request before. */
@@ -51,37 +65,31 @@ export function WhatIfResults({
   return (
     <table className="w-full border-collapse text-12">
       <caption className="sr-only">What changes, by scheduler: {measure}</caption>
-      <thead className="text-muted">
-        <tr className="h-8">
-          <th scope="col" className="text-left font-normal">
-            scheduler
-          </th>
-          <th scope="col" className="text-right font-normal">
-            unchanged
-          </th>
-          <th scope="col" className="text-right font-normal">
-            changed
-          </th>
-          <th scope="col" className="w-[34%] text-center font-normal max-sm:hidden">
-            change, {significant(-100 * reach, 2)} to +{significant(100 * reach, 2)} %
-          </th>
-          <th scope="col" className="text-right font-normal">
-            paired
-          </th>
-        </tr>
-      </thead>
+      <TableHead
+        columns={[
+          ["scheduler"],
+          ["now", "text-right"],
+          ["what if, about", "text-right"],
+          [
+            `change, ${significant(-100 * reach, 2)} to +${significant(100 * reach, 2)} %`,
+            "w-[34%] text-center max-sm:hidden",
+          ],
+          ["paired", "text-right"],
+        ]}
+      />
       <tbody>
         {rows.map((row) => {
-          const { baseline, changed, low, high, difference } = row[measure];
+          const { baseline, low, high, difference } = row[measure];
+          const { now, later } = expected(row, measure, comparison);
           const found = change(row, measure);
           const style = styles.get(row.name);
           const tone = found.sure ? (found.better ? "var(--ok)" : "var(--error)") : "var(--muted)";
           return (
             <tr key={row.name} className="h-8 border-hair border-t">
               <td>{style ? <SchedulerName style={style} /> : row.name}</td>
-              <td className="whitespace-nowrap px-1 text-right text-muted">{quantity(baseline, unit)}</td>
+              <td className="whitespace-nowrap px-1 text-right text-muted">{quantity(now, unit)}</td>
               <td className="whitespace-nowrap px-1 text-right font-semibold">
-                {busy ? "…" : quantity(changed, unit)}
+                {busy ? "…" : quantity(later, unit)}
               </td>
               <td className="px-2 max-sm:hidden">
                 <svg

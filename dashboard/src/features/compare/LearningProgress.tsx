@@ -1,33 +1,20 @@
-import { useQuery } from "@tanstack/react-query";
 import { ArrowRight, CircleCheck, Diamond, TriangleAlert } from "lucide-react";
 import { useMemo } from "react";
 import { TrendChart } from "../../charts/TrendChart";
-import { api } from "../../client/api";
-import type { ComparisonRow } from "../../client/models";
 import { Link } from "../../components/Link";
 import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
+import { queryState } from "../../components/widget/queryState";
 import { percent, tick, time } from "../../lib/format";
 import { shortLabel } from "../../lib/schedulerStyle";
 import { slowSpansOf } from "../../lib/slowdown";
 import { ticks } from "../../lib/statistics";
 import { useLive } from "../../store/liveStore";
-import { usePollInterval } from "../../store/queryClient";
-import { useSchedulerStyles } from "../../store/schedulerStyles";
 import { boundsOf, useDevices } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
 import { errorsOverTime, type Recovery, recoveryFrom } from "./learningProgress";
 import { useDrifts } from "./useGanttData";
-
-const EQUAL = 1.01;
-
-/** Fastest scheduler that learns durations; null without one. */
-export function learnerOf(comparison: readonly ComparisonRow[]): string | null {
-  const learners = comparison.filter((row) => Object.keys(row.decided_by ?? {}).length > 0);
-  const least = Math.min(...learners.map((row) => row.mean_latency ?? Infinity));
-  // Of equal ones always the same, so that the chart does not change its subject.
-  return learners.find((row) => (row.mean_latency ?? Infinity) <= least * EQUAL)?.name ?? null;
-}
+import { useLearningCurve } from "./useLearningCurve";
 
 /** The newest slowdown, when it was noticed, and when the error was small again. */
 function Steps({ slow, recovery }: { slow: string; recovery: Recovery }) {
@@ -62,38 +49,32 @@ function Steps({ slow, recovery }: { slow: string; recovery: Recovery }) {
 }
 
 /** What learning did: the error of predicted durations over time, and how soon a slowdown was noticed. */
-export function LearningProgress({ learner }: { learner: string }) {
+export function LearningProgress() {
   const runId = useLive((s) => s.runId);
   const now = useLive((s) => Math.floor(s.virtualTime));
   const slowdown = useLive((s) => s.status?.slowdown ?? null);
   const range = useUi((s) => s.range);
-  const style = useSchedulerStyles().find((item) => item.name === learner);
+  const { learner: style, curve } = useLearningCurve();
   const devices = useDevices();
-  const drifts = useDrifts(learner);
-  const poll = usePollInterval(2_000);
+  const drifts = useDrifts(style?.name ?? null);
   const live = useLiveBody({ shape: "lines" });
   const tag = useLiveTag();
-  const query = useQuery({
-    queryKey: ["learning", runId, learner],
-    queryFn: ({ signal }) => api.learning(runId as string, learner, { signal }),
-    enabled: runId !== null,
-    refetchInterval: poll,
-  });
   const { from, to } = boundsOf(range, now);
-  const errors = useMemo(() => (query.data ? errorsOverTime(query.data) : []), [query.data]);
+  const errors = useMemo(() => (curve.data ? errorsOverTime(curve.data) : []), [curve.data]);
   const points = useMemo(() => errors.filter(({ x }) => x >= from && x <= to + 1), [errors, from, to]);
   const slow = slowSpansOf(slowdown, devices, from, to);
   const span = slow?.spans.at(-1);
   const times = drifts.map(({ at }) => at);
   const last = points.at(-1);
+  if (!style) return null;
   return (
     <Panel
       title="What learning did"
-      subtitle={<span className="max-md:hidden">error of predicted durations, log scale</span>}
-      state={live.kind === "ready" && query.isPending ? { kind: "loading", shape: "lines" } : live}
+      subtitle={<span className="max-md:hidden">error of predicted durations</span>}
+      state={live.kind === "ready" ? queryState(curve, "Could not load the learning curve", "lines") : live}
       tag={tag}
       table={() => ({
-        name: `learning-${learner}`,
+        name: `learning-${style.name}`,
         columns: [
           { key: "time_s", label: "time", numeric: true, show: (v) => `${(v as number).toFixed(1)} s` },
           { key: "error", label: "error", numeric: true, show: (v) => percent(v as number) },
@@ -107,32 +88,26 @@ export function LearningProgress({ learner }: { learner: string }) {
       ) : (
         <p className="text-muted">Began without a model; each point is a new version.</p>
       )}
-      {style ? (
-        <>
-          <TrendChart
-            compact
-            series={[{ style, points }]}
-            unit="share"
-            bands={slow?.spans ?? []}
-            marks={times
-              .filter((at) => at >= from && at <= to)
-              .map((x) => ({ x, label: `noticed at ${tick(x)} s` }))}
-            xTicks={ticks(points[0]?.x ?? 0, last?.x ?? 1, 4).map((at) => ({ at, text: `${at} s` }))}
-            nameOf={(x) => `version of ${x.toFixed(1)} s`}
-            label={`Error of ${style.label} over time`}
-          />
-          <p className="flex items-center gap-2">
-            <Link
-              to={{ view: "learning", id: runId ?? "", name: learner }}
-              className="text-accent underline underline-offset-2"
-            >
-              {shortLabel(style)}
-            </Link>
-            <strong className="font-semibold">{percent(last?.y)}</strong>
-            <span className="text-faint">now, {percent(errors[0]?.y)} at first</span>
-          </p>
-        </>
-      ) : null}
+      <TrendChart
+        compact
+        series={[{ style, points }]}
+        unit="share"
+        bands={slow?.spans ?? []}
+        marks={times.filter((at) => at >= from && at <= to).map((x) => ({ x, label: `noticed at ${tick(x)} s` }))}
+        xTicks={ticks(points[0]?.x ?? 0, last?.x ?? 1, 4).map((at) => ({ at, text: `${at} s` }))}
+        nameOf={(x) => `version of ${x.toFixed(1)} s`}
+        label={`Error of ${style.label} over time`}
+      />
+      <p className="flex items-center gap-2">
+        <Link
+          to={{ view: "learning", id: runId ?? "", name: style.name }}
+          className="text-accent underline underline-offset-2"
+        >
+          {shortLabel(style)}
+        </Link>
+        <strong className="font-semibold">{percent(last?.y)}</strong>
+        <span className="text-faint">now, {percent(errors[0]?.y)} at first</span>
+      </p>
     </Panel>
   );
 }

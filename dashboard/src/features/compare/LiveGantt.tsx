@@ -1,10 +1,9 @@
 import { Check, Download, LocateFixed, Maximize } from "lucide-react";
 import { useEffect, useMemo, useState } from "react";
-import { GanttChart } from "../../charts/GanttChart";
 import { type LaneOfKind, visit } from "../../charts/ganttModel";
 import type { DeviceLoad, VerdictRow } from "../../client/models";
 import { urlOf } from "../../client/request";
-import { GanttView, GanttZoomButtons, useBlockDetails } from "../../components/GanttView";
+import { GanttView, GanttZoomButtons } from "../../components/GanttView";
 import { SchedulerSelect } from "../../components/SchedulerSelect";
 import { IconButton } from "../../components/ui/Button";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
@@ -196,8 +195,6 @@ export function LiveGantt() {
   const drifts = useMemo(() => found.filter(({ at }) => at >= from && at <= to), [found, from, to]);
   const driftTimes = useMemo(() => drifts.map(({ at }) => at), [drifts]);
   const styles = useSchedulerStyles();
-  const selected = useUi((s) => s.task);
-  const describe = useBlockDetails(beside ?? "");
   const liveTag = useLiveTag();
   const state = useLiveBody({ shape: "lines" });
   const trace = urlOf("/api/export/trace.json", { query: { run_id: runId, scheduler: name } });
@@ -244,24 +241,14 @@ export function LiveGantt() {
     >
       <Named style={focus} />
       <GanttView
-        below={
-          beside === null ? null : (
-            <>
-              <Named style={styles.find((style) => style.name === beside)} />
-              <GanttChart
-                lanes={other.lanes}
-                scheduler={beside}
-                window={window}
-                now={now}
-                bound={null}
-                makespan={null}
-                slow={slow}
-                selected={selected}
-                describe={describe}
-                onSelect={(task) => setUi({ task, focus: beside })}
-              />
-            </>
-          )
+        second={
+          beside === null
+            ? null
+            : {
+                lanes: other.lanes,
+                scheduler: beside,
+                head: <Named style={styles.find((style) => style.name === beside)} />,
+              }
         }
         lanes={data.lanes}
         scheduler={name ?? ""}
@@ -269,8 +256,6 @@ export function LiveGantt() {
         overview={overview.lanes}
         first={overview.load?.start ?? 0}
         last={Math.max(overview.load?.end ?? 0, now)}
-        firstLabel={(overview.load?.start ?? 0).toFixed(0)}
-        lastLabel={`${Math.max(overview.load?.end ?? 0, now).toFixed(0)} s`}
         now={now}
         bound={bound}
         makespan={makespan}

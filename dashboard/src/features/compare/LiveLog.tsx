@@ -90,12 +90,7 @@ export function LiveLog() {
           label="Level"
           value={level}
           onChange={setLevel}
-          choices={[
-            { value: "all", label: "all" },
-            { value: "info", label: "info" },
-            { value: "warning", label: "warn" },
-            { value: "error", label: "error" },
-          ]}
+          choices={["all", "info", "warning", "error"]}
         />
         <SearchBox
           label="Search the log"

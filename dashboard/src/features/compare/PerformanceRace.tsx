@@ -73,10 +73,7 @@ export function PerformanceRace() {
       />
       <SegmentedControl
         label="Scale"
-        choices={[
-          { value: "log", label: "log" },
-          { value: "linear", label: "linear" },
-        ]}
+        choices={["log", "linear"]}
         value={scale}
         onChange={(value) => setUi({ scale: value })}
         className="max-md:hidden"

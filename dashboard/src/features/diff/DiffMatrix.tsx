@@ -2,6 +2,7 @@ import type { DiffRow } from "../../client/models";
 import { classNames } from "../../components/ui/classNames";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { ScrollRegion } from "../../components/ui/ScrollRegion";
+import { TableHead } from "../../components/ui/TableHead";
 import { Panel } from "../../components/widget/Panel";
 import { changeText, DIFF_METRICS, differenceText, verdictOf } from "../../lib/runDiff";
 import { diffTable } from "../../lib/runDiffTable";
@@ -19,18 +20,9 @@ export function Matrix({ rows }: { rows: readonly DiffRow[] }) {
       <ScrollRegion label="Change of every metric">
         <table className="w-full min-w-[640px] border-collapse text-12">
           <caption className="sr-only">Change of every metric by scheduler</caption>
-          <thead className="text-muted">
-            <tr className="h-8">
-              <th scope="col" className="text-left font-normal">
-                scheduler
-              </th>
-              {DIFF_METRICS.map((metric) => (
-                <th key={metric.key} scope="col" className="px-2 text-right font-normal">
-                  {metric.long}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <TableHead
+            columns={[["scheduler"], ...DIFF_METRICS.map(({ long }) => [long, "px-2 text-right"] as const)]}
+          />
           <tbody>
             {rows.map((row) => {
               const style = styles.get(row.name);

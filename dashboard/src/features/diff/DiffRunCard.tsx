@@ -1,7 +1,7 @@
 import type { RunDetail } from "../../client/models";
 import { Link } from "../../components/Link";
 import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
-import { count, date, shortRunId, significant } from "../../lib/format";
+import { count, date, runName, significant } from "../../lib/format";
 
 /** Card of one of the two runs: settings, progress and leader. */
 export function DiffRunCard({ letter, when, run }: { letter: "A" | "B"; when: string; run: RunDetail }) {
@@ -15,7 +15,7 @@ export function DiffRunCard({ letter, when, run }: { letter: "A" | "B"; when: st
           className="text-14 underline decoration-hair underline-offset-4 hover:decoration-current"
           title={run.run_id}
         >
-          {run.name || shortRunId(run.run_id)}
+          {runName(run)}
         </Link>
         <SourceTag source={run.source} />
         <span className="ml-auto">

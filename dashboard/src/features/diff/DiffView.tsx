@@ -9,6 +9,7 @@ import { Button } from "../../components/ui/Button";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { SegmentedControl } from "../../components/ui/SegmentedControl";
+import { TableHead } from "../../components/ui/TableHead";
 import { Panel } from "../../components/widget/Panel";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { queryState } from "../../components/widget/queryState";
@@ -50,19 +51,7 @@ function Settings({ diff }: { diff: RunDiff }) {
       <ScrollRegion label="Changed settings, A and B" className="max-h-80">
         <table className="w-full border-collapse text-12">
           <caption className="sr-only">Settings in which the runs differ</caption>
-          <thead className="text-left text-muted">
-            <tr className="h-8">
-              <th scope="col" className="font-normal">
-                setting
-              </th>
-              <th scope="col" className="px-2 font-normal">
-                A
-              </th>
-              <th scope="col" className="font-normal">
-                B
-              </th>
-            </tr>
-          </thead>
+          <TableHead columns={[["setting"], ["A", "px-2"], ["B"]]} />
           <tbody>
             {changed.map((one) => (
               <tr key={one.key} className="border-hair border-t align-top">

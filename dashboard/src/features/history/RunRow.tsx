@@ -3,7 +3,7 @@ import { Link } from "../../components/Link";
 import { RunMenu } from "../../components/RunMenu";
 import { classNames } from "../../components/ui/classNames";
 import { RunLetter, RunStatus, SourceTag } from "../../components/ui/RunBadges";
-import { count, date, NOTHING, ratio, shortRunId, significant } from "../../lib/format";
+import { count, date, NOTHING, ratio, runName, significant } from "../../lib/format";
 
 interface RunRowProps {
   run: Run;
@@ -42,7 +42,7 @@ function Name({ run }: { run: Run }) {
       )}
       title={[run.name, run.run_id, ...run.tags, run.note].filter(Boolean).join(", ")}
     >
-      {run.name || shortRunId(run.run_id)}
+      {runName(run)}
     </Link>
   );
 }

@@ -2,6 +2,7 @@ import { useMemo } from "react";
 import type { ResultRecord } from "../../client/resultRecords";
 import { classNames } from "../../components/ui/classNames";
 import { SchedulerName } from "../../components/ui/SchedulerGlyph";
+import { TableHead } from "../../components/ui/TableHead";
 import { cost, count, energy, ratioEstimate, time } from "../../lib/format";
 import { REFERENCE, type SchedulerStyle } from "../../lib/schedulerStyle";
 import type { TableData } from "../../lib/tableData";
@@ -122,28 +123,16 @@ export function StandingsAt({ ranked, at, waiting, failed }: StandingsAtProps) {
       <div className="thin-scroll min-w-0 overflow-x-auto">
         <table className="w-full border-collapse text-12">
           <caption className="sr-only">Comparison after {count(at)} tasks</caption>
-          <thead className="text-muted">
-            <tr className="h-7">
-              <th scope="col" className="text-left font-normal">
-                scheduler
-              </th>
-              <th scope="col" className={classNames(CELL, "font-normal")}>
-                mean latency
-              </th>
-              <th scope="col" className={classNames(CELL, "font-normal")}>
-                ÷ oracle ± 95 %, paired
-              </th>
-              <th scope="col" className={classNames(CELL, "font-normal max-md:hidden")}>
-                time
-              </th>
-              <th scope="col" className={classNames(CELL, "font-normal max-sm:hidden")}>
-                energy
-              </th>
-              <th scope="col" className={classNames(CELL, "font-normal max-sm:hidden")}>
-                cost
-              </th>
-            </tr>
-          </thead>
+          <TableHead
+            columns={[
+              ["scheduler"],
+              ["mean latency", CELL],
+              ["÷ oracle ± 95 %, paired", CELL],
+              ["time", `${CELL} max-md:hidden`],
+              ["energy", `${CELL} max-sm:hidden`],
+              ["cost", `${CELL} max-sm:hidden`],
+            ]}
+          />
           <tbody>
             {ranked.map(({ style, means, ratio, half }) => (
               <tr key={style.name} className="h-7 border-hair border-t" data-scheduler={style.name}>

@@ -7,6 +7,7 @@ import type { LearningCurve, RunDetail } from "../../client/models";
 import { EmptyPage } from "../../components/EmptyPage";
 import { Link } from "../../components/Link";
 import { ShareBars } from "../../components/ShareBars";
+import { Figure } from "../../components/ui/Figure";
 import { SchedulerGlyph, SchedulerName } from "../../components/ui/SchedulerGlyph";
 import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { SegmentedControl } from "../../components/ui/SegmentedControl";
@@ -15,7 +16,7 @@ import { thinVersions, toMarks } from "../../components/versionMarks";
 import { Panel } from "../../components/widget/Panel";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { queryState } from "../../components/widget/queryState";
-import { compact, count, percent, shortRunId, significant, time } from "../../lib/format";
+import { compact, count, percent, runName, significant, time } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { ticks } from "../../lib/statistics";
 import type { TableData } from "../../lib/tableData";
@@ -27,16 +28,6 @@ import { useUi } from "../../store/uiStore";
 import { CURVES, type CurveKey, curveOf, curvesOf, driftMarks, summaryOf } from "./learningCurve";
 
 const MOST_VERSIONS = 120;
-
-function Figure({ label, value, sub }: { label: string; value: string; sub: string }) {
-  return (
-    <div className="min-w-0 border-hair xl:border-l xl:pl-4">
-      <dt className="truncate text-12 text-muted">{label}</dt>
-      <dd className="font-semibold text-20">{value}</dd>
-      <dd className="text-12 text-faint">{sub}</dd>
-    </div>
-  );
-}
 
 function Header({ curve, run, style }: { curve: LearningCurve; run: RunDetail; style: SchedulerStyle }) {
   const found = summaryOf(curve);
@@ -52,7 +43,7 @@ function Header({ curve, run, style }: { curve: LearningCurve; run: RunDetail; s
         <p className="text-12 text-muted">
           run{" "}
           <Link to={{ view: "run", id: run.run_id }} className="text-accent underline underline-offset-4">
-            {run.name || shortRunId(run.run_id)}
+            {runName(run)}
           </Link>
           , {run.scenario}, {count(run.tasks)} tasks
         </p>
@@ -70,19 +61,17 @@ function Header({ curve, run, style }: { curve: LearningCurve; run: RunDetail; s
         </nav>
       </div>
       <dl className="grid grid-cols-2 gap-3 md:grid-cols-5">
-        <Figure label="Model versions" value={count(found.versions)} sub={`${count(found.drifts)} after drift`} />
-        <Figure label="Typical error now" value={percent(found.last)} sub={`${percent(found.first)} at first`} />
-        <Figure
-          label="Stated uncertainty"
-          value={percent(found.uncertainty)}
-          sub={`${percent(found.coverage)} of durations inside the 95 % interval`}
-        />
-        <Figure label="Regret now" value={time(found.regret)} sub="against the oracle, per task" />
-        <Figure
-          label="Predictions"
-          value={count(found.predictions)}
-          sub={curve.sampled ? "in a sample" : "all tasks"}
-        />
+        <Figure label="Model versions" value={count(found.versions)}>{`${count(found.drifts)} after drift`}</Figure>
+        <Figure label="Typical error now" value={percent(found.last)}>{`${percent(found.first)} at first`}</Figure>
+        <Figure label="Stated uncertainty" value={percent(found.uncertainty)}>
+          {percent(found.coverage)} of durations inside the 95 % interval
+        </Figure>
+        <Figure label="Regret now" value={time(found.regret)}>
+          against the oracle, per task
+        </Figure>
+        <Figure label="Predictions" value={count(found.predictions)}>
+          {curve.sampled ? "in a sample" : "all tasks"}
+        </Figure>
       </dl>
     </section>
   );
@@ -259,10 +248,16 @@ function Model({ name, live }: { name: string; live: boolean }) {
       <ShareBars shares={shares} />
       {agent ? (
         <dl className="mt-3 grid grid-cols-2 gap-2 text-12 md:grid-cols-3">
-          <Figure label="Exploration ε" value={significant(agent.epsilon)} sub="share of random trials" />
-          <Figure label="Updates" value={count(agent.updates)} sub="steps of the network" />
+          <Figure label="Exploration ε" value={significant(agent.epsilon)}>
+            share of random trials
+          </Figure>
+          <Figure label="Updates" value={count(agent.updates)}>
+            steps of the network
+          </Figure>
           {agent.loss === null ? null : (
-            <Figure label="Loss" value={significant(agent.loss)} sub="of the last step" />
+            <Figure label="Loss" value={significant(agent.loss)}>
+              of the last step
+            </Figure>
           )}
         </dl>
       ) : null}

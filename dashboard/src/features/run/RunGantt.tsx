@@ -11,7 +11,7 @@ import { Select } from "../../components/ui/Select";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState, Tag } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
-import { count, moment, significant, time } from "../../lib/format";
+import { count, moment, significant } from "../../lib/format";
 import { slowdownOf, slowSpansOf } from "../../lib/slowdown";
 import type { Cell } from "../../lib/tableData";
 import { useStylesOf } from "../../store/schedulerStyles";
@@ -100,8 +100,6 @@ export function RunGantt({ run }: { run: RunDetail }) {
         window={window}
         first={first}
         last={last}
-        firstLabel={last < 10 ? time(first) : count(first)}
-        lastLabel={last < 10 ? time(last) : `${count(last)} s`}
         now={last}
         nowLabel={run.status === "stopped" ? "end" : undefined}
         bound={null}

@@ -6,12 +6,11 @@ import { Link } from "../../components/Link";
 import { RunMenu } from "../../components/RunMenu";
 import { announce } from "../../components/ui/announce";
 import { IconButton } from "../../components/ui/Button";
-import { classNames } from "../../components/ui/classNames";
 import { RunStatus, SourceTag } from "../../components/ui/RunBadges";
-import { age, count, date, significant } from "../../lib/format";
+import { age, count, date, runTitle, significant } from "../../lib/format";
 import { navigate } from "../../store/uiStore";
 
-/** Most tasks that the server simulates again for a report, the newest. */
+/** Most tasks that the server simulates again for evidence and figures, the newest. */
 const MOST_TASKS = 5000;
 
 const FILES = [
@@ -87,10 +86,8 @@ export function RunSummary({ run }: { run: RunDetail }) {
   return (
     <section className="panel space-y-4 p-4" aria-label="Run">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
-        <h1 className={classNames("min-w-0 break-all font-semibold text-16 sm:text-20", !run.name && "font-mono")}>
-          {run.name || run.run_id}
-        </h1>
-        {run.name ? <span className="break-all font-mono text-12 text-muted">{run.run_id}</span> : null}
+        <h1 className="min-w-0 break-all font-semibold text-16 sm:text-20">{runTitle(run)}</h1>
+        <span className="break-all font-mono text-12 text-muted">{run.run_id}</span>
         {run.tags.map((tag) => (
           <span key={tag} className="rounded-[5px] bg-raised px-1.5 py-0.5 text-12 text-muted">
             {tag}
@@ -154,8 +151,8 @@ export function RunSummary({ run }: { run: RunDetail }) {
       </div>
       {run.source === "simulated" && run.tasks > MOST_TASKS ? (
         <p className="text-12 text-muted">
-          Reports and evidence are of the newest {count(MOST_TASKS)} tasks, simulated again on empty machines: their
-          numbers differ from those of the whole run.
+          Evidence and the figures of reports are of the newest {count(MOST_TASKS)} tasks, simulated again on empty
+          machines: their numbers differ from those of the whole run.
         </p>
       ) : null}
       <Replay run={run} />

@@ -12,7 +12,7 @@ import { type Bar, busySeconds, type Call, packed } from "./programCalls";
 /** Most bars in the chart, the newest ones. */
 const MOST_BARS = 1_500;
 const [LABEL, RIGHT, ROW, GAP, AXIS] = [112, 64, 22, 10, 22];
-const SPANS = { "0.1": 0.1, "1": 1, "10": 10, all: Number.POSITIVE_INFINITY } as const;
+const SPANS = { "0.1 s": 0.1, "1 s": 1, "10 s": 10, All: Number.POSITIVE_INFINITY };
 type Span = keyof typeof SPANS;
 
 interface Lane {
@@ -84,7 +84,7 @@ export function RuntimeGantt({
   selected: number | null;
   onSelect: (call: Call) => void;
 }) {
-  const [span, setSpan] = useState<Span>("all");
+  const [span, setSpan] = useState<Span>("All");
   const [box, { width }] = useElementSize<HTMLDivElement>();
   const last = calls.reduce((end, call) => Math.max(end, call.end), 0);
   const first = calls.reduce((start, call) => Math.min(start, call.submitted), last);
@@ -133,12 +133,7 @@ export function RuntimeGantt({
           label="Visible time"
           value={span}
           onChange={setSpan}
-          choices={[
-            { value: "0.1", label: "0.1 s" },
-            { value: "1", label: "1 s" },
-            { value: "10", label: "10 s" },
-            { value: "all", label: "All" },
-          ]}
+          choices={Object.keys(SPANS) as Span[]}
         />
       }
       note="Solid: a call, coloured by function. Hatched: copies of its inputs. Calls of the CPU that overlap are in rows of their own. A click shows a call."

@@ -1,9 +1,10 @@
 import { Copy } from "lucide-react";
-import { type ReactNode, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import type { Program } from "../../client/models";
 import { Link } from "../../components/Link";
 import { announce } from "../../components/ui/announce";
 import { IconButton } from "../../components/ui/Button";
+import { Figure } from "../../components/ui/Figure";
 import { SourceTag } from "../../components/ui/RunBadges";
 import { ScrollRegion } from "../../components/ui/ScrollRegion";
 import { Select } from "../../components/ui/Select";
@@ -20,18 +21,6 @@ import { useProgram } from "./useProgram";
 
 const bytes = (value: number | null): string => memory(value === null ? null : value / 1e6);
 const shown = (format: (value: number) => string) => (value: Cell) => format(value as number);
-
-function Figure({ label, value, children }: { label: string; value: ReactNode; children?: ReactNode }) {
-  return (
-    <div className="min-w-32 border-hair xl:border-l xl:pl-4">
-      <dt className="text-12 text-muted">{label}</dt>
-      <dd>
-        <span className="font-semibold text-16">{value}</span>
-        <span className="block text-12 text-muted">{children}</span>
-      </dd>
-    </div>
-  );
-}
 
 function Summary({ program, calls }: { program: Program; calls: readonly Call[] }) {
   const waiting = program.devices.reduce((total, device) => total + device.waiting, 0);
@@ -100,7 +89,7 @@ function Functions({ calls, colors }: { calls: readonly Call[]; colors: Readonly
   return (
     <Panel
       title="Functions"
-      subtitle={`${count(data.rows.length)} functions`}
+      subtitle={`${count(data.rows.length)} ${data.rows.length === 1 ? "function" : "functions"}`}
       table={() => data}
       note="Medians of the newest 20,000 calls. Measured ÷ predicted: 1 means that the prediction was right."
       bodyClass="thin-scroll overflow-x-auto"

@@ -5,6 +5,7 @@ import { api } from "../../client/api";
 import { Link } from "../../components/Link";
 import { announce } from "../../components/ui/announce";
 import { Button } from "../../components/ui/Button";
+import { Figure } from "../../components/ui/Figure";
 import { SchedulerGlyph } from "../../components/ui/SchedulerGlyph";
 import { PanelBody } from "../../components/widget/PanelBody";
 import { useLiveBody } from "../../components/widget/panelState";
@@ -18,16 +19,6 @@ import { useSelectedScheduler } from "./selectedScheduler";
 export function useModel(name: string) {
   const query = useModels(5_000, 1);
   return { query, model: query.data?.find((model) => model.scheduler_name === name) ?? null };
-}
-
-function Card({ label, value, sub }: { label: string; value: string; sub: string }) {
-  return (
-    <div className="min-w-0 xl:border-hair xl:border-l xl:pl-3">
-      <dt className="truncate text-muted">{label}</dt>
-      <dd className="mt-0.5 whitespace-nowrap font-semibold text-16 sm:text-20">{value}</dd>
-      <dd className="truncate text-faint">{sub}</dd>
-    </div>
-  );
 }
 
 const STATES: Record<string, string> = {
@@ -85,43 +76,37 @@ export function SchedulerSummary() {
               </p>
             </div>
             <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">
-              <Card
+              <Figure
                 label="Gap to oracle"
                 value={scheduler.reference ? "1.00×" : ratioEstimate(ratio, half)}
-                sub={`mean latency, n = ${count(row.tasks)}`}
-              />
-              <Card
+              >{`mean latency, n = ${count(row.tasks)}`}</Figure>
+              <Figure
                 label="Regret per task"
                 value={scheduler.reference ? "–" : estimate(row.mean_regret, row.regret_ci95, "time")}
-                sub={half === null ? "needs more tasks for ±" : "95 % CI, paired"}
-              />
-              <Card label="GPU share" value={percent(row.mean_gpu_fraction)} sub="mean over tasks" />
-              <Card
-                label="Model"
-                value={row.model_version === null ? "–" : `v${row.model_version}`}
-                sub={
-                  newest ? `${count(newest.samples)} samples, ${newest.trigger}` : "this scheduler does not learn"
-                }
-              />
-              <div className="min-w-0 xl:border-hair xl:border-l xl:pl-3">
-                <dt className="truncate text-muted">Model R²</dt>
-                <dd className="mt-0.5 font-semibold text-20">{newest ? significant(newest.r2) : "–"}</dd>
-                <dd>
-                  {model ? (
-                    <Button
-                      variant="quiet"
-                      className="-ml-2 md:h-6 md:px-2"
-                      icon={<RefreshCw size={13} aria-hidden="true" />}
-                      disabled={retrain.isPending}
-                      onClick={() => retrain.mutate()}
-                    >
-                      Retrain now
-                    </Button>
-                  ) : (
-                    <span className="text-faint">no model</span>
-                  )}
-                </dd>
-              </div>
+              >
+                {half === null ? "needs more tasks for ±" : "95 % CI, paired"}
+              </Figure>
+              <Figure label="GPU share" value={percent(row.mean_gpu_fraction)}>
+                mean over tasks
+              </Figure>
+              <Figure label="Model" value={row.model_version === null ? "–" : `v${row.model_version}`}>
+                {newest ? `${count(newest.samples)} samples, ${newest.trigger}` : "this scheduler does not learn"}
+              </Figure>
+              <Figure label="Model R²" value={newest ? significant(newest.r2) : "–"}>
+                {model ? (
+                  <Button
+                    variant="quiet"
+                    className="-ml-2 md:h-6 md:px-2"
+                    icon={<RefreshCw size={13} aria-hidden="true" />}
+                    disabled={retrain.isPending}
+                    onClick={() => retrain.mutate()}
+                  >
+                    Retrain now
+                  </Button>
+                ) : (
+                  "no model"
+                )}
+              </Figure>
             </dl>
           </div>
         ) : null}

@@ -1,5 +1,7 @@
 /** Widgets of the scheduler view and their default places, in rows of 24 px. */
+import { OracleRadar } from "../../components/OracleRadar";
 import { gridPlace, type WidgetDef } from "../../components/widget/WidgetGrid";
+import { useSchedulerStyles } from "../../store/schedulerStyles";
 import { ClusterLoad } from "./ClusterLoad";
 import { GpuBenefitHeatmap } from "./GpuBenefitHeatmap";
 import { GpuCpuSplit } from "./GpuCpuSplit";
@@ -7,7 +9,13 @@ import { ModelInsight } from "./ModelInsight";
 import { PredictedVsActual } from "./PredictedVsActual";
 import { RecentDecisions } from "./RecentDecisions";
 import { RegretOverTime } from "./RegretOverTime";
-import { SchedulerRadar } from "./SchedulerRadar";
+import { useSelectedScheduler } from "./selectedScheduler";
+
+function SelectedRadar() {
+  const own = useSelectedScheduler();
+  const reference = useSchedulerStyles().find((style) => style.reference && style.name !== own.name);
+  return <OracleRadar styles={reference ? [own, reference] : [own]} />;
+}
 
 export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
   {
@@ -24,7 +32,7 @@ export const SCHEDULER_WIDGETS: readonly WidgetDef[] = [
     lg: gridPlace(8, 0, 4, 15),
     md: gridPlace(0, 14, 3, 15),
     sm: 15,
-    element: <SchedulerRadar />,
+    element: <SelectedRadar />,
   },
   {
     id: "where",

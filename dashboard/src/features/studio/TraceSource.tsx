@@ -6,6 +6,7 @@ import type { TraceInspection } from "../../client/models";
 import { Button } from "../../components/ui/Button";
 import { classNames } from "../../components/ui/classNames";
 import { ScrollRegion } from "../../components/ui/ScrollRegion";
+import { TableHead } from "../../components/ui/TableHead";
 import { count, memory } from "../../lib/format";
 import { Field, INPUT, Problem } from "./fields";
 import { type Mapping, VALUES, type ValueName, type ValueSource } from "./traceMapping";
@@ -185,19 +186,7 @@ function MappingTable({
   return (
     <ScrollRegion label="Columns of the file">
       <table className="w-full border-collapse text-left">
-        <thead className="text-muted">
-          <tr className="h-8">
-            <th scope="col" className="font-normal">
-              needed
-            </th>
-            <th scope="col" className="font-normal">
-              column of the file
-            </th>
-            <th scope="col" className="pl-3 font-normal">
-              first values
-            </th>
-          </tr>
-        </thead>
+        <TableHead columns={[["needed"], ["column of the file"], ["first values", "pl-3"]]} />
         <tbody>
           {VALUES.map(({ name, label, unit, fixed }) => {
             const source = mapping[name];

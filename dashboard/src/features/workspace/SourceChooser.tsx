@@ -7,7 +7,7 @@ import { SearchBox } from "../../components/ui/SearchBox";
 import { Panel } from "../../components/widget/Panel";
 import type { BodyState } from "../../components/widget/panelState";
 import { queryState } from "../../components/widget/queryState";
-import { count, date, shortRunId, significant } from "../../lib/format";
+import { count, date, runName, shortRunId, significant } from "../../lib/format";
 import { matches, runPages } from "../../store/runPages";
 import { useWorkspace } from "./workspaceContext";
 import { setWorkspace, toggled, useWorkspaceState } from "./workspaceState";
@@ -102,7 +102,7 @@ export function SourceChooser() {
           {foundRuns.map((run) => (
             <Entry
               key={run.run_id}
-              name={run.name || shortRunId(run.run_id)}
+              name={runName(run)}
               mono={!run.name}
               detail={`${run.scenario}, load ${significant(run.load)}, seed ${run.seed}, ${count(run.tasks)} tasks, ${date(run.created_at)}`}
               color={colorOf(run.run_id)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...compiled import entry
-from ...core import InvalidInputError, UnknownNameError
+from ..policy_registry import PolicyRegistry
 
 Score = Callable[[float, float, float, float], float]
 
@@ -26,6 +26,9 @@ class QueuePolicy:
         Publication that describes the policy, or "" for common knowledge.
     ages
         Whether the score depends on the wait, so that it must be computed again at every decision.
+    service
+        ``"job"`` or ``"user"`` if the score is given the processor seconds that the job or its user has had, in
+        place of the wait; only `simulate_nodes` knows them.
     """
 
     name: str
@@ -33,12 +36,17 @@ class QueuePolicy:
     score: Any
     reference: str
     ages: bool
+    service: str = ""
 
 
-_policies: dict[str, QueuePolicy] = {}
+_registry: PolicyRegistry[QueuePolicy] = PolicyRegistry("queue policy")
+queue_policies = _registry.all
+queue_policy_named = _registry.named
 
 
-def queue_policy(name: str, label: str, *, reference: str = "", ages: bool = False) -> Callable[[Score], Any]:
+def queue_policy(
+    name: str, label: str, *, reference: str = "", ages: bool = False, service: str = ""
+) -> Callable[[Score], Any]:
     """Return a decorator that registers a score; ties go to the job that was submitted first.
 
     Examples
@@ -50,24 +58,4 @@ def queue_policy(name: str, label: str, *, reference: str = "", ages: bool = Fal
     >>> queue_policy_named("widest_first").label
     'Widest first'
     """
-
-    def add(score: Score) -> Any:
-        known = _policies.get(name)
-        if known is not None and known.score.py_func.__qualname__ != score.__qualname__:
-            raise InvalidInputError("queue policy", "a name that is not taken", name)
-        _policies[name] = QueuePolicy(name, label, entry(score), reference, ages)
-        return _policies[name].score
-
-    return add
-
-
-def queue_policies() -> dict[str, QueuePolicy]:
-    """Return all registered queue policies by name."""
-    return dict(_policies)
-
-
-def queue_policy_named(name: str) -> QueuePolicy:
-    """Return a queue policy; raises `UnknownNameError` with the nearest name if there is none."""
-    if name not in _policies:
-        raise UnknownNameError("queue policy", name, _policies)
-    return _policies[name]
+    return lambda score: _registry.add(QueuePolicy(name, label, entry(score), reference, ages, service))

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import Floats, Platform
-from ...core.atomic_files import write_atomically
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
 from .learner_state import FEATURES, MAX_KINDS, DurationPrior, with_new_columns
 
@@ -24,7 +23,7 @@ _MAX_BYTES = 256 * 2**20
 _WHAT = "a file of learned durations"
 #: The prior that ships with the package, made by `python -m studies.duration_prior`.
 SHIPPED_PRIOR = Path(__file__).parent.parent.parent / "models" / "durations_prior.json"
-_PRIOR_FORMAT = "hybrid-scheduler duration prior"
+PRIOR_FORMAT = "hybrid-scheduler duration prior"
 _MAX_PRIOR_BYTES = 2**16
 
 
@@ -142,7 +141,7 @@ def measured_prior(platform: Platform) -> DurationPrior | None:
 def _load_prior(path: Path, _stamp: int) -> DurationPrior:
     try:
         values = json.loads(read_file(path, _MAX_PRIOR_BYTES, "a prior"))
-        if values["format"] != _PRIOR_FORMAT:
+        if values["format"] != PRIOR_FORMAT:
             raise ValueError("of another format")
         two = (2, FEATURES)
         return DurationPrior(
@@ -153,19 +152,6 @@ def _load_prior(path: Path, _stamp: int) -> DurationPrior:
         )
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ModelFileError(path, f"is not a prior of durations: {error}") from error
-
-
-def save_prior(path: Path, prior: DurationPrior, trained_on: str) -> None:
-    """Write a prior as JSON, with a text that says what it was trained on."""
-    values = {
-        "format": _PRIOR_FORMAT,
-        "trained_on": trained_on,
-        "all_devices": prior.all_devices.round(4).tolist(),
-        "device_kinds": {kind: rows.round(4).tolist() for kind, rows in prior.device_kinds.items()},
-        "device_class": prior.device_class.round(4).tolist(),
-        "transfer": prior.transfer.round(4).tolist(),
-    }
-    write_atomically(path, (json.dumps(values, indent=1) + "\n").encode())
 
 
 def _numbers(values: object, shape: tuple[int, ...]) -> Floats:
