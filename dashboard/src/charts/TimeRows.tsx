@@ -51,7 +51,7 @@ export function TimeRows({ rows, from, to, bands, bandText, marks, label }: Time
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const { at: crosshair, move } = useCrosshair();
   const narrow = width < 560;
-  const [left, right] = [narrow ? 64 : 104, narrow ? 72 : 170];
+  const [left, right] = [narrow ? 64 : 128, narrow ? 72 : 170];
   const bottom = height - AXIS;
   const x = linearScale(from, to, left, width - right);
   const each = Math.max(20, (bottom - HEAD) / Math.max(1, rows.length));

@@ -151,11 +151,11 @@ class Acceleration:
             saved[function.variant.name] += sum(case.saved for case in function.cases.values())
         if session.failure or (session.client.failure and not on_gpu):
             return f"all further calls ran on the CPU: {session.failure or session.client.failure}"
-        if not session.device:
+        if not session.client.device:
             return "all calls ran on the CPU; too few were long, or they ended before the GPU's side was ready"
         most = sorted((name for name in saved if saved[name] > 0), key=lambda name: -saved[name])[:_NAMED]
         parts = ", ".join(f"{name} {saved[name]:.2f}" for name in most)
-        return f"about {max(0.0, sum(saved.values())):.2f} s saved by {on_gpu} calls on {session.device}" + (
+        return f"about {max(0.0, sum(saved.values())):.2f} s saved by {on_gpu} calls on {session.client.device}" + (
             f" ({parts})" if parts else ""
         )
 
@@ -174,7 +174,7 @@ class Acceleration:
     def _row(self, function: InterceptedFunction, key: tuple[Any, ...], case: Any) -> tuple[float, str]:
         session = self._session
         assert session is not None
-        cpu, gpu = session.choice.seconds(function.key, case)
+        cpu, gpu = [known.seconds if known else None for known in session.choice.known(function, case)]
         shapes = " ".join("×".join(map(str, part[0])) for part in key if type(part[0]) is tuple)
         times = [f"{1e3 * seconds:>9.3f}" if seconds else f"{'–':>9}" for seconds in (cpu, gpu)]
         weight = (cpu or 0.0) * case.on_cpu + (gpu or 0.0) * case.on_gpu

@@ -19,7 +19,6 @@ import numpy as np
 from numpy._core._multiarray_umath import _ArrayFunctionDispatcher  # type: ignore[import-not-found]
 
 from .call_case import CallCase, key_of
-from .device_choice import FunctionTotals
 from .helper_client import HelperError
 from .operators import OPERATORS
 from .variants import Variant, variants_of
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 _MAX_CASES = 4_096
 #: A file name that `warnings` takes for a part of the import system, whose frames it does not count.
 _UNCOUNTED = "<hybrid_scheduler: like importlib._bootstrap>"
+#: Calls without another thought after one that failed, and counted at most for the start of a helper.
+_REUSES = 1_000
 _NOTHING: tuple[()] = ()
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -72,7 +73,9 @@ class InterceptedFunction:
         self.variant = variant
         self.library = library
         self.key = f"{variant.name}:{np.__version__}"
-        self.totals = FunctionTotals()
+        #: Seconds of all calls that were measured, and those that trials were expected to lose.
+        self.seconds = 0.0
+        self.trial_seconds = 0.0
         self.cases: dict[tuple[Any, ...], CallCase] = {}
         self._session = session
 
@@ -134,9 +137,11 @@ class InterceptedFunction:
 
     @_uncounted
     def _run(self, session: Session, case: CallCase, args: Any, kwargs: Any) -> Any:
-        choice = session.choose(self, case)
-        if choice.gpu and session.lock.acquire(blocking=False):
-            first = session.is_first(self.variant.name)
+        choice = session.choice.choose(self, case, session.find_helper())
+        lost = 0.0
+        if choice.gpu and np.geterr()["under"] == "ignore" and session.lock.acquire(blocking=False):
+            first = self.variant.name not in session.loaded
+            session.loaded.add(self.variant.name)
             began = time.perf_counter()
             try:
                 result = session.client.call(self.variant.name, case, args, kwargs, choice.expected)
@@ -144,44 +149,43 @@ class InterceptedFunction:
                 result = None
             finally:
                 session.lock.release()
-            seconds = time.perf_counter() - began
+            lost = time.perf_counter() - began
             if result is not None:
                 case.on_gpu += 1
-                case.saved += (choice.expected or seconds) - seconds
-                session.learn(self, case, seconds, gpu=True, first=first)
+                case.saved += (choice.expected or lost) - lost
+                session.choice.learn(self, case, lost, gpu=True, first=first)
                 return (_Result(result),)
-            # The choice must know what such a call costs: the attempt, and the library's run after it.
             case.declined += 1
-            session.learn(self, case, seconds + (choice.expected or seconds), gpu=True)
         case.on_cpu += 1
         case.uses = choice.reuses
-        if not choice.measured and choice.reuses < sys.maxsize >> 8:
-            session.spent += (choice.expected or 0.0) * (1 + choice.reuses)
-        if not choice.measured or "out" in kwargs:
+        if not choice.measured and not lost:
+            session.spent += (choice.expected or 0.0) * (1 + min(choice.reuses, _REUSES))
             return _NOTHING
-        # An error here is discarded, and raised again by the library on its own.
-        done, seconds, result = _measured(self.library, args, kwargs)
-        if not done:
+        seconds, result = _measured(self.library, args, kwargs)
+        if not seconds:  # an error or a warning, which the library raises again on its own
+            case.uses = _REUSES
             return _NOTHING
         session.spent += seconds
-        session.learn(self, case, seconds, gpu=False)
+        session.choice.learn(self, case, seconds, gpu=False)
+        if lost:  # such a call costs the attempt, and the library's run after it
+            session.choice.learn(self, case, lost + seconds, gpu=True)
         return (_Result(result),)
 
 
 @_uncounted
-def _measured(library: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, float, Any]:
-    """Call the library; returns whether it ended well, seconds and result.
+def _measured(library: Callable[..., Any], args: Any, kwargs: Any) -> tuple[float, Any]:
+    """Call the library; returns seconds, 0 if it failed, and the result.
 
     Errors in numbers are raised rather than reported, because NumPy would report them for this line.
     """
-    raised = {kind: "ignore" if mode == "ignore" else "raise" for kind, mode in np.geterr().items()}
+    raised: Any = {kind: "ignore" if mode == "ignore" else "raise" for kind, mode in np.geterr().items()}
     began = time.perf_counter()
     try:
-        with np.errstate(**raised):  # type: ignore[arg-type]
+        with np.errstate(**raised):
             result = library(*args, **kwargs)
     except Exception:
-        return False, 0.0, None
-    return True, time.perf_counter() - began, result
+        return 0.0, None
+    return time.perf_counter() - began, result
 
 
 class Patches:
@@ -204,25 +208,20 @@ class Patches:
     def apply(self, library: str) -> None:
         """Replace the functions of a library that has been imported."""
         for variant in variants_of(library):
-            module_name, _, name = variant.name.rpartition(".")
-            module = sys.modules.get(module_name)
-            original = getattr(module, name, None)
-            if (self._names is not None and variant.name not in self._names) or not callable(original):
-                continue
+            if self._names is None or variant.name in self._names:
+                module, _, name = variant.name.rpartition(".")
+                self._replace(sys.modules[module], name, variant)
+                if variant.name == "numpy.matmul":
+                    self._replace(OPERATORS, name, variant)
+
+    def _replace(self, module: Any, name: str, variant: Variant) -> None:
+        original = getattr(module, name, None)
+        if callable(original):  # an older version of a library may not have it
             function = InterceptedFunction(variant, original, self._session)
             self.functions.append(function)
             new = _stand_in(original, function.consider())
             setattr(module, name, new)
             self._replaced.append((module, name, original, new))
-            if variant.name == "numpy.matmul":
-                self._replace_operator(variant)
-
-    def _replace_operator(self, variant: Variant) -> None:
-        plain = OPERATORS.matmul
-        function = InterceptedFunction(variant, plain, self._session)
-        self.functions.append(function)
-        OPERATORS.matmul = _ArrayFunctionDispatcher(function.consider(), plain)
-        self._replaced.append((OPERATORS, "matmul", plain, OPERATORS.matmul))
 
     def undo(self) -> None:
         """Put everything back that has not been replaced since."""

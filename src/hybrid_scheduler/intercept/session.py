@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
 
-from .call_case import CallCase
-from .device_choice import Choice, DeviceChoice
+from .device_choice import DeviceChoice
 from .helper_client import HelperClient
-
-if TYPE_CHECKING:
-    from .interception import InterceptedFunction
 
 #: Seconds that calls which a GPU could take over must have taken before a helper is started for them.
 _START_AFTER_SECONDS = 0.1
@@ -41,6 +36,8 @@ class Session:
         Whether all calls go to the library: in a forked process, and after the end.
     spent : float
         Seconds that the CPU took for calls that a variant covers.
+    loaded : set of str
+        Functions that the helper has run for this program; the first run of each includes loading.
     """
 
     def __init__(self, backend: str, *, always: bool) -> None:
@@ -50,34 +47,24 @@ class Session:
         self.local = threading.local()
         self.is_idle = False
         self.spent = 0.0
-        self.device = ""
         self.failure = ""
         self._always = always
-        self._seen: set[str] = set()
+        self.loaded: set[str] = set()
         self._forking = False
         self._pid = os.getpid()
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._after_in_parent, after_in_child=self._after_in_child
         )
 
-    def choose(self, function: InterceptedFunction, case: CallCase) -> Choice:
-        """Return the device of a call."""
-        if self.client.is_ready or self._find_helper():
-            self.choice.gpu_class = f"{self.device} (helper process)"
-        else:
-            self.choice.gpu_class = None
-        return self.choice.choose(function.key, case, function.totals, function.variant.start)
-
-    def _find_helper(self) -> bool:
+    def find_helper(self) -> bool:
         """Look for a helper, and start one if it pays; returns whether it is ready."""
-        if not self.lock.acquire(blocking=False):
-            return False
+        if self.client.is_ready or not self.lock.acquire(blocking=False):
+            return self.client.is_ready
         try:
             start = self._always or self.spent >= _START_AFTER_SECONDS
             ready = self.client.connect(start=start, wait=_PATIENCE_SECONDS if self._always else 0.0)
             if ready:
-                self.device = self.client.device
-                self.choice.durations.restore(self.client.rows)
+                self.choice.connected(self.client.device, self.client.rows)
             return ready
         finally:
             self.lock.release()
@@ -91,19 +78,6 @@ class Session:
         """Leave all calls to the library after an error of this package."""
         self.is_idle = True
         self.failure = f"{type(error).__name__}: {error}"
-
-    def is_first(self, name: str) -> bool:
-        """Return whether a function is called in the helper for the first time, which includes loading."""
-        first = name not in self._seen
-        self._seen.add(name)
-        return first
-
-    def learn(
-        self, function: InterceptedFunction, case: CallCase, seconds: float, *, gpu: bool, first: bool = False
-    ) -> None:
-        """Learn from a measured call."""
-        function.totals.seconds += seconds
-        self.choice.learn(function.key, case, seconds, gpu=gpu, first=first)
 
     def close(self, *, at_exit: bool = False) -> None:
         """Leave what was learned to the helper, and all further calls to the library."""

@@ -96,7 +96,7 @@ export function WhatIf() {
           row.n,
         ]),
       })}
-      bodyClass="flex flex-col"
+      bodyClass="thin-scroll flex flex-col overflow-y-auto"
       note={
         query.data
           ? `${isTrace(scenario) ? "The run plays a trace; these are tasks of a scenario at the same load. " : ""}Now: the mean of the run. What if: the same times the simulated change, whose paired 95 % interval is over ${query.data.seeds} seeds of ${query.data.tasks} tasks (${query.data.scenario}). Ticks under the sliders mark the running platform.`
