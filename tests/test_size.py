@@ -21,16 +21,16 @@ BUDGETS = {
     ("learning",): 5290,
     ("schedulers",): 2449,
     ("live",): 3263,
-    ("config", "testing", ""): 1157,
+    ("config", "testing", ""): 1154,
     ("jobs",): 5000,
     ("profiling",): 1941,
-    ("runtime",): 5941,
-    ("experiments",): 3478,
+    ("runtime",): 5940,
+    ("experiments",): 3458,
     ("reports",): 1504,
     ("storage",): 3750,
     ("server",): 5626,
     ("cli",): 4326,
-    ("intercept",): 1736,
+    ("intercept",): 1720,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10
