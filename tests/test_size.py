@@ -15,17 +15,17 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 3988,
+    ("core", "metrics", "physics", "compiled"): 3978,
     ("workload",): 2762,
     ("cluster", "engine", "gym.py"): 2455,
-    ("learning",): 5308,
-    ("schedulers",): 2469,
+    ("learning",): 5290,
+    ("schedulers",): 2449,
     ("live",): 3263,
-    ("config", "testing", ""): 1157,
+    ("config", "testing", ""): 1154,
     ("jobs",): 5000,
     ("profiling",): 1941,
-    ("runtime",): 5963,
-    ("experiments",): 3478,
+    ("runtime",): 5940,
+    ("experiments",): 3458,
     ("reports",): 1504,
     ("storage",): 3750,
     ("server",): 5626,
@@ -134,14 +134,8 @@ def _asserts(function: ast.FunctionDef | ast.AsyncFunctionDef, helpers: set[str]
 
 
 #: What is beyond the limits and still to be divided. Nothing may be added.
-LARGE_CLASSES = {
-    "runtime/accelerator_worker.py: AcceleratorWorker",
-    "runtime/task_future.py: TaskFuture",
-    "runtime/task_graph.py: TaskGraph",
-}
-LONG_FUNCTIONS = {
-    "runtime/accelerator_worker.py: _launch",
-}
+LARGE_CLASSES: set[str] = set()
+LONG_FUNCTIONS: set[str] = set()
 WIDE_FUNCTIONS = {
     "core/workload.py: __init__",
 }

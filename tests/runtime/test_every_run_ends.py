@@ -4,6 +4,7 @@ import functools
 import itertools
 import os
 import random
+import signal
 import socket
 import sys
 import threading
@@ -345,6 +346,41 @@ class _Program:
         if self._draw.random() < 0.3:
             self.executor.shutdown(wait=False, cancel_futures=self._draw.random() < 0.5)
         self.executor.shutdown(wait=True, cancel_futures=self._draw.random() < 0.3)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of one that arrives in `__del__`
+@pytest.mark.parametrize("fakes", [0, 2])
+def test_programs_that_are_interrupted_end(fakes: int) -> None:
+    armed = threading.Event()
+
+    def interrupt(*_: Any) -> None:
+        if armed.is_set():
+            armed.clear()
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        for seed in range(PROGRAMS):
+            draw = random.Random(seed)
+            devices = [FakeAccelerator(name=f"fake_{i}") for i in range(fakes)]
+            executor = hs.HybridExecutor(accelerators=devices, history=False, cores=2)
+            send = functools.partial(signal.pthread_kill, threading.get_ident(), signal.SIGUSR1)
+            timer = threading.Timer(draw.random() * 0.01, send)
+            futures: list[Any] = [1.0]
+            with suppress(KeyboardInterrupt):
+                armed.set()
+                timer.start()
+                for _ in range(100):
+                    futures.append(executor.submit(draw.choice([add, pow]), futures[-1], 1.0))
+                    futures.append(executor.submit(add, np.ones(4), 1.0))
+                    with suppress(Exception):
+                        draw.choice(futures[1:]).result(_TIMEOUT)
+                timer.join()
+            armed.clear()
+            executor.shutdown()
+            assert all(one.done() for one in futures[1:])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.timeout(300 + PROGRAMS)

@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from .accelerators import AcceleratorBackend, DeviceLostError, is_out_of_memory, measured_bandwidth
+from .cpu_cores import RankedQueue
 from .data_handle import HOST, DataHandle, DataLostError
-from .ranked_queue import RankedQueue
-from .task_execution import check_result, made_on_host
+from .task_execution import check_result, made_on_host, start_limit
 from .task_function import replaced
 from .task_future import DirectTask
 
@@ -55,6 +55,273 @@ _CONTAINERS = (list, tuple, dict)
 _Started = tuple["TaskFuture", Any, Any]
 
 
+def _new_thread(name: str, target: Callable[[], None]) -> threading.Thread:
+    # Daemons: a program must not wait for a task that hangs.
+    thread = threading.Thread(target=target, name=f"hybrid-{name}", daemon=True)
+    thread.start()
+    return thread
+
+
+class _Launcher:
+    """Starts functions on an accelerator, with copies of their arrays there.
+
+    Parameters
+    ----------
+    graph, accelerator, space
+        As for `AcceleratorWorker`.
+    """
+
+    def __init__(self, graph: TaskGraph, accelerator: AcceleratorBackend, space: int) -> None:
+        self._graph = graph
+        self._accelerator = accelerator
+        self._space = space
+
+    def launch(self, node: TaskFuture) -> tuple[Any, Any, Any]:
+        """Start the function of a task; return its value, and the events before and after it."""
+        accelerator = self._accelerator
+        handles = node.handles
+        missing = 0
+        for one in handles:
+            if self._space not in one.copies:
+                missing += one.nbytes
+        began = time.perf_counter()
+        directory = self._graph.directory
+        if missing:
+            directory.pin(handles, self._space, 1)
+        try:
+            args, kwargs = self._arguments(node)
+            if missing:
+                self._note_copy(node, missing, time.perf_counter() - began)
+                node.copied_often = directory.copied_often(handles)
+            measured = node.measured
+            start = accelerator.mark(timed=measured) if missing or measured else None
+            node.started = self._graph.clock()
+            node.entered = True
+            result = accelerator.run(node.function.gpu, args, kwargs)
+            if measured:
+                node.in_function = node.transfer + self._graph.clock() - node.started
+            end = node.event = accelerator.mark(timed=measured)
+        finally:
+            if missing:
+                directory.pin(handles, self._space, -1)
+        node.device_class = accelerator.device_class
+        if isinstance(result, _CONTAINERS):
+            return replaced(result, lambda one: self._made(one, node, end)), start, end
+        return self._made(result, node, end), start, end
+
+    def _arguments(self, node: TaskFuture) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        on_accelerator = self._graph.directory.on_accelerator
+        space = self._space
+        if node.flat:
+            return tuple([on_accelerator(one, space) if type(one) is DataHandle else one for one in node.args]), {}
+        args, kwargs = replaced(
+            (node.args, node.kwargs), lambda one: on_accelerator(one, space) if type(one) is DataHandle else one
+        )
+        return args, kwargs
+
+    def _made(self, value: Any, node: TaskFuture, end: Any) -> Any:
+        """Return a result that a task has made: an array as a handle, other values as they are."""
+        if self._accelerator.holds(value):
+            return self._graph.directory.made(value, self._space, node.handles, tensor=node.tensor, event=end)
+        return made_on_host(self._graph, value, node)
+
+    def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:
+        node.transfer = seconds
+        node.copied = nbytes
+        if nbytes >= _MIN_COPY:
+            rates = self._graph.placement.bandwidth
+            i = self._space - 1
+            rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MAX_CHANGE), rates[i] * _MAX_CHANGE)
+            rates[i] += _NEWEST_WEIGHT * (rate - rates[i])
+
+
+class StartedTasks:
+    """Tasks of an accelerator that are started and not ended, and a thread that ends those that no other one ends.
+
+    Parameters
+    ----------
+    graph, accelerator
+        As for `AcceleratorWorker`.
+    lose : callable
+        Closes the device, given the reason.
+    """
+
+    def __init__(self, graph: TaskGraph, accelerator: AcceleratorBackend, lose: Callable[[str], None]) -> None:
+        self._graph = graph
+        self._accelerator = accelerator
+        self._lose = lose
+        #: In the order of their starts.
+        self._tasks: deque[_Started] = deque()
+        self._lock = threading.Lock()
+        #: When they are expected to be complete, and when the newest was started.
+        self._busy_until = 0.0
+        self._started_at = 0.0
+        #: Counts the threads so far; only the newest serves.
+        self._serving = 0
+        self.thread: threading.Thread | None = None
+        #: Wakes the thread; whether it waits for a task to be started; whether it ends after the last one.
+        self._wake = threading.Event()
+        self._resting = False
+        self._closing = False
+        #: Whether a thread waits for a task that this one is to complete.
+        self._completion_requested = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def complete_soon(self, node: TaskFuture, *, in_calling_thread: bool) -> None:
+        """End a task as soon as it is complete, because the program waits for it."""
+        if in_calling_thread and node.available:
+            self.end_one(node)
+        else:
+            self._completion_requested = True
+            self._wake.set()
+
+    def end_all(self) -> None:
+        """Wait for the tasks that are started, and end them in the calling thread."""
+        while self.end_one():
+            pass
+
+    def start_thread(self) -> None:
+        """Start the thread, or another one in place of one that waits for a task itself."""
+        self._serving += 1
+        self.thread = _new_thread(f"{self._accelerator.name}-ends", self._complete)
+
+    def close(self) -> None:
+        """End the thread after the last task."""
+        self._closing = True
+        self._wake.set()
+        if self.thread is not None:
+            self.thread.join()
+
+    def left(self, limit: float) -> float:
+        """Return the expected seconds until all are complete.
+
+        The device is not asked what is complete if that cannot matter, because the answer is below the limit.
+        """
+        try:
+            newest = self._tasks[-1]
+        except IndexError:
+            return 0.0
+        most = max(newest[0].predicted, self._busy_until - self._graph.clock())
+        if most < limit or not self.is_complete(newest[2]):
+            return most
+        self._busy_until = 0.0
+        return 0.0
+
+    def expect(self, node: TaskFuture) -> None:
+        """Note that a task was started."""
+        self._started_at = node.started
+        self._busy_until = max(self._busy_until, node.started) + node.predicted
+
+    def add(self, node: TaskFuture, start: Any, end: Any) -> None:
+        """Add a task that was started, with the events before and after it."""
+        self._tasks.append((node, start, end))
+        if node.awaited:
+            self._completion_requested = True
+        if (node.awaited or self._resting) and not self._wake.is_set():
+            self._wake.set()
+
+    def end_to(self, most: int) -> bool:
+        """End tasks that are complete; return whether at most so many are left."""
+        for one in self._claim_complete():
+            self._finish(*one)
+        return len(self._tasks) <= most
+
+    def _complete(self) -> None:
+        generation = self._serving
+        watched = False
+        while generation == self._serving and (not self._closing or self._tasks):
+            if not self._tasks:
+                self._resting = True
+                if not self._tasks and not self._closing:
+                    self._wake.wait()
+                self._resting = False
+            self._wake.clear()
+            if not self._completion_requested and not self._closing:  # tasks that were just started are left alone
+                self._wake.wait(_SHORT_POLL_INTERVAL_S if watched else _POLL_INTERVAL_S)
+            self._completion_requested = False
+            awaited, watched = self._asked_for()
+            wait = awaited or self._closing
+            quiet = self._graph.clock() - self._started_at > _POLL_INTERVAL_S
+            if wait or watched or quiet:
+                while generation == self._serving and (one := self._claim(wait=wait)) is not None:
+                    try:
+                        self._finish(*one)
+                    except BaseException:  # the others must end all the same
+                        _log.exception("after the end of task %s", one[0].number)
+
+    def _asked_for(self) -> tuple[bool, bool]:
+        """Return whether a thread waits for the result of a started task, and whether one is told of its end."""
+        started = [one[0] for one in list(self._tasks)]
+        return any(one.awaited for one in started), any(one.is_watched for one in started)
+
+    def _claim(self, node: TaskFuture | None = None, *, wait: bool = True) -> _Started | None:
+        """Take a task that is started, so that this thread ends it: this one, or the oldest.
+
+        Without `wait` it is taken only if it is complete. None if there is none, or another thread has taken it.
+        """
+        with self._lock:
+            if not self._tasks or (node is not None and node.claimed):
+                return None
+            one = self._tasks[0]
+            if node is not None and one[0] is not node:
+                found = next((one for one in self._tasks if one[0] is node), None)
+                if found is None:
+                    return None
+                one = found
+            if not wait and not self.is_complete(one[2]):
+                return None
+            self._tasks.remove(one)
+            one[0].claimed = True
+            return one
+
+    def end_one(self, node: TaskFuture | None = None, *, wait: bool = True) -> bool:
+        """End a task that `_claim` takes; return False if there is none."""
+        one = self._claim(node, wait=wait)
+        if one is not None:
+            self._finish(*one)
+        return one is not None
+
+    def _claim_complete(self) -> list[_Started]:
+        """Take all tasks that are complete, so that this thread ends them."""
+        taken: list[_Started] = []
+        with self._lock:
+            started = self._tasks
+            count = len(started) // 2
+            # Tasks are complete in the order of their starts, so that one answer speaks for all before it.
+            known = count if count and self.is_complete(started[count - 1][2]) else 0
+            while started and (len(taken) < known or self.is_complete(started[0][2])):
+                one = started.popleft()
+                one[0].claimed = True
+                taken.append(one)
+            return taken
+
+    def is_complete(self, event: Any) -> bool:
+        """Return whether an event of a task has happened, or its device has failed."""
+        try:
+            return self._accelerator.is_complete(event)
+        except Exception:  # it has failed, which the thread that ends the task finds out
+            return True
+
+    def _finish(self, node: TaskFuture, start: Any, end: Any) -> None:
+        try:
+            self._accelerator.finish(end)
+            node.finished = self._graph.clock()
+            if node.measured:
+                node.seconds = self._accelerator.seconds(start, end, node.finished - node.started)
+            else:
+                node.seconds = node.predicted
+        except Exception as error:
+            self._lose(f"{self._accelerator.name} failed: {type(error).__name__}: {error}"[:200])
+            self._graph.fail(node, error)
+        else:
+            if node.predicted > _REESTIMATE_RATIO * node.seconds or not self._tasks:
+                # It was expected to take far longer, and with it the end of all.
+                self._busy_until = node.finished + sum(one[0].predicted for one in list(self._tasks))
+            self._graph.finished(node)
+
+
 class AcceleratorWorker:
     """Queue of an accelerator and the threads that serve it.
 
@@ -75,29 +342,20 @@ class AcceleratorWorker:
         self._queue: RankedQueue[TaskFuture] = RankedQueue()
         #: Held by the thread that starts a task; a task may itself submit one that is started in the same thread.
         self._starting = threading.RLock()
-        #: Tasks that are started and not ended, in the order of their start.
-        self._started: deque[_Started] = deque()
+        self._launcher = _Launcher(graph, accelerator, space)
+        self.started = StartedTasks(graph, accelerator, self._lose)
         self._lock = threading.Lock()
-        #: Expected seconds of the tasks in the queue, and when those that are started are expected to be complete.
+        #: Expected seconds of the tasks in the queue.
         self._queued = 0.0
-        self._busy_until = 0.0
-        #: When the newest task was started.
-        self._started_at = 0.0
         self.lost: str | None = None
         #: Task that the first thread runs, how often that thread was replaced.
         self._running: TaskFuture | None = None
         self.replaced = 0
-        #: Counts the first and the second threads so far; only the newest of each serves.
-        self._serving = self._ending = 0
-        #: Wakes the second thread; whether it waits for a task to be started; whether it ends after the last one.
-        self._wake = threading.Event()
-        self._resting = False
-        self._closing = False
-        #: Whether a thread waits for a task that the second thread is to complete.
-        self._completion_requested = False
-        #: Set when the first thread has prepared the device.
+        #: The thread that starts tasks, and how many there were; only the newest serves.
+        self._thread: threading.Thread | None = None
+        self._serving = 0
+        #: Set when that thread has prepared the device.
         self.ready = threading.Event()
-        self._threads: list[threading.Thread] = []
 
     # ---------------------------------------------------------------- called by other threads
 
@@ -114,20 +372,27 @@ class AcceleratorWorker:
         """Whether a task would be started at once by the thread that submits it."""
         return self.lost is None and not len(self._queue) and self.ready.is_set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to do, and no thread starts a task here."""
+        if len(self._queue) or len(self.started) or self._running is not None:
+            return False
+        idle = self._starting.acquire(blocking=False)
+        if idle:
+            self._starting.release()
+        return idle
+
     def start_here(self, node: TaskFuture) -> bool:
         """Start a task in the calling thread; return False if others come first, so that it must be put."""
         if not self.is_free:
             return False
-        if len(self._started) > _MAX_STARTED // 2:
-            for one in self._claim_complete():
-                self._finish(*one)
-            if len(self._started) >= _MAX_STARTED:
-                return False
+        if len(self.started) > _MAX_STARTED // 2 and not self.started.end_to(_MAX_STARTED - 1):
+            return False
         starting = self._starting
         if not starting.acquire(blocking=False):
             return False
         try:
-            node.begin_unshared()
+            node.begin()
             self._run(node)
         finally:
             starting.release()
@@ -140,32 +405,20 @@ class AcceleratorWorker:
         """
         if self.lost is not None:
             return math.inf
-        waiting = self._queued + self._left_of_running()
-        try:
-            newest = self._started[-1]
-        except IndexError:
-            return waiting
-        most = waiting + max(newest[0].predicted, self._busy_until - self._graph.clock())
-        if most < limit or not self.is_complete(newest[2]):
-            return most
-        self._busy_until = 0.0
-        return waiting
+        waiting = self._queued
+        node = self._running  # one that it starts ends later
+        if isinstance(node, DirectTask):
+            waiting += max(node.predicted - (self._graph.clock() - node.started), _MIN_LEFT)
+        return waiting + self.started.left(limit - waiting)
 
     def time_to(self, event: Any) -> float:
         """Return the expected seconds until an event of a task here has happened."""
-        return 0.0 if event is None or self.is_complete(event) else self.backlog()
+        return 0.0 if event is None or self.started.is_complete(event) else self.backlog()
 
     @property
     def waiting(self) -> int:
         """Number of tasks that have not been started."""
         return len(self._queue)
-
-    def _left_of_running(self) -> float:
-        """Return the expected seconds until the first thread has run its task; one that it starts ends later."""
-        node = self._running
-        if not isinstance(node, DirectTask):
-            return 0.0
-        return max(node.predicted - (self._graph.clock() - node.started), _MIN_LEFT)
 
     def replace_thread(self, node: TaskFuture) -> None:
         """Start another thread if the first one is busy with this task, whose time is up.
@@ -178,33 +431,29 @@ class AcceleratorWorker:
             self._running = None
             self._starting = threading.RLock()
             self.replaced += 1
-            self._replace_first()
+            self._start_thread()
 
-    def _replace_first(self) -> None:
+    def _start_thread(self) -> None:
         self._serving += 1
-        if self._threads:
-            self._threads[0] = self._new_thread("starts", self._serve)
+        self._thread = _new_thread(f"{self.accelerator.name}-starts", self._serve)
 
     @property
     def runs_caller(self) -> bool:
         """Whether the calling thread starts or ends a task here."""
-        return self._is_starting() or threading.current_thread() in self._threads
-
-    def _is_starting(self) -> bool:
-        return bool(self._starting._is_owned())  # type: ignore[attr-defined]
+        owned: bool = self._starting._is_owned()  # type: ignore[attr-defined]
+        return owned or threading.current_thread() in (self._thread, self.started.thread)
 
     @contextmanager
     def give_way(self) -> Iterator[None]:
         """Let another thread start and end tasks while the calling one, which does that, waits for a task."""
         me = threading.current_thread()
         with self._lock:
-            if self._threads and me is self._threads[0]:
-                self._replace_first()
-            elif self._threads and me is self._threads[1]:
-                self._ending += 1
-                self._threads[1] = self._new_thread("ends", self._complete)
+            if me is self._thread:
+                self._start_thread()
+            elif me is self.started.thread:
+                self.started.start_thread()
         starting = self._starting
-        if not self._is_starting():
+        if not starting._is_owned():  # type: ignore[attr-defined]
             yield
             return
         held = starting._release_save()  # type: ignore[attr-defined]
@@ -213,27 +462,11 @@ class AcceleratorWorker:
         finally:
             starting._acquire_restore(held)  # type: ignore[attr-defined]
 
-    def complete_soon(self, node: TaskFuture, *, in_calling_thread: bool) -> None:
-        """End a task as soon as it is complete, because the program waits for it."""
-        if in_calling_thread and node.available:
-            self._end(node)
-        else:
-            self._completion_requested = True
-            self._wake.set()
-
-    def end_if_complete(self, node: TaskFuture) -> None:
-        """End a task in the calling thread if it is complete."""
-        self._end(node, wait=False)
-
-    def end_started(self) -> None:
-        """Wait for the tasks that are started, and end them in the calling thread."""
-        while self._end():
-            pass
-
     def start(self) -> None:
         """Start the threads now, so that the device is ready before the first task."""
         with self._lock:
-            self._threads = [self._new_thread("starts", self._serve), self._new_thread("ends", self._complete)]
+            self._start_thread()
+            self.started.start_thread()
 
     def cancel_waiting(self) -> None:
         """Cancel the tasks that have not begun."""
@@ -245,20 +478,12 @@ class AcceleratorWorker:
     def close(self) -> None:
         """End the threads after the tasks in the queue."""
         with self._lock:
-            threads = self._threads
-            self._threads = []
-        if threads:
+            thread = self._thread
+            self._thread = None
+        if thread is not None:
             self._queue.close()
-            threads[0].join()
-            self._closing = True
-            self._wake.set()
-            threads[1].join()
-
-    def _new_thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
-        # Daemons: a program must not wait for a task that hangs.
-        thread = threading.Thread(target=target, name=f"hybrid-{self.accelerator.name}-{name}", daemon=True)
-        thread.start()
-        return thread
+            thread.join()
+            self.started.close()
 
     def _leave_queue(self, node: TaskFuture) -> None:
         with self._lock:
@@ -273,7 +498,7 @@ class AcceleratorWorker:
         except BaseException as error:
             self._lose(f"{self.accelerator.name} cannot be used: {type(error).__name__}: {error}"[:200])
         else:
-            if not generation and self in self._graph.accelerators:
+            if generation == 1 and self in self._graph.accelerators:
                 with suppress(Exception):  # a device without space for the test block has a bandwidth, too
                     self._graph.placement.bandwidth[self.space - 1] = measured_bandwidth(self.accelerator)
             with suppress(Exception):
@@ -281,7 +506,7 @@ class AcceleratorWorker:
         self.ready.set()
         while generation == self._serving and (node := self._queue.get()) is not None:
             self._leave_queue(node)
-            while len(self._started) >= _MAX_STARTED and self._end():
+            while len(self.started) >= _MAX_STARTED and self.started.end_one():
                 pass
             with self._starting, suppress(BaseException):  # the task has ended with it
                 if node.begin():
@@ -290,10 +515,10 @@ class AcceleratorWorker:
 
     def _run_here(self, node: TaskFuture) -> None:
         """Run or start a task in the first thread, which is replaced if that takes too long."""
-        node.started = self._graph.clock()
         self._running = node
         if node.timeout is not None:
-            self._graph.start_limit(node)
+            start_limit(self._graph, node)
+        node.started = self._graph.clock()
         if isinstance(node, DirectTask):
             self._run_directly(node)
             return
@@ -341,11 +566,9 @@ class AcceleratorWorker:
             keep = isinstance(error, DeviceLostError) or is_out_of_memory(error)
             self._graph.failed_on_accelerator(node, error, self.accelerator.device_class, keep=keep)
         except BaseException as error:
-            self._graph.fail(node, error)
-            if isinstance(error, KeyboardInterrupt):  # meant for the program, not for the task
-                raise
             if isinstance(error, Exception):  # in the executor's own code
                 _log.exception("task %s could not be started", node.number)
+            self._graph.fail_here(node, error)
 
     def _tried(self, node: TaskFuture) -> Exception | None:
         """Start a task, a second time after lack of memory; return the error that keeps it from this device."""
@@ -358,88 +581,28 @@ class AcceleratorWorker:
                 error.__traceback__ = None  # its frames hold arrays of the failed attempt
             else:
                 return None
-            self.end_started()  # tasks that have ended hold no memory
+            self.started.end_all()  # tasks that have ended hold no memory
             self._graph.directory.evict(self.space, math.inf)
             self.accelerator.recover()
         return None
 
     def _launch(self, node: TaskFuture) -> None:
-        accelerator = self.accelerator
         graph = self._graph
-        space = self.space
-        handles = node.handles
-        directory = graph.directory
-        began = 0.0
-        missing = 0
-        for one in handles:
-            if space not in one.copies:
-                missing += one.nbytes
-        if missing:
-            began = time.perf_counter()
-            directory.pin(handles, space)
-        on_accelerator = directory.on_accelerator
-        try:
-            if node.flat:
-                args = tuple([on_accelerator(one, space) if type(one) is DataHandle else one for one in node.args])
-                kwargs: dict[str, Any] = {}
-            else:
-                args, kwargs = replaced(
-                    (node.args, node.kwargs),
-                    lambda one: on_accelerator(one, space) if type(one) is DataHandle else one,
-                )
-            if missing:
-                self._note_copy(node, missing, time.perf_counter() - began)
-                node.copied_often = directory.copied_often(handles)
-            measured = node.measured
-            start = accelerator.mark(timed=measured) if missing or measured else None
-            node.started = graph.clock()
-            node.entered = True
-            result = accelerator.run(node.function.gpu, args, kwargs)
-            if measured:
-                node.in_function = node.transfer + graph.clock() - node.started
-            end = node.event = accelerator.mark(timed=measured)
-        finally:
-            if missing:
-                directory.unpin(handles, space)
-        node.device_class = accelerator.device_class
-        if isinstance(result, _CONTAINERS):
-            value = replaced(result, lambda one: self._made(one, node, end))
-        else:
-            value = self._made(result, node, end)
+        value, start, end = self._launcher.launch(node)
         try:
             check_result(graph.placement, node, value)
         except Exception as error:
             graph.fail(node, error)
             return
-        directory.make_space(space, 0)
-        self._started_at = node.started
-        self._busy_until = max(self._busy_until, node.started) + node.predicted
+        graph.directory.make_space(self.space, 0)
+        self.started.expect(node)
         # Memory of results that nothing else uses is free for the next task. Copies of the program's own arrays are
         # kept until the task has ended, so that further tasks find them.
         node.args = node.kwargs = None
-        node.handles = [one for one in handles if HOST in one.copies]
+        node.handles = [one for one in node.handles if HOST in one.copies]
         graph.launched(node, value)
         node.unshared = False
-        self._started.append((node, start, end))
-        if node.awaited:
-            self._completion_requested = True
-        if (node.awaited or self._resting) and not self._wake.is_set():
-            self._wake.set()
-
-    def _made(self, value: Any, node: TaskFuture, end: Any) -> Any:
-        """Return a result that a task has made: an array as a handle, other values as they are."""
-        if self.accelerator.holds(value):
-            return self._graph.directory.made(value, self.space, node.handles, tensor=node.tensor, event=end)
-        return made_on_host(self._graph, value, node)
-
-    def _note_copy(self, node: TaskFuture, nbytes: int, seconds: float) -> None:
-        node.transfer = seconds
-        node.copied = nbytes
-        if nbytes >= _MIN_COPY:
-            rates = self._graph.placement.bandwidth
-            i = self.space - 1
-            rate = min(max(nbytes / max(seconds, 1e-9), rates[i] / _MAX_CHANGE), rates[i] * _MAX_CHANGE)
-            rates[i] += _NEWEST_WEIGHT * (rate - rates[i])
+        self.started.add(node, start, end)
 
     def _lose(self, reason: str) -> None:
         """Close the device: its waiting tasks run on the CPU, and no more are sent here."""
@@ -458,101 +621,3 @@ class AcceleratorWorker:
             self._graph.failed_on_accelerator(
                 node, DeviceLostError(reason), self.accelerator.device_class, keep=True
             )
-
-    # ---------------------------------------------------------------- ending tasks
-
-    def _complete(self) -> None:
-        generation = self._ending
-        watched = False
-        while generation == self._ending and (not self._closing or self._started):
-            if not self._started:
-                self._resting = True
-                if not self._started and not self._closing:
-                    self._wake.wait()
-                self._resting = False
-            self._wake.clear()
-            if not self._completion_requested and not self._closing:  # tasks that were just started are left alone
-                self._wake.wait(_SHORT_POLL_INTERVAL_S if watched else _POLL_INTERVAL_S)
-            self._completion_requested = False
-            awaited, watched = self._asked_for()
-            wait = awaited or self._closing
-            quiet = self._graph.clock() - self._started_at > _POLL_INTERVAL_S
-            if wait or watched or quiet:
-                while generation == self._ending and (one := self._claim(wait=wait)) is not None:
-                    try:
-                        self._finish(*one)
-                    except BaseException:  # the others must end all the same
-                        _log.exception("after the end of task %s", one[0].number)
-
-    def _asked_for(self) -> tuple[bool, bool]:
-        """Return whether a thread waits for the result of a started task, and whether one is told of its end."""
-        started = [one[0] for one in list(self._started)]
-        return any(one.awaited for one in started), any(one.is_watched for one in started)
-
-    def _claim(self, node: TaskFuture | None = None, *, wait: bool = True) -> _Started | None:
-        """Take a task that is started, so that this thread ends it: this one, or the oldest.
-
-        Without `wait` it is taken only if it is complete. None if there is none, or another thread has taken it.
-        """
-        with self._lock:
-            if not self._started or (node is not None and node.claimed):
-                return None
-            one = self._started[0]
-            if node is not None and one[0] is not node:
-                found = next((one for one in self._started if one[0] is node), None)
-                if found is None:
-                    return None
-                one = found
-            if not wait and not self.is_complete(one[2]):
-                return None
-            self._started.remove(one)
-            one[0].claimed = True
-            return one
-
-    def _end(self, node: TaskFuture | None = None, *, wait: bool = True) -> bool:
-        """End a task that `_claim` takes; return False if there is none."""
-        one = self._claim(node, wait=wait)
-        if one is not None:
-            self._finish(*one)
-        return one is not None
-
-    def _claim_complete(self) -> list[_Started]:
-        """Take all tasks that are complete, so that this thread ends them."""
-        taken: list[_Started] = []
-        with self._lock:
-            started = self._started
-            count = len(started) // 2
-            # Tasks are complete in the order of their starts, so that one answer speaks for all before it.
-            known = count if count and self.is_complete(started[count - 1][2]) else 0
-            while started and (len(taken) < known or self.is_complete(started[0][2])):
-                one = started.popleft()
-                one[0].claimed = True
-                taken.append(one)
-            return taken
-
-    def is_complete(self, event: Any) -> bool:
-        """Return whether an event of a task has happened, or its device has failed."""
-        try:
-            return self.accelerator.is_complete(event)
-        except Exception:  # it has failed, which the thread that ends the task finds out
-            return True
-
-    def _finish(self, node: TaskFuture, start: Any, end: Any) -> None:
-        try:
-            self.accelerator.finish(end)
-            node.finished = self._graph.clock()
-            if node.measured:
-                node.seconds = self.accelerator.seconds(start, end, node.finished - node.started)
-            else:
-                node.seconds = node.predicted
-        except Exception as error:
-            self._lose(f"{self.accelerator.name} failed: {type(error).__name__}: {error}"[:200])
-            self._graph.fail(node, error)
-        else:
-            if node.predicted > _REESTIMATE_RATIO * node.seconds or not self._started:
-                self._reestimate_end(node.finished)
-            self._graph.finished(node)
-
-    def _reestimate_end(self, now: float) -> None:
-        """Recompute when the started tasks end: one that has ended was expected to take far longer."""
-        self._busy_until = now + sum(one[0].predicted for one in list(self._started))

@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -49,8 +49,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
 
 
-class AcceleratorBackend(Protocol):
-    """Device with its own memory, as the executor uses it.
+class AcceleratorBackend:
+    """Device with a memory of its own, as the executor uses it; what is not defined is that of main memory.
 
     Several threads call it: `upload`, `mark` after it, `run` and `recover` one at a time, the others at any time.
 
@@ -69,22 +69,25 @@ class AcceleratorBackend(Protocol):
     name: str
     device_class: str
     capacity: float
-    preparing: float
+    preparing: float = 0.0
 
     def enter(self) -> None:
         """Prepare the worker's thread; raises an error if the device cannot be used."""
 
     def holds(self, array: Any) -> bool:
         """Return whether an array is in its memory."""
+        return False
 
     def upload(self, array: Any) -> Any:
         """Return a copy of a host array in its memory, for the tasks that are started after the next `mark`."""
+        return array
 
     def download(self, array: Any, event: Any) -> Any:
         """Return a copy of an array in main memory, after the event; any thread may call it."""
+        return array
 
     def release(self, array: Any, event: Any) -> None:
-        """Free a copy that is no longer needed."""
+        """Free a copy that is no longer needed, if its last reference does not do that."""
 
     def mark(self, *, timed: bool = True) -> Any:
         """Return an event that happens when everything started so far has ended; None if it has.
@@ -94,21 +97,24 @@ class AcceleratorBackend(Protocol):
 
     def is_complete(self, event: Any) -> bool:
         """Return whether an event has happened."""
+        return True
 
     def finish(self, event: Any) -> None:
         """Wait for an event in the calling thread; raises the error of a kernel that failed."""
 
     def seconds(self, start: Any, end: Any, measured: float) -> float:
         """Return the seconds between two events; `measured` is what the host's clock says."""
+        return measured
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Start a function of arrays in its memory and return its result, which may not be complete yet."""
+        return function(*args, **kwargs)
 
     def recover(self) -> None:
         """Free unused memory after an error for lack of it."""
 
 
-class TorchAccelerator:
+class TorchAccelerator(AcceleratorBackend):
     """A GPU that torch can use: CUDA, or Apple's MPS.
 
     Parameters
@@ -238,9 +244,6 @@ class TorchAccelerator:
             self._downloads.synchronize()
         return target
 
-    def release(self, array: Any, event: Any) -> None:
-        """Do nothing: torch frees a tensor with its last reference, after the streams that use it."""
-
     # ---------------------------------------------------------------- running
 
     def mark(self, *, timed: bool = True) -> Any:
@@ -294,8 +297,8 @@ class TorchAccelerator:
             self._torch.cuda.empty_cache()
 
 
-class CpuBackend:
-    """A pool of CPU threads as a device: an `AcceleratorBackend` whose memory is main memory.
+class CpuBackend(AcceleratorBackend):
+    """A pool of CPU threads as a device.
 
     Parameters
     ----------
@@ -305,7 +308,6 @@ class CpuBackend:
 
     def __init__(self, pool: DevicePool) -> None:
         self.pool = pool
-        self.preparing = 0.0
         self.name = pool.name
         self.device_class = pool.kind
         self.capacity = pool.memory * 1e6
@@ -313,42 +315,6 @@ class CpuBackend:
     def enter(self) -> None:
         """Prepare the worker's thread; torch keeps the number of kernel threads per calling thread."""
         set_torch_threads(need_torch(), self.pool.threads)
-
-    def holds(self, array: Any) -> bool:
-        """Return False: it has no memory of its own."""
-        return False
-
-    def upload(self, array: Any) -> Any:
-        """Return the array itself."""
-        return array
-
-    def download(self, array: Any, event: Any) -> Any:
-        """Return the array itself."""
-        return array
-
-    def release(self, array: Any, event: Any) -> None:
-        """Do nothing: there is no copy."""
-
-    def mark(self, *, timed: bool = True) -> Any:
-        """Return None: everything that was started has ended."""
-
-    def is_complete(self, event: Any) -> bool:
-        """Return True."""
-        return True
-
-    def finish(self, event: Any) -> None:
-        """Return at once."""
-
-    def seconds(self, start: Any, end: Any, measured: float) -> float:
-        """Return the seconds by the host's clock."""
-        return measured
-
-    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function."""
-        return function(*args, **kwargs)
-
-    def recover(self) -> None:
-        """Do nothing: it keeps no memory."""
 
 
 def backend_for(pool: DevicePool) -> AcceleratorBackend:

@@ -196,10 +196,7 @@ def scaled_to_totals(calibration: Calibration, services: _Services) -> Calibrati
 
 
 def _services(
-    executor: KernelTasks,
-    calls: Sequence[KernelCall],
-    device: str,
-    background: Mapping[str, Sequence[KernelCall]],
+    executor: KernelTasks, calls: Sequence[KernelCall], device: str, background: Mapping[str, Sequence[KernelCall]]
 ) -> Iterator[tuple[tuple[str, int], float]]:
     """Measure for how many seconds each call keeps the device, from its start to the next call's start.
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -205,7 +205,7 @@ class DashboardStream:
         """Return the newest calls as a measured run; nothing is known of their intensity, energy and cost."""
         rows = sorted(self._kept, key=lambda row: row.record.submitted)
         n = len(rows)
-        unknown = np.full(len(rows), np.nan)
+        unknown = np.full(n, np.nan)
         names = [_identifier(state.name) for state in self._graph.states]
         devices = (cpu(), *(Device(name, "gpu", memory=float("inf")) for name in names))
         records = [row.record for row in rows]
@@ -263,15 +263,12 @@ def _shut_down(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-class _Row:
+class _Row(NamedTuple):
     """A call that has ended, with its place on the device."""
 
-    __slots__ = ("end", "record", "start")
-
-    def __init__(self, record: CallRecord, start: float, end: float) -> None:
-        self.record = record
-        self.start = start
-        self.end = end
+    record: CallRecord
+    start: float
+    end: float
 
 
 def _columns(rows: list[_Row]) -> dict[str, list[Any]]:

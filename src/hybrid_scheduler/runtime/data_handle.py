@@ -96,16 +96,18 @@ class DataHandle:
     )
 
     def __init__(self, directory: DataDirectory, space: int, array: Any, *, tensor: bool) -> None:
+        # What `__del__` needs comes first: a signal's handler may interrupt this.
+        self.home: int | None = None
+        self.copies: dict[int, Any] = {}
+        self.serial = next(_serials)
         self._directory = directory
         self._lock = threading.Lock()
-        self.serial = next(_serials)
-        self.copies: dict[int, Any] = {space: array}
-        self.shape: tuple[int, ...] = tuple(array.shape)
         self.nbytes = int(array.nbytes)
+        self.copies[space] = array
+        self.shape: tuple[int, ...] = tuple(array.shape)
         #: Rank and type, and the logarithms of the dimensions, as in `CallSizes`.
         self.call_sizes = _sizes_of(self.shape, array.dtype)
         self.tensor = tensor
-        self.home: int | None = None
         self.constant = False
         #: Tasks that use the array of a program, oldest first; those that have ended are removed now and then.
         self._tasks: list[weakref.ref[TaskFuture]] = []
@@ -181,10 +183,6 @@ class DataHandle:
         """Note a task that uses it, so that its copies serve further tasks as long as that one is under way."""
         self._tasks.append(weakref.ref(task))
         return self
-
-    def is_of(self, array: Any) -> bool:
-        """Whether the program's array is this one."""
-        return self.home is not None and self.copies.get(self.home) is array
 
     def is_current(self) -> bool:
         """Whether its copies are as the program's array is now.
@@ -361,7 +359,7 @@ class DataDirectory:
         """
         with self._lock:
             handle = self._borrowed.get(id(array))
-            if handle is None or not handle.is_of(array) or not handle.is_current():
+            if handle is None or handle.copies.get(handle.home or HOST) is not array or not handle.is_current():
                 handle = self._borrow_anew(array)
             handle.constant = handle.constant or constant
             return handle if task is None else handle.used_by(task)
@@ -432,10 +430,10 @@ class DataDirectory:
         view. Copies on accelerators are out of its reach, apart from its own tensors there.
         """
         handle = DataHandle(self, space, array, tensor=tensor)
-        if space == HOST and not fresh:
-            handle.home = HOST
+        reachable = space == HOST and not fresh
+        handle.home = HOST if reachable else None
         for each in inputs:
-            if space == HOST and not fresh and HOST in each.copies and each.home is None:
+            if reachable and each.home is None and HOST in each.copies:
                 each.home = HOST
             elif space != HOST and space == each.home and _share_memory(array, each.copies[space]):
                 handle.home = space
@@ -447,11 +445,9 @@ class DataDirectory:
         return handle
 
     def _space_of(self, array: Any) -> int:
-        if is_tensor(array) and array.device.type != "cpu":
-            for number, accelerator in enumerate(self.accelerators):
-                if accelerator.holds(array):
-                    return number + 1
-        return HOST
+        if not is_tensor(array) or array.device.type == "cpu":
+            return HOST
+        return next((space for space, one in enumerate(self.accelerators, 1) if one.holds(array)), HOST)
 
     # ---------------------------------------------------------------- copies
 
@@ -526,17 +522,11 @@ class DataDirectory:
 
     # ---------------------------------------------------------------- memory
 
-    def pin(self, handles: Sequence[DataHandle], space: int) -> None:
-        """Keep copies in a space until `unpin`, because a task is about to use them."""
+    def pin(self, handles: Sequence[DataHandle], space: int, users: int) -> None:
+        """Keep copies in a space for one more user, or for one less."""
         with self._lock:
             for handle in handles:
-                handle.users = {**handle.users, space: handle.users.get(space, 0) + 1}
-
-    def unpin(self, handles: Sequence[DataHandle], space: int) -> None:
-        """Allow copies in a space to be evicted again, after `pin`."""
-        with self._lock:
-            for handle in handles:
-                handle.users = {**handle.users, space: handle.users[space] - 1}
+                handle.users = {**handle.users, space: handle.users.get(space, 0) + users}
 
     def make_space(self, space: int, need: int) -> None:
         """Evict copies until so many bytes fit under an accelerator's limit, or nothing more can be evicted."""

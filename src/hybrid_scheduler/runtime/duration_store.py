@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import os
-import stat
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from ..core.atomic_files import exclusive_lock, remove_leftovers, write_atomically
 from ..core.cache_folder import user_cache_folder
 from ..profiling.machine_info import cpu_model, usable_cores
+from ..profiling.strict_json import read_json
 
 _log = logging.getLogger(__name__)
 #: Version of the file's format, which is part of its name; files of another version are ignored.
@@ -136,11 +136,11 @@ class DurationStore:
 
     def _read(self) -> DurationFile:
         try:
+            if not self.path.exists():
+                return DurationFile(self.machine, self.description, [])
             found = read_duration_file(self.path)
             if found.machine != self.machine:
                 raise ValueError("made on another machine")
-        except FileNotFoundError:
-            pass
         except (OSError, ValueError) as error:
             self._report(f"run times were not read: {self.path}: {error}")
         else:
@@ -169,7 +169,7 @@ def read_duration_file(path: Path) -> DurationFile:
         If it is damaged, or of another version.
     """
     try:
-        document = json.loads(_content(path))
+        document = read_json(path, _MAX_BYTES)
         if document["format"] != _FORMAT or document["version"] != _VERSION:
             raise ValueError(f"version {str(document['version'])[:20]}, not {_VERSION}")
         rows = [StoredRun(*row) for row in document["rows"]]
@@ -181,17 +181,6 @@ def read_duration_file(path: Path) -> DurationFile:
         return DurationFile(str(document["machine"]), str(document.get("description", "")), rows)
     except (KeyError, TypeError, RecursionError, AttributeError) as error:
         raise ValueError(f"damaged ({type(error).__name__})") from None
-
-
-def _content(path: Path) -> bytes:
-    """Return the content of a regular file; opening anything else may wait for ever."""
-    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError("not a regular file")
-        if status.st_size > _MAX_BYTES:
-            raise ValueError(f"larger than {_MAX_BYTES:,} bytes")
-        return file.read()
 
 
 def delete_durations(path: Path, functions: set[str] | None = None) -> None:

@@ -27,7 +27,7 @@ from .executor_scheduler import RegistryPlacement, executor_scheduler
 from .function_durations import FunctionDurations
 from .submission import KernelCall, Variant, checked_limit
 from .task_execution import CallRecord
-from .task_function import TaskFunction, is_array
+from .task_function import TaskFunction, display_name, is_array
 from .task_future import TaskFuture
 from .task_graph import TaskGraph
 
@@ -129,11 +129,7 @@ class HybridExecutor(Executor):
             placement.label = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
             self.graph.placement = placement
         if self._store is not None:
-            durations.restore(self._store.load())
-            for function, device_class, _, seconds, runs in durations.rows():
-                facts = self.graph.placement.facts_of(function)
-                facts.runs[device_class] = runs
-                facts.seconds += runs * seconds
+            self.graph.placement.restore(self._store.load())
         #: Reports to a dashboard, if one was named.
         self.stream: DashboardStream | None = None
         if dashboard is not None:
@@ -288,7 +284,24 @@ class HybridExecutor(Executor):
         """
         if not isinstance(future, TaskFuture) or future.graph is not self.graph:
             raise InvalidInputError("future", "a future of this executor", type(future).__name__)
-        return _explanation(future)
+        name = display_name(future.function)
+        if future.key is None:
+            return f"{name}: a plain function, so it runs on a core of the CPU; @auto or @task lets it use a GPU"
+        if future.decision is None:
+            return f"{name}: waits for its inputs"
+        decision = future.decision
+        where = "cpu" if decision.space == 0 else future.graph.states[decision.space - 1].name
+        lines = [f"{name}: on {where}, because {decision.reason}"]
+        for one in decision.candidates:
+            copies = f"queue {_time(one.wait)}, transfer {_time(one.transfer)}"
+            parts = f"{copies}, run {_time(one.run)}, overhead {_time(one.overhead)}"
+            after = f", then {_time(one.ahead)}" if one.ahead else ""
+            guess = "" if one.known else " (a guess: no call of about this size was measured)"
+            lines.append(f"  {one.device}: {_time(one.end)} = {parts}{after}{guess}")
+        if future.done() and not future.failed:
+            lines.append(f"  measured: {_time(future.seconds)}, copies {_time(future.transfer)}")
+        lines.extend(f"  {each}" for each in future.copied_often)
+        return "\n".join(lines)
 
     def summary(self) -> str:
         """Return how many calls ran where, what was copied, and which arrays `put` would have kept on a device.
@@ -356,8 +369,8 @@ class HybridExecutor(Executor):
         from .simulated_vs_real import twin_of
 
         graph = self.graph
-        names = [state.name for state in graph.states]
-        return twin_of(self.records, graph.cores.cores, names, graph.placement.bandwidth)
+        devices = [state.name for state in graph.states]
+        return twin_of(self.records, graph.cores.cores, devices, graph.placement.bandwidth)
 
     # ---------------------------------------------------------------- kernels and commands
 
@@ -375,11 +388,9 @@ class HybridExecutor(Executor):
                 self._kernels = KernelTasks(self.graph, pools=pools, **options)
             return self._kernels
 
-    def submit_kernel(
-        self, call: KernelCall, *, timeout: float | None = None, device: str | None = None
-    ) -> Future[Any]:
+    def submit_kernel(self, call: KernelCall, **options: Any) -> Future[Any]:
         """Run one of the package's kernels; see `KernelTasks.submit_kernel`."""
-        return self.kernels.submit_kernel(call, timeout=timeout, device=device)
+        return self.kernels.submit_kernel(call, **options)
 
     def submit_variants(self, cpu: Variant, gpu: Variant | None = None, **options: Any) -> Future[Any]:
         """Run callables that move their data themselves, or commands; see `KernelTasks.submit_variants`."""
@@ -445,30 +456,6 @@ def _gpu(device_type: str) -> Any:
         if device_type == "auto":
             return None
         raise
-
-
-def _explanation(future: TaskFuture) -> str:
-    """Return the text of `HybridExecutor.explain`."""
-    name = getattr(future.function, "name", None) or getattr(future.function, "__qualname__", repr(future.function))
-    if future.key is None:
-        return f"{name}: a plain function, so it runs on a core of the CPU; @auto or @task lets it use a GPU"
-    if future.decision is None:
-        return f"{name}: waits for its inputs"
-    decision = future.decision
-    where = "cpu" if decision.space == 0 else future.graph.states[decision.space - 1].name
-    lines = [f"{name}: on {where}, because {decision.reason}"]
-    for one in decision.candidates:
-        parts = (
-            f"queue {_time(one.wait)}, transfer {_time(one.transfer)}, run {_time(one.run)},"
-            f" overhead {_time(one.overhead)}"
-        )
-        after = f", then {_time(one.ahead)}" if one.ahead else ""
-        guess = "" if one.known else " (a guess: no call of about this size was measured)"
-        lines.append(f"  {one.device}: {_time(one.end)} = {parts}{after}{guess}")
-    if future.done() and not future.failed:
-        lines.append(f"  measured: {_time(future.seconds)}, copies {_time(future.transfer)}")
-    lines.extend(f"  {each}" for each in future.copied_often)
-    return "\n".join(lines)
 
 
 def _time(seconds: float) -> str:

@@ -10,21 +10,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from .task_function import CallSizes
 
-#: Weight of a run in the mean of its size if it was faster than the mean, or confirms that runs became far slower.
+#: Weight of a run in the mean of its size if it was faster than the mean.
 _WEIGHT_IF_FASTER = 0.6
 #: Weight of any other slower run. Many causes of slow runs are temporary, such as cold caches.
 _WEIGHT_IF_SLOWER = 0.2
 #: Weight of the newest run in a function's typical seconds.
 _WEIGHT_IN_TYPICAL = 0.3
-#: A run that takes more than this multiple of the mean counts as disturbed, unless the next one takes as long.
+#: A run that takes more than this multiple of the mean counts as disturbed, unless so many in a row take as long.
 _DISTURBED_RATIO = 3.0
+_CONFIRMED = 3
 #: Runs of a size after which its mean is trusted; before, its runs may all have been slower by such a factor.
 _SETTLED = 3
-_DISTURBANCE = {1: 100.0, 2: 20.0}
+_DISTURBANCE = {1: 1000.0, 2: 20.0}
 #: Calls whose sizes all lie within this factor (its ln) are about the same size.
 NEAR = math.log(2.0)
 #: Largest number of sizes that are kept of one kind of call; the regression keeps what it learned from others.
@@ -72,6 +73,11 @@ class DurationEstimate(NamedTuple):
         """Whether this size was measured often enough that single disturbed runs do not matter."""
         return self.runs >= _SETTLED
 
+    @property
+    def likely(self) -> float:
+        """Expected seconds of a size that was not measured, or whose few runs may have been disturbed."""
+        return self.seconds if self.is_settled else math.sqrt(self.least * self.seconds)
+
 
 #: Sizes that were measured, with what is kept of each.
 _Measured = list[tuple[tuple[float, ...], tuple[float, int, int]]]
@@ -85,8 +91,8 @@ class _Calls:
     def __init__(self) -> None:
         #: By sizes: mean of ln seconds, number of runs (0: a first run only), and bytes.
         self.means: dict[tuple[float, ...], tuple[float, int, int]] = {}
-        #: Sizes whose newest run took far longer than the ones before.
-        self.disturbed: set[tuple[float, ...]] = set()
+        #: Sizes whose newest runs took far longer than the ones before, and how many did.
+        self.disturbed: dict[tuple[float, ...], int] = {}
 
     def add(self, call: CallSizes, seconds: float, *, first: bool) -> None:
         found = self.means.get(call.sizes)
@@ -98,22 +104,23 @@ class _Calls:
         if found is None or found[1] == 0:
             self._keep(call.sizes, (log, 1, call.nbytes))
             return
-        confirmed = call.sizes in self.disturbed
-        if log > found[0] + math.log(_DISTURBED_RATIO) and not confirmed:
-            self.disturbed.add(call.sizes)  # or a kernel was loaded, which each size may need once
-            return
-        self.disturbed.discard(call.sizes)
-        weight = _WEIGHT_IF_FASTER if log < found[0] or confirmed else _WEIGHT_IF_SLOWER
+        if log > found[0] + math.log(_DISTURBED_RATIO):
+            # Or a kernel was loaded, which each size may need once.
+            slow = self.disturbed[call.sizes] = self.disturbed.get(call.sizes, 0) + 1
+            if slow < _CONFIRMED:
+                return
+            found = (log, 0, call.nbytes)  # slower from now on, which further runs must settle
+        self.disturbed.pop(call.sizes, None)
+        weight = _WEIGHT_IF_FASTER if log < found[0] else _WEIGHT_IF_SLOWER
         if found[1] < _SETTLED:  # the slower runs may have been disturbed
             weight = float(log < found[0])
         self.means[call.sizes] = found[0] + weight * (log - found[0]), found[1] + 1, call.nbytes
 
     def _keep(self, sizes: tuple[float, ...], mean: tuple[float, int, int]) -> None:
         if sizes not in self.means and len(self.means) >= _MAX_SIZES:
-            means = dict(self.means)
-            self.disturbed.discard(oldest := next(iter(means)))
-            means.pop(oldest)
-            self.means = means
+            oldest = next(iter(self.means))
+            self.disturbed.pop(oldest, None)
+            self.means = {known: one for known, one in self.means.items() if known != oldest}
         self.means[sizes] = mean
 
     def at(self, call: CallSizes) -> DurationEstimate | None:
@@ -177,26 +184,8 @@ def _distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     return max((abs(a - b) for a, b in zip(one, other, strict=True)), default=0.0)
 
 
-class RunTimeModel(Protocol):
-    """Model of run times by function, device class and sizes, as the executor uses it."""
-
-    def predict(self, function: str, device_class: str, call: CallSizes) -> DurationEstimate | None:
-        """Return the expected run time; None if nothing is known."""
-
-    def learn(
-        self, function: str, device_class: str, call: CallSizes, seconds: float, *, first: bool = False
-    ) -> None:
-        """Add a measured run."""
-
-    def state(self) -> list[list[Any]]:
-        """Return what was measured as JSON values."""
-
-    def restore(self, rows: list[list[Any]]) -> None:
-        """Learn from the state of another program's model."""
-
-
 class FunctionDurations:
-    """Learned run times of all functions, and of the kernels of an executor: a `RunTimeModel`.
+    """Learned run times of all functions, or of the kernels of an executor.
 
     Examples
     --------
@@ -293,8 +282,6 @@ class MeasuredOverhead:
     seconds : float
         What it is taken for at first.
     """
-
-    __slots__ = ("_least", "_most", "seconds")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -58,10 +58,9 @@ class KernelExecutor(HybridExecutor):
         device_type: str = "auto",
         devices: Sequence[str] | None = None,
         pools: Sequence[DevicePool] | None = None,
-        backend: Callable[[DevicePool], AcceleratorBackend] | None = None,
+        backend: Callable[[DevicePool], AcceleratorBackend] = backend_for,
         **options: Any,
     ) -> None:
-        backend = backend or backend_for
         pools = chosen(pools if pools is not None else find_pools(device_type), devices)
         accelerators = [backend(pool) for pool in pools if pool.is_accelerator and self._tasks.is_local]
         super().__init__(accelerators=accelerators, history=False)

@@ -26,7 +26,7 @@ from ..profiling.machine_info import available_memory
 from .accelerators import AcceleratorBackend, DeviceLostError, backend_for, is_out_of_memory
 from .device_discovery import DevicePool, as_platform
 from .executor_scheduler import executor_scheduler, start_scheduler
-from .function_durations import FunctionDurations, RunTimeModel
+from .function_durations import FunctionDurations
 from .kernel_split import RunPart
 from .kernel_stream import KernelInputs
 from .measured_task import PlacedTask, TaskPart
@@ -116,7 +116,7 @@ class KernelTasks:
         self.timeout = checked_limit(timeout)
         self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
-        self._durations: RunTimeModel = FunctionDurations()
+        self._durations = FunctionDurations()
         #: The task that was decided last, and its seconds by class of device as the scheduler predicts them.
         self._latest: tuple[int, Floats | None] = (-1, None)
         self.policy = self._start(scheduler)
@@ -302,7 +302,7 @@ class KernelTasks:
         if work.is_watched(accelerator=self.pools[device].is_accelerator):
             for part in parts:
                 part.timeout = timeout
-        self.graph.admit(*parts, *([future] if len(parts) > 1 else []))
+        self.graph.open.add(*parts, *([future] if len(parts) > 1 else []))
         for part in parts:
             self.workers[part.device].put(part)
         return future

@@ -10,18 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cluster import Cluster, RunResult
-from ..core import (
-    Device,
-    Floats,
-    HybridSchedulerError,
-    Outcomes,
-    Plan,
-    Platform,
-    Static,
-    TimeTable,
-    Workload,
-    cpu,
-)
+from ..core import Device, Floats, HybridSchedulerError, Outcomes, Plan, Platform, Static, TimeTable, Workload, cpu
 from ..physics import TablePhysics
 from ..profiling.calibration import Calibration
 from ..profiling.machine_info import THREAD_POOL

@@ -1,4 +1,4 @@
-"""Running of tasks on the CPU's cores, watching of time limits, and learning from tasks that have ended."""
+"""Running of tasks on the CPU's cores, and learning from tasks that have ended."""
 
 from __future__ import annotations
 
@@ -81,6 +81,8 @@ class CpuRunner:
         self._graph = graph
         #: By thread: the task with which it goes on.
         self._following = threading.local()
+        #: Threads that run tasks.
+        self._running: set[int] = set()
 
     def run(self, node: TaskFuture, threads: int) -> None:
         """Run a task on the CPU, and then tasks that waited for it and belong there; called by the pool of cores.
@@ -88,15 +90,24 @@ class CpuRunner:
         A task that follows runs in the same thread: handing it to another one takes longer than many calls do.
         """
         following = self._following
+        me = threading.get_ident()
         # A task may itself submit one that runs in this thread, and then wait for what follows on that one.
         before = getattr(following, "tasks", None)
-        following.tasks = []
         try:
+            following.tasks = []
+            self._running.add(me)
             self._run_here(node, threads)
             while following.tasks:
                 self._run_here(following.tasks.pop(), threads)
         finally:
             following.tasks = before
+            if before is None:
+                self._running.discard(me)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no other thread runs a task."""
+        return self._running <= {threading.get_ident()}
 
     @property
     def runs_caller(self) -> bool:
@@ -104,18 +115,16 @@ class CpuRunner:
         return getattr(self._following, "tasks", None) is not None
 
     def _run_here(self, node: TaskFuture, threads: int) -> None:
-        if node.unshared:
-            node.begin_unshared()
-        elif not node.begin():
+        if not node.begin():
             return
         graph = self._graph
         learns = node.key is not None
         if node.depends:  # the function may tell the program that the inputs are complete
             graph.note_observed()
-        if node.timeout is not None:
-            node.thread = threading.get_ident()
-            graph.start_limit(node)
         try:
+            if node.timeout is not None:
+                node.thread = threading.get_ident()
+                start_limit(graph, node)
             args = node.args
             kwargs = node.kwargs
             function = node.function
@@ -162,6 +171,14 @@ class CpuRunner:
         return True
 
 
+def start_limit(graph: TaskGraph, node: TaskFuture) -> None:
+    """Let a task that begins to run end when its time limit has passed."""
+    assert node.timeout is not None
+    timer = graph.limits[node] = threading.Timer(node.timeout, graph.time_out, [node])
+    timer.daemon = True
+    timer.start()
+
+
 def _on_host(graph: TaskGraph, *, tensor: bool) -> Callable[[Any], Any]:
     """Return a function that replaces a handle by its array in main memory."""
 
@@ -202,12 +219,10 @@ def check_result(placement: DevicePlacement, node: TaskFuture, value: Any) -> No
             )  # fmt: skip
 
 
-def _as_array(value: Any) -> Any:
-    return value.value() if isinstance(value, DataHandle) else value
-
-
 def _as_result(value: Any) -> Any:
-    return value.result() if isinstance(value, TaskFuture) else _as_array(value)
+    if isinstance(value, TaskFuture):
+        return value.result()
+    return value.value() if isinstance(value, DataHandle) else value
 
 
 def _form(value: Any) -> str:
@@ -250,6 +265,8 @@ class ShadowTrial:
         #: Measured seconds; none if it failed or did not run.
         self.times: list[float] = []
         self.device_class = ONE_CORE
+        #: Thread that runs it.
+        self.thread = 0
         #: Seconds that all its runs took.
         self.spent = 0.0
 
@@ -257,6 +274,7 @@ class ShadowTrial:
         """Run the call, several times if it is short; called by the pool of cores."""
         graph = self._graph
         self.device_class = _class_of_cores(graph, threads)
+        self.thread = threading.get_ident()
         start = time.perf_counter()
         try:
             change = _on_host(graph, tensor=self._tensor)
@@ -282,60 +300,6 @@ class ShadowTrial:
     def _end(self) -> None:
         self._args = self._kwargs = None
         self._graph.learner.put(self)
-
-
-class TimeoutWatch:
-    """Watch over time limits: calls back when one passes. Its thread starts with the first limit."""
-
-    def __init__(self) -> None:
-        self._limits: dict[int, tuple[float, Callable[[], None]]] = {}
-        self._condition = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    def __len__(self) -> int:
-        """Return the number of limits that are under way."""
-        return len(self._limits)
-
-    def add(self, key: int, seconds: float, late: Callable[[], None]) -> None:
-        """Call `late` in so many seconds, unless the limit is removed before."""
-        with self._condition:
-            self._limits[key] = (time.monotonic() + seconds, late)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="hybrid-watch", daemon=True)
-                self._thread.start()
-            self._condition.notify()
-
-    def remove(self, key: int) -> None:
-        """Remove a limit; nothing happens if there is none."""
-        with self._condition:
-            self._limits.pop(key, None)
-
-    def close(self) -> None:
-        """Remove all limits and end the thread; wait for its last call, unless this is that thread."""
-        with self._condition:
-            self._closed = True
-            self._limits.clear()
-            self._condition.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-
-    def _serve(self) -> None:
-        while True:
-            with self._condition:
-                if self._closed:
-                    return
-                now = time.monotonic()
-                late = [key for key, (at, _) in self._limits.items() if at <= now]
-                calls = [self._limits.pop(key)[1] for key in late]
-                if not calls:
-                    next_at = min((at for at, _ in self._limits.values()), default=None)
-                    self._condition.wait(None if next_at is None else next_at - now)
-            for call in calls:
-                try:
-                    call()
-                except BaseException:  # the limits of other tasks hold, too
-                    _log.exception("a task could not be ended at its time limit")
 
 
 class OutcomeLearner:
@@ -436,13 +400,13 @@ class OutcomeLearner:
             facts.shadows = facts.shadows and bool(shadow.times)
             facts.kept.clear()
         finally:
-            graph.end_shadow()
+            graph.starter.end_shadow()
 
     def _learn_from(self, node: TaskFuture) -> None:
         graph = self._graph
         function = node.function
         facts = graph.placement.learn(node)
-        graph.end_trial(node)
+        graph.starter.end_trial(node)
         graph.placement.observe(node)
         if node.space != HOST:
             # It is ended later than it is complete; the device has run its tasks one after another.

@@ -350,6 +350,11 @@ def check_argument(place: Callable[[Any], str], value: object) -> None:
 # ------------------------------------------------------------------------------------------ identity
 
 
+def display_name(function: Any) -> str:
+    """Return the name of a function for messages."""
+    return str(getattr(function, "name", None) or getattr(function, "__qualname__", repr(function)))
+
+
 def _name_of(function: Callable[..., Any]) -> str:
     module = getattr(function, "__module__", None) or "unknown"
     return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"

@@ -16,7 +16,7 @@ import numpy as np
 from ..core import HybridSchedulerError, InvalidInputError
 from .cpu_cores import Waiters
 from .data_handle import HOST, CopyCount, DataHandle
-from .task_function import CallSizes, check_argument, flattened, is_movable, replaced
+from .task_function import CallSizes, check_argument, display_name, flattened, is_movable, replaced
 
 if TYPE_CHECKING:
     from .device_placement import PlacementDecision
@@ -33,12 +33,9 @@ _COMMON = {*_PLAIN, int, tuple, list, DataHandle}
 #: Binary digits by which whole numbers are told apart, and the longest text by which calls are.
 _LEADING = 3
 _MAX_NAME_LENGTH = 32
-_NO_CYCLES = "containers without cycles"
-#: Marks the end of a task in the list of those that wait for it.
-_ENDED = object()
 #: By thread: futures whose callbacks are to be called.
 _calling = threading.local()
-#: Held while a future gets its condition, or ends without one.
+#: Held while a future gets its condition, ends without one, or gets a task that waits for it.
 _making = threading.Lock()
 
 
@@ -56,14 +53,16 @@ def callbacks_last() -> Iterator[deque[TaskFuture]]:
     try:
         yield pending
     finally:
-        while pending:
-            future = pending.popleft()
-            for callback in future._done_callbacks:
-                try:
-                    callback(future)
-                except BaseException:  # one that ends its thread would leave tasks behind
-                    _log.exception("exception calling callback for %r", future)
-        _calling.pending = None
+        try:
+            while pending:
+                future = pending.popleft()
+                for callback in future._done_callbacks:
+                    try:
+                        callback(future)
+                    except BaseException:  # one that ends its thread would leave tasks behind
+                        _log.exception("exception calling callback for %r", future)
+        finally:
+            _calling.pending = None
 
 
 class DependencyError(HybridSchedulerError):
@@ -168,8 +167,6 @@ class TaskFuture(Future[Any]):
     timeout: float | None = None
     #: Thread of the CPU's cores that runs a task with a limit.
     thread = 0
-    #: Whether it is one of the open tasks of its graph.
-    counted = False
 
     def __init__(self, graph: TaskGraph, number: int, function: Any, args: Any, kwargs: Any) -> None:
         # Future.__init__ would only make what `_condition` makes
@@ -180,8 +177,8 @@ class TaskFuture(Future[Any]):
         self.function: Any = function
         self.args = args
         self.kwargs = kwargs
-        #: Tasks that wait for this one, up to `_ENDED`, which is added when it ends.
-        self.dependents: list[Any] = []
+        #: Tasks that wait for this one.
+        self.dependents: list[TaskFuture] = []
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
@@ -200,93 +197,26 @@ class TaskFuture(Future[Any]):
         self._done_callbacks = []
         self._made_condition = threading.Condition()
 
-    def nbytes_of_arrays(self) -> int:
-        """Return the bytes of the arrays in its value."""
-        value = self.value
-        if type(value) is DataHandle:
-            return value.nbytes
-        return sum(one.nbytes for one in flattened(value) if isinstance(one, DataHandle))
-
-    # ---------------------------------------------------------------- arguments
-
-    def find_futures(self) -> list[TaskFuture]:
-        """Return the futures among the arguments of a plain function."""
-        found: list[TaskFuture] = []
-        stack: list[Any] = [self.args, self.kwargs] if self.kwargs else [self.args]
-        seen: set[int] = set()  # a container may contain itself
-        while stack:
-            value = stack.pop()
-            items = value.values() if isinstance(value, dict) else value
-            kinds = set(map(type, items))
-            if id(value) in seen or (not kinds & _CONTAINERS and TaskFuture not in kinds):
-                continue
-            seen.add(id(value))
-            for one in items:
-                if type(one) is TaskFuture:
-                    _check_graph(self.graph, one)
-                    found.append(one)
-                elif type(one) in _CONTAINERS:
-                    stack.append(one)
-        return found
-
-    def copy_containers(self) -> None:
-        """Take the arguments in containers of its own: a later change could make it wait for itself."""
-        try:
-            self.args = replaced(self.args, _same)
-            self.kwargs = replaced(self.kwargs, _same)
-        except RecursionError:
-            name = getattr(self.function, "__qualname__", repr(self.function))
-            raise InvalidInputError(f"arguments of {name}", _NO_CYCLES, "a cycle") from None
-
-    def resolve(self) -> list[TaskFuture]:
-        """Replace arrays among the arguments by handles and futures by their values; return those to wait for."""
-        walk = _Walk(self)
-        try:
-            self.args = tuple(walk.resolved(self.args))
-            if self.kwargs:
-                walk.case.append(tuple(self.kwargs))
-                self.kwargs = dict(zip(self.kwargs, walk.resolved(list(self.kwargs.values())), strict=True))
-        except RecursionError:
-            raise InvalidInputError(f"arguments of {self.function.name}", _NO_CYCLES, "a cycle") from None
-        self.handles = walk.handles
-        self.tensor = walk.tensor
-        self.flat = walk.flat and not self.kwargs
-        if not walk.movable:
-            self.pinned = HOST
-            self.reason = "an argument is an array that only the CPU can hold"
-        if walk.sources or walk.waiting:
-            self.sources = [*self.sources, *walk.sources]
-            self.depends = True
-        if walk.usual and not walk.waiting and self.function.size is None and self.function.memory is None:
-            self.case = tuple(walk.case)
-        return walk.waiting
-
     # ---------------------------------------------------------------- those that wait
 
     def waiting(self) -> list[TaskFuture]:
         """Return the tasks that wait for this one."""
-        return [one for one in self.dependents if one is not _ENDED]
+        return list(self.dependents)
 
     def add_dependent(self, other: TaskFuture) -> bool:
-        """Let another task wait for this one; return False if it has ended, so that there is nothing to wait for.
-
-        Appending to a list is atomic, so its order decides who comes first, without a lock.
-        """
-        if self.available or self.failed:
-            return False
-        waiting = self.dependents
-        waiting.append(other)
-        if _ENDED not in waiting or waiting.index(_ENDED) > waiting.index(other):
+        """Let another task wait for this one; return False if there is nothing to wait for."""
+        with _making:
+            if self.available or self.failed:
+                return False
+            self.dependents.append(other)
             return True
-        waiting.remove(other)
-        return False
 
     def end_dependents(self) -> list[TaskFuture]:
-        """Return the tasks that wait for this one, now that it has ended; none are added afterwards."""
-        waiting = self.dependents
-        waiting.append(_ENDED)
-        self.dependents = [_ENDED]  # else a future that is kept would keep all that depend on it
-        return waiting[: waiting.index(_ENDED)]
+        """Return the tasks that wait for this one, now that it is available or has failed."""
+        with _making:
+            waiting = self.dependents
+            self.dependents = []  # else a future that is kept would keep all that depend on it
+            return waiting
 
     # ---------------------------------------------------------------- results
 
@@ -331,7 +261,7 @@ class TaskFuture(Future[Any]):
         if self.key is not None and not self.ended:
             self.awaited = True
             if self.space != HOST:
-                self.graph.workers[self.space - 1].complete_soon(self, in_calling_thread=timeout is None)
+                self.graph.workers[self.space - 1].started.complete_soon(self, in_calling_thread=timeout is None)
         try:
             with nullcontext() if self._is_done() else self.graph.give_way():
                 yield
@@ -347,7 +277,7 @@ class TaskFuture(Future[Any]):
             return False
         if not self.available:
             return True
-        return self.space != HOST and not self.graph.workers[self.space - 1].is_complete(self.event)
+        return self.space != HOST and not self.graph.workers[self.space - 1].started.is_complete(self.event)
 
     @property
     def is_watched(self) -> bool:
@@ -380,7 +310,7 @@ class TaskFuture(Future[Any]):
     def _end_if_complete(self) -> None:
         if self.available and not self.ended and self.key is not None:
             if self.space != HOST:
-                self.graph.workers[self.space - 1].end_if_complete(self)
+                self.graph.workers[self.space - 1].started.end_one(self, wait=False)
             if self.was_read and not self._is_done():
                 super().exception()  # another thread is about to end it
 
@@ -397,10 +327,6 @@ class TaskFuture(Future[Any]):
             self.make_condition()
             self.unshared = False
 
-    def begin_unshared(self) -> None:
-        """Mark a task as running that no other thread has seen; this needs no lock."""
-        self._state = RUNNING
-
     def end(self, value: Any) -> None:
         """Set the result; where nothing can wait for it, without a condition."""
         if self._made_condition is None:
@@ -415,6 +341,9 @@ class TaskFuture(Future[Any]):
 
     def begin(self) -> bool:
         """Mark the task as running; return False if it was cancelled or has ended."""
+        if self.unshared:  # no other thread has seen it, so that this needs no lock
+            self._state = RUNNING
+            return True
         with self._condition:
             if self.cancelled() or self._state == FINISHED:
                 return False
@@ -460,6 +389,63 @@ class DirectTask(TaskFuture):
         """Handle a run that ended after its task, at whose time limit the thread was replaced."""
 
 
+def find_futures(node: TaskFuture) -> list[TaskFuture]:
+    """Return the futures among the arguments of a plain function."""
+    found: list[TaskFuture] = []
+    stack: list[Any] = [node.args, node.kwargs] if node.kwargs else [node.args]
+    seen: set[int] = set()  # a container may contain itself
+    while stack:
+        value = stack.pop()
+        items = value.values() if isinstance(value, dict) else value
+        kinds = set(map(type, items))
+        if id(value) in seen or (not kinds & _CONTAINERS and TaskFuture not in kinds):
+            continue
+        seen.add(id(value))
+        for one in items:
+            if type(one) is TaskFuture:
+                _check_graph(node.graph, one)
+                found.append(one)
+            elif type(one) in _CONTAINERS:
+                stack.append(one)
+    return found
+
+
+def copy_containers(node: TaskFuture) -> None:
+    """Take the arguments in containers of its own: a later change could make a task wait for itself."""
+    try:
+        node.args, node.kwargs = replaced((node.args, node.kwargs), lambda value: value)
+    except RecursionError:
+        raise _cycle(node) from None
+
+
+def resolve(node: TaskFuture) -> list[TaskFuture]:
+    """Replace arrays among arguments by handles and futures by their values; return those to wait for."""
+    walk = _Walk(node)
+    try:
+        node.args = tuple(walk.resolved(node.args))
+        if node.kwargs:
+            walk.case.append(tuple(node.kwargs))
+            node.kwargs = dict(zip(node.kwargs, walk.resolved(list(node.kwargs.values())), strict=True))
+    except RecursionError:
+        raise _cycle(node) from None
+    node.handles = walk.handles
+    node.tensor = walk.tensor
+    node.flat = walk.flat and not node.kwargs
+    if not walk.movable:
+        node.pinned = HOST
+        node.reason = "an argument is an array that only the CPU can hold"
+    if walk.sources or walk.waiting:
+        node.sources = [*node.sources, *walk.sources]
+        node.depends = True
+    if walk.usual and not walk.waiting and node.function.size is None and node.function.memory is None:
+        node.case = tuple(walk.case)
+    return walk.waiting
+
+
+def _cycle(node: TaskFuture) -> InvalidInputError:
+    return InvalidInputError(f"arguments of {display_name(node.function)}", "containers without cycles", "a cycle")
+
+
 class _Walk:
     """Walk through the arguments of a call.
 
@@ -479,8 +465,6 @@ class _Walk:
     movable : bool
         Whether there are no arrays that only the CPU can hold, such as masked ones.
     """
-
-    __slots__ = ("_node", "case", "flat", "handles", "movable", "sources", "tensor", "usual", "waiting")
 
     def __init__(self, node: TaskFuture) -> None:
         self._node = node
@@ -508,7 +492,8 @@ class _Walk:
                     self.waiting.append(value)
                     found.append(value)
                     continue
-                self.sources.append((value.number, value.nbytes_of_arrays()))
+                arrays = (one for one in flattened(value.value) if isinstance(one, DataHandle))
+                self.sources.append((value.number, sum(one.nbytes for one in arrays)))
                 self.tensor = self.tensor or value.tensor
                 value = value.value
                 kind = type(value)
@@ -560,7 +545,3 @@ def _check_graph(graph: TaskGraph, future: TaskFuture) -> None:
         raise InvalidInputError(
             "argument", "a future of this executor", "a future of another executor", hint="pass its result()"
         )
-
-
-def _same(value: Any) -> Any:
-    return value

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -18,23 +18,276 @@ from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
 from .cpu_cores import CpuCores, waiting_for_cores
 from .data_handle import HOST, DataDirectory
-from .device_placement import (
-    AcceleratorState,
-    CachedDecision,
-    DevicePlacement,
-    PlacementDecision,
-)
+from .device_placement import AcceleratorState, CachedDecision, DevicePlacement, PlacementDecision
 from .function_durations import FunctionDurations
-from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial, TimeoutWatch
-from .task_function import TaskFunction, flattened
-from .task_future import DependencyError, DirectTask, TaskFuture, callbacks_last
+from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial
+from .task_function import TaskFunction, display_name, flattened
+from .task_future import (
+    DependencyError,
+    DirectTask,
+    TaskFuture,
+    callbacks_last,
+    copy_containers,
+    find_futures,
+    resolve,
+)
 
 _log = logging.getLogger(__name__)
 #: Ancestors whose rank is raised when a task is added below them.
 _MAX_RAISED = 32
+#: Checks at the end that must find nothing at work before tasks count as interrupted, and seconds between them.
+_IDLE_CHECKS = 4
+_IDLE_CHECK_S = 0.25
+#: Seconds that the end waits for a call that is measured on the CPU as well.
+_SHADOW_PATIENCE_S = 2.0
 
 #: A task that is about to end, and its error.
 _Failure = tuple[TaskFuture, BaseException]
+CLOSED = "cannot schedule new futures after shutdown"
+
+
+class OpenTasks:
+    """Tasks that have not ended, and the wait for the last one."""
+
+    def __init__(self) -> None:
+        #: Adding to a set cannot be interrupted halfway, as counting can.
+        self._tasks: set[TaskFuture] = set()
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._tasks
+
+    def add(self, *nodes: TaskFuture) -> None:
+        """Count tasks among those that must end before a shutdown does."""
+        with self._lock:
+            if self.closed:
+                raise RuntimeError(CLOSED)
+            self._tasks.update(nodes)
+
+    def close(self) -> None:
+        """Accept no more tasks."""
+        with self._lock:
+            self.closed = True
+
+    def mark_ended(self, node: TaskFuture, *, failed: bool) -> bool:
+        """Mark a task as ended; return False if it had ended before."""
+        with self._lock:
+            if node.ended:
+                return False
+            node.ended = True
+            node.failed = failed
+            return True
+
+    def leave(self, node: TaskFuture) -> None:
+        """Note that nothing is left to do for a task."""
+        self._tasks.discard(node)
+        if not self._tasks:
+            with self._idle:
+                self._idle.notify_all()
+
+    def wait(self, is_idle: Callable[[], bool]) -> list[TaskFuture]:
+        """Wait for the last task; return those that nothing runs or will run.
+
+        A signal's handler that raises an error, as Ctrl-C does, can interrupt the graph's own work at any point.
+        """
+        idle_checks = 0
+        with self._idle:
+            while self._tasks and idle_checks < _IDLE_CHECKS:
+                self._idle.wait(_IDLE_CHECK_S)
+                idle_checks = idle_checks + 1 if is_idle() else 0
+            interrupted = list(self._tasks)
+            self._tasks.clear()
+        return interrupted
+
+
+class CallStarter:
+    """Starts calls whose inputs are available, where the placement wants them.
+
+    Parameters
+    ----------
+    graph : TaskGraph
+        The graph of the calls.
+    """
+
+    def __init__(self, graph: TaskGraph) -> None:
+        self._graph = graph
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        #: By function: calls that wait for its first measurement.
+        self._parked: dict[str, list[TaskFuture]] = {}
+        #: Call that is measured on the CPU while an accelerator runs it.
+        self._shadow: ShadowTrial | None = None
+
+    def sized(self, node: TaskFuture) -> CachedDecision | None:
+        """Return the cached decision for such calls, or find their sizes; refuse one that fits into no memory."""
+        if node.case is not None:
+            if node.dependents:  # what follows matters for the decision as well
+                node.case = None
+            else:
+                kept = self._graph.placement.facts_of(node.function.key).kept.get(node.case)
+                if kept is not None:
+                    node.sizes = kept.sizes
+                    return kept
+        function: TaskFunction = node.function
+        values = list(node.args if node.flat else flattened((node.args, node.kwargs)))
+        node.sizes = function.sizes_of(values, node.args, node.kwargs)
+        node.memory = function.memory_of(node.args, node.kwargs)
+        if node.memory > 100.0:
+            largest = max([available_memory() or 0, *(state.capacity for state in self._graph.states)]) / 1e6
+            if largest and node.memory > largest:
+                raise InvalidInputError(
+                    f"memory of {function.name}", f"at most {largest:,.0f} MB, the largest memory here",
+                    f"{node.memory:,.0f} MB",
+                )  # fmt: skip
+        return None
+
+    def place(self, node: TaskFuture, kept: CachedDecision | None = None, *, submitting: bool = False) -> None:
+        """Choose a device for a call and put it into its queue."""
+        pinned = node.pinned is not None
+        decision = self._graph.placement.repeated(kept, node.handles) if kept is not None and not pinned else None
+        if kept is not None and decision is not None:
+            node.measured = kept.measures(decision)
+            self._start(node, decision, submitting=submitting)
+            return
+        try:
+            # A call that is started in this thread is measured before many more can be submitted.
+            here = submitting and all(worker.is_free for worker in self._graph.accelerators)
+            waits = not pinned and not here and self._graph.placement.must_wait(node)
+            if waits and self._park(node):
+                return
+            decision = self._graph.placement.pinned(node) if pinned else self._graph.placement.choose(node)
+        except BaseException as error:
+            self._graph.fail_here(node, error)
+            return
+        if node.shadow:
+            self._start_shadow(node)
+        self._start(node, decision, submitting=submitting)
+
+    def _start(self, node: TaskFuture, decision: PlacementDecision, *, submitting: bool) -> None:
+        """Run or start a call where it was placed, or put it into a queue; `submitting`: it was just submitted."""
+        placement = self._graph.placement
+        node.decision = decision
+        node.space = decision.space
+        node.predicted = decision.predicted
+        fixed = node.timeout is not None or node.function.threads is not None
+        if decision.space == HOST:
+            if submitting and placement.is_short(decision.predicted) and not fixed:
+                self._graph.runner.run(node, self._graph.cores.cores)
+                if node.measured:
+                    placement.in_place.note(self._graph.clock() - node.submitted - node.transfer - node.seconds)
+            elif submitting or fixed or not self._graph.runner.follows(node):
+                if submitting and self._graph.cores.has_free_core:
+                    node.handed_at = self._graph.clock()
+                self._put_on_cores(node)
+        else:
+            worker = self._graph.workers[decision.space - 1]
+            if submitting and node.timeout is None and worker.start_here(node):
+                if node.measured:
+                    placement.starting[decision.space].note(self._graph.clock() - node.submitted - node.in_function)
+            else:
+                node.prepare_sharing()
+                node.rank = node.rank or (self.expected(node) if node.depends else 0.0)
+                worker.put(node)
+
+    def _start_shadow(self, node: TaskFuture) -> None:
+        """Measure a call on the CPU as well, on a core that is free; the program does not wait for it."""
+        with self._lock:
+            if self._shadow is not None or self._graph.open.closed or node.timeout is not None:  # it may hang
+                return
+            self._shadow = ShadowTrial(self._graph, node)
+            self._graph.placement.measuring = True
+        self._graph.cores.put(self._shadow, 1)  # threads of a BLAS library would take cores from the program
+
+    def wait_for_shadow(self, timeout: float | None = None) -> bool:
+        """Wait for a measurement beside the program; return whether there is none under way."""
+        with waiting_for_cores(), self._idle:
+            return self._idle.wait_for(lambda: self._shadow is None, timeout)
+
+    def end_shadow(self) -> None:
+        """Note that the measurement of a call on the CPU has ended."""
+        with self._idle:
+            self._shadow = None
+            self._graph.placement.measuring = False
+            self._idle.notify_all()
+
+    def _park(self, node: TaskFuture) -> bool:
+        """Let a call wait for the first measurement of its function; return False if that has just ended."""
+        key = node.function.key
+        node.prepare_sharing()
+        with self._lock:
+            if not self._graph.placement.facts_of(key).trials:
+                return False
+            self._parked.setdefault(key, []).append(node)
+            return True
+
+    def _put_on_cores(self, node: TaskFuture) -> None:
+        node.prepare_sharing()
+        node.queued = True
+        self._graph.cores.backlog += node.predicted
+        self._graph.cores.put(node, node.function.threads)
+
+    def end_trial(self, node: TaskFuture) -> None:
+        """Note that the first measurement of a function has ended; calls that waited for it are placed."""
+        if node.trial is not None:
+            with self._lock:
+                self._graph.placement.facts_of(node.function.key).trials.discard(node.trial)
+                waiting = self._parked.pop(node.function.key, [])
+            node.trial = None
+            for parked in waiting:
+                if not parked.ended:
+                    self.place(parked)
+
+    def raise_ranks(self, node: TaskFuture, inputs: list[TaskFuture]) -> None:
+        """Raise the ranks of tasks above a new one: the longest chain of expected seconds below each."""
+        node.rank = self.expected(node)
+        stack = [(one, node.rank) for one in inputs]
+        for _ in range(_MAX_RAISED):
+            if not stack:
+                return
+            above, below = stack.pop()
+            if above.available:
+                continue
+            rank = below + self.expected(above)
+            if rank > above.rank:
+                above.rank = rank
+                stack.extend((one, rank) for one in above.inputs)
+
+    def expected(self, node: TaskFuture) -> float:
+        """Return the seconds that a task is expected to take where it is fastest."""
+        if node.key is None:
+            return 1e-6
+        return min(self._graph.placement.typical(node.key).values(), default=1e-6)
+
+    def run_on_cpu_instead(self, node: TaskFuture, error: BaseException, device_class: str, *, keep: bool) -> None:
+        """Run a call on the CPU, because an accelerator could not; for further ones that is kept or not."""
+        facts = self._graph.placement.facts_of(node.function.key)
+        reason = f"{type(error).__name__}: {error}"[:200]
+        facts.kept.clear()
+        if not keep:
+            facts.unusable[device_class] = f"the GPU could not run it ({reason})"
+            _log.warning("%s runs on the CPU from now on: %s", node.function.name, reason)
+        self.end_trial(node)
+        assert node.decision is not None
+        node.decision = node.decision._replace(space=HOST, reason=f"the GPU could not run it ({reason})")
+        node.space = HOST
+        self._put_on_cores(node)
+
+    def cancel_parked(self) -> None:
+        """Cancel the calls that wait for a measurement."""
+        with self._lock:
+            parked = [node for waiting in self._parked.values() for node in waiting]
+        for node in parked:
+            node.cancel()
+
+    def give_up_shadow(self) -> None:
+        """Wait a while for a measurement, and then leave its thread alone."""
+        if not self.wait_for_shadow(_SHADOW_PATIENCE_S) and self._shadow is not None:
+            self._graph.cores.replace(self._shadow.thread)
 
 
 class TaskGraph:
@@ -77,21 +330,18 @@ class TaskGraph:
         self.placement = DevicePlacement(self.cores, states, durations)
         self.runner = CpuRunner(self)
         self.learner = OutcomeLearner(self)
+        #: Running tasks with a time limit.
+        self.limits: dict[TaskFuture, threading.Timer] = {}
+        self.starter = CallStarter(self)
+        self.open = OpenTasks()
         self.numbers = itertools.count()
-        self.limits = TimeoutWatch()
         self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
         self._ending = threading.Lock()
-        #: By function: calls that wait for its first measurement.
-        self._parked: dict[str, list[TaskFuture]] = {}
-        #: Call that is measured on the CPU while an accelerator runs it.
-        self._shadow: ShadowTrial | None = None
         #: By thread: tasks that are about to end with an error.
         self._thread = threading.local()
-        self._open = self.failures = 0
+        self.failures = 0
         #: Replaced whenever the program may have learned that a task has ended.
         self.observed = object()
-        self._closed = False
 
     def clock(self) -> float:
         """Return seconds since the graph was created."""
@@ -100,7 +350,7 @@ class TaskGraph:
     @property
     def unfinished(self) -> int:
         """Number of calls that were submitted and have not ended; plain functions without inputs do not count."""
-        return self._open
+        return len(self.open)
 
     # ---------------------------------------------------------------- submitting
 
@@ -115,90 +365,71 @@ class TaskGraph:
     ) -> TaskFuture:
         """Add a task; it starts when its inputs are available. `pinned` is the memory space of a chosen device."""
         node = TaskFuture(self, next(self.numbers), function, args, kwargs)
-        if self._closed:
-            raise RuntimeError("cannot schedule new futures after shutdown")
-        if pinned is not None or timeout is not None:
-            node.pinned = pinned
-            node.timeout = timeout
+        if self.open.closed:
+            raise RuntimeError(CLOSED)
+        node.pinned = pinned
+        node.timeout = timeout
+        try:
+            return self._submit(node, function)
+        except BaseException as error:  # such as that of a signal's handler
+            if node in self.open:
+                self.fail(node, error)
+            raise
+
+    def _submit(self, node: TaskFuture, function: Any) -> TaskFuture:
         if type(function) is TaskFunction:
             node.key = function.key
             node.submitted = time.perf_counter() - self.began
-            inputs = node.resolve()
+            inputs = resolve(node)
             if not inputs:
                 return self._submit_resolved(node)
         else:
             node.make_condition()
-            inputs = node.find_futures()
-            if not inputs and timeout is None:  # nothing to wait for, nothing to decide
+            inputs = find_futures(node)
+            if not inputs and node.timeout is None:  # nothing to wait for, nothing to decide
                 self.cores.put(node)
                 return node
-            node.copy_containers()
+            copy_containers(node)
         node.inputs = inputs
         node.depends = bool(inputs)
         node.missing = 1 + len(inputs)
-        self.admit(node)
+        self.open.add(node)
         if inputs:
-            self._raise_ranks(node, inputs)
+            self.starter.raise_ranks(node, inputs)
         for one in inputs:
-            if not one.add_dependent(node):
-                self._input_ended(node, one)
+            if one.add_dependent(node):
+                continue
+            if one.failed:
+                self.fail(node, _dependency_error(one, CancelledError() if one.cancelled() else one.exception()))
+            else:
+                self._count_down(node)
         self._count_down(node, submitting=True)
         return node
 
     def _submit_resolved(self, node: TaskFuture) -> TaskFuture:
         """Add a call whose inputs are available; errors of one that has inputs are those of its future."""
-        kept = None if node.depends else self._sized(node)
-        self.admit(node)
+        kept = None if node.depends else self.starter.sized(node)
+        self.open.add(node)
         try:
             if node.depends:
-                kept = self._sized(node)
+                kept = self.starter.sized(node)
         except BaseException as error:
-            self.fail(node, error)
+            self.fail_here(node, error)
         else:
             node.unshared = True
-            self._place(node, kept, submitting=True)
+            self.starter.place(node, kept, submitting=True)
         return node
 
     def add_worker(self, device: AcceleratorBackend) -> AcceleratorWorker:
         """Add a device for direct tasks only, which move their data themselves."""
         with self._lock:
-            if self._closed:
-                raise RuntimeError("cannot schedule new futures after shutdown")
+            if self.open.closed:
+                raise RuntimeError(CLOSED)
             worker = AcceleratorWorker(self, device, len(self.workers) + 1)
             self.directory.add(device)
             self.workers.append(worker)
         worker.start()
         return worker
-
-    def admit(self, node: TaskFuture, *others: TaskFuture) -> None:
-        """Count tasks among those that must end before a shutdown does."""
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            self._open += 1 + len(others)
-        node.counted = True
-        for one in others:
-            one.counted = True
-
-    def _sized(self, node: TaskFuture) -> CachedDecision | None:
-        """Return the cached decision for such calls, or find the sizes of the call."""
-        if node.case is not None:
-            if node.dependents:  # what follows matters for the decision as well
-                node.case = None
-            else:
-                kept = self.placement.facts_of(node.function.key).kept.get(node.case)
-                if kept is not None:
-                    node.sizes = kept.sizes
-                    return kept
-        self._find_sizes(node)
-        return None
-
-    def _input_ended(self, node: TaskFuture, one: TaskFuture) -> None:
-        """Note that an input of a task has ended, or is available on its device."""
-        if one.failed:
-            self.fail(node, _dependency_error(one, CancelledError() if one.cancelled() else one.exception()))
-        else:
-            self._count_down(node)
 
     def _count_down(self, node: TaskFuture, *, submitting: bool = False) -> None:
         with self._lock:
@@ -206,26 +437,6 @@ class TaskGraph:
             ready = node.missing == 0 and not node.ended
         if ready:
             self._make_ready(node, submitting=submitting)
-
-    def _raise_ranks(self, node: TaskFuture, inputs: list[TaskFuture]) -> None:
-        """Raise the ranks of tasks above a new one: the longest chain of expected seconds below each."""
-        node.rank = self._expected(node)
-        stack = [(one, node.rank) for one in inputs]
-        for _ in range(_MAX_RAISED):
-            if not stack:
-                return
-            above, below = stack.pop()
-            if above.available:
-                continue
-            rank = below + self._expected(above)
-            if rank > above.rank:
-                above.rank = rank
-                stack.extend((one, rank) for one in above.inputs)
-
-    def _expected(self, node: TaskFuture) -> float:
-        if node.key is None:
-            return 1e-6
-        return min(self.placement.typical(node.key).values(), default=1e-6)
 
     # ---------------------------------------------------------------- placing
 
@@ -237,120 +448,11 @@ class TaskGraph:
             if node.key is None:
                 self.cores.put(node)
                 return
-            node.resolve()
-            kept = self._sized(node)
-            self._place(node, kept, submitting=submitting)
+            resolve(node)
+            kept = self.starter.sized(node)
+            self.starter.place(node, kept, submitting=submitting)
         except BaseException as error:
-            self.fail(node, error)
-
-    def _place(self, node: TaskFuture, kept: CachedDecision | None = None, *, submitting: bool = False) -> None:
-        """Choose a device for a call and put it into its queue."""
-        pinned = node.pinned is not None
-        decision = self.placement.repeated(kept, node.handles) if kept is not None and not pinned else None
-        if kept is not None and decision is not None:
-            node.measured = kept.measures(decision)
-            self._start(node, decision, submitting=submitting)
-            return
-        try:
-            # A call that is started in this thread is measured before many more can be submitted.
-            waits = not pinned and self.placement.must_wait(node) and not (submitting and self._all_free())
-            if waits and self._park(node):
-                return
-            decision = self.placement.pinned(node) if pinned else self.placement.choose(node)
-        except BaseException as error:
-            self.fail(node, error)
-            return
-        if node.shadow:
-            self._start_shadow(node)
-        self._start(node, decision, submitting=submitting)
-
-    def _start(self, node: TaskFuture, decision: PlacementDecision, *, submitting: bool) -> None:
-        """Run or start a call where it was placed, or put it into a queue; `submitting`: it was just submitted."""
-        placement = self.placement
-        node.decision = decision
-        node.space = decision.space
-        node.predicted = decision.predicted
-        fixed = node.timeout is not None or node.function.threads is not None
-        if decision.space == HOST:
-            if submitting and placement.is_short(decision.predicted) and not fixed:
-                self.runner.run(node, self.cores.cores)
-                if node.measured:
-                    placement.in_place.note(self.clock() - node.submitted - node.transfer - node.seconds)
-            elif submitting or fixed or not self.runner.follows(node):
-                if submitting and self.cores.has_free_core:
-                    node.handed_at = self.clock()
-                self._put_on_cores(node)
-        else:
-            worker = self.workers[decision.space - 1]
-            if submitting and node.timeout is None and worker.start_here(node):
-                if node.measured:
-                    placement.starting[decision.space].note(self.clock() - node.submitted - node.in_function)
-            else:
-                node.prepare_sharing()
-                node.rank = node.rank or (self._expected(node) if node.depends else 0.0)
-                worker.put(node)
-
-    def _start_shadow(self, node: TaskFuture) -> None:
-        """Measure a call on the CPU as well, on a core that is free; the program does not wait for it."""
-        with self._lock:
-            if self._shadow is not None or self._closed:
-                return
-            self._shadow = ShadowTrial(self, node)
-            self.placement.measuring = True
-        self.cores.put(self._shadow, 1)  # threads of a BLAS library would take cores from the program
-
-    def _wait_for_shadow(self) -> None:
-        with waiting_for_cores(), self._idle:
-            while self._shadow is not None:
-                self._idle.wait()
-
-    def end_shadow(self) -> None:
-        """Note that the measurement of a call on the CPU has ended."""
-        with self._idle:
-            self._shadow = None
-            self.placement.measuring = False
-            self._idle.notify_all()
-
-    def _all_free(self) -> bool:
-        return all(worker.is_free for worker in self.accelerators)
-
-    def _park(self, node: TaskFuture) -> bool:
-        """Let a call wait for the first measurement of its function; return False if that has just ended."""
-        key = node.function.key
-        node.prepare_sharing()
-        with self._lock:
-            if not self.placement.facts_of(key).trials:
-                return False
-            self._parked.setdefault(key, []).append(node)
-            return True
-
-    def _unpark(self, key: str) -> None:
-        """Place the calls that waited for a measurement."""
-        with self._lock:
-            waiting = self._parked.pop(key, [])
-        for node in waiting:
-            if not node.ended:
-                self._place(node)
-
-    def _put_on_cores(self, node: TaskFuture) -> None:
-        node.prepare_sharing()
-        node.queued = True
-        self.cores.backlog += node.predicted
-        self.cores.put(node, node.function.threads)
-
-    def _find_sizes(self, node: TaskFuture) -> None:
-        """Find the sizes of a call, and refuse one that fits into no memory."""
-        function: TaskFunction = node.function
-        values = list(node.args if node.flat else flattened((node.args, node.kwargs)))
-        node.sizes = function.sizes_of(values, node.args, node.kwargs)
-        node.memory = function.memory_of(node.args, node.kwargs)
-        if node.memory > 100.0:
-            largest = max([available_memory() or 0, *(state.capacity for state in self.states)]) / 1e6
-            if largest and node.memory > largest:
-                raise InvalidInputError(
-                    f"memory of {function.name}", f"at most {largest:,.0f} MB, the largest memory here",
-                    f"{node.memory:,.0f} MB",
-                )  # fmt: skip
+            self.fail_here(node, error)
 
     # ---------------------------------------------------------------- running
 
@@ -367,7 +469,7 @@ class TaskGraph:
 
     def finished(self, node: TaskFuture) -> None:
         """End a task whose value is complete, and hand it to the learner."""
-        if not self._close(node):  # its time was up
+        if not self._mark_ended(node):  # its time was up
             return
         try:
             if node.key is not None:  # before the result, so that `wait_learned` after a result covers its task
@@ -376,8 +478,10 @@ class TaskGraph:
                 node.ending(None)
         except Exception as error:
             node.set_exception(error)
+            self.open.leave(node)
             raise
         node.end(node.value)
+        self.open.leave(node)
 
     def _release(self, node: TaskFuture) -> None:
         """Make a task's value available to those that wait for it."""
@@ -386,26 +490,16 @@ class TaskGraph:
             for one in node.end_dependents():
                 self._count_down(one)
 
-    def _close(self, node: TaskFuture, *, failed: bool = False) -> bool:
+    def _mark_ended(self, node: TaskFuture, *, failed: bool = False) -> bool:
         """Count a task as ended; return False if it had ended before."""
-        if not node.counted:  # such tasks end in one thread only
-            node.ended = True
-            node.failed = failed
-            node.handles = ()
-        else:
-            with self._lock:
-                if node.ended:
-                    return False
-                node.ended = True
-                node.failed = failed
-                self._open -= 1
-                self.failures += failed
-                if not self._open:
-                    self._idle.notify_all()
-            node.inputs = node.handles = ()
-            if node.timeout is not None:
-                self.limits.remove(node.number)
+        if not self.open.mark_ended(node, failed=failed):
+            return False
+        self.failures += failed
+        node.inputs = node.handles = ()
         node.args = node.kwargs = None
+        limit = self.limits.pop(node, None)
+        if limit is not None:
+            limit.cancel()
         return True
 
     # ---------------------------------------------------------------- failures
@@ -413,32 +507,13 @@ class TaskGraph:
     def failed_on_accelerator(
         self, node: TaskFuture, error: BaseException, device_class: str, *, keep: bool
     ) -> None:
-        """Run a task on the CPU instead, because an accelerator could not."""
+        """Run a task elsewhere, because an accelerator could not."""
         if node.ended:  # its time was up
             return
-        if isinstance(node, DirectTask):
-            if not node.move(error):
-                self.fail(node, error)
-            return
-        facts = self.placement.facts_of(node.function.key)
-        reason = f"{type(error).__name__}: {error}"[:200]
-        facts.kept.clear()
-        if not keep:
-            facts.unusable[device_class] = f"the GPU could not run it ({reason})"
-            _log.warning("%s runs on the CPU from now on: %s", node.function.name, reason)
-        self.end_trial(node)
-        assert node.decision is not None
-        node.decision = node.decision._replace(space=HOST, reason=f"the GPU could not run it ({reason})")
-        node.space = HOST
-        self._put_on_cores(node)
-
-    def end_trial(self, node: TaskFuture) -> None:
-        """Note that the first measurement of a function has ended; calls that waited for it are placed."""
-        if node.trial is not None:
-            with self._lock:
-                self.placement.facts_of(node.function.key).trials.discard(node.trial)
-            node.trial = None
-            self._unpark(node.function.key)
+        if not isinstance(node, DirectTask):
+            self.starter.run_on_cpu_instead(node, error, device_class, keep=keep)
+        elif not node.move(error):
+            self.fail(node, error)
 
     def fail(self, node: TaskFuture, error: BaseException) -> None:
         """End a task with an error, and all that wait for it.
@@ -458,11 +533,19 @@ class TaskGraph:
             finally:
                 self._thread.ending = None
 
+    def fail_here(self, node: TaskFuture, error: BaseException) -> None:
+        """End a task with an error of this thread; Ctrl-C is meant for the program as well."""
+        self.fail(node, error)
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+
     def _fail_one(self, ending: deque[_Failure], node: TaskFuture, error: BaseException) -> None:
-        if not self._close(node, failed=True):
+        if not self._mark_ended(node, failed=True):
             return
         try:
-            self._forget(node)
+            if node.key is not None:  # no measurement is expected of it
+                self.starter.end_trial(node)
+                self.placement.forget(node)
             if isinstance(node, DirectTask):
                 node.ending(error)
             self.note_observed()
@@ -474,17 +557,7 @@ class TaskGraph:
         if dependents:
             reason = _dependency_error(node, error)
             ending.extend((one, reason) for one in dependents)
-
-    def _forget(self, node: TaskFuture) -> None:
-        """Expect no measurement of a task that ended without a result; calls that waited for it are placed."""
-        if node.key is not None:
-            self.end_trial(node)
-            self.placement.forget(node)
-
-    def start_limit(self, node: TaskFuture) -> None:
-        """Let a task that begins to run fail when its time limit has passed."""
-        assert node.timeout is not None
-        self.limits.add(node.number, node.timeout, lambda: self.time_out(node))
+        self.open.leave(node)
 
     def time_out(self, node: TaskFuture) -> None:
         """End a task that takes too long; the thread that runs it is replaced."""
@@ -494,7 +567,7 @@ class TaskGraph:
             self.workers[node.space - 1].replace_thread(node)
         else:
             self.cores.replace(node.thread)
-        self.fail(node, TimeoutError(f"{_name_of(node)} took longer than {node.timeout:g} s"))
+        self.fail(node, TimeoutError(f"{display_name(node.function)} took longer than {node.timeout:g} s"))
 
     def wait_ready(self) -> None:
         """Wait until every accelerator can be used, or is known to be lost."""
@@ -517,22 +590,21 @@ class TaskGraph:
     def wait_learned(self) -> None:
         """Wait until everything that has ended was learned from, calls that are measured on the CPU included."""
         for worker in self.workers:
-            worker.end_started()
+            worker.started.end_all()
         self.note_observed()
-        self._wait_for_shadow()
+        self.starter.wait_for_shadow()
         self.learner.wait()
 
     # ---------------------------------------------------------------- end
 
+    def _is_idle(self) -> bool:
+        return self.cores.is_idle and self.runner.is_idle and all(worker.is_idle for worker in self.workers)
+
     def shutdown(self, *, wait: bool, cancel: bool) -> None:
         """Accept no more tasks; with `wait`, return after the last one has ended."""
-        with self._lock:
-            self._closed = True
+        self.open.close()
         if cancel:
-            with self._lock:
-                parked = [node for waiting in self._parked.values() for node in waiting]
-            for node in parked:
-                node.cancel()
+            self.starter.cancel_parked()
             for worker in self.workers:
                 worker.cancel_waiting()
             self.cores.cancel_waiting()
@@ -541,23 +613,21 @@ class TaskGraph:
         if self.runner.runs_caller or any(worker.runs_caller for worker in self.workers):
             raise RuntimeError("a task cannot wait for the end of its own executor; use shutdown(wait=False)")
         with self._ending:
-            with self._idle:
-                while self._open or self._shadow is not None:
-                    self._idle.wait()
+            for node in self.open.wait(self._is_idle):
+                error = RuntimeError(f"{display_name(node.function)} was interrupted before it could run")
+                self.fail(node, error)
+                if not node.done():  # its end was interrupted
+                    node.set_exception(error)
+            self.starter.give_up_shadow()
             for worker in self.workers:
                 worker.close()
             self.cores.close()
             self.learner.close()
-            self.limits.close()  # it may still have to give a task its error
 
 
 def _dependency_error(cause: TaskFuture, error: BaseException | None) -> DependencyError:
     """Return the error of tasks whose input failed."""
     reason = "was cancelled" if isinstance(error, CancelledError) else "failed"
-    own = DependencyError(f"an input {reason}: {_name_of(cause)} (task {cause.number})")
+    own = DependencyError(f"an input {reason}: {display_name(cause.function)} (task {cause.number})")
     own.__cause__ = error.__cause__ if isinstance(error, DependencyError) else error
     return own
-
-
-def _name_of(node: TaskFuture) -> str:
-    return str(getattr(node.function, "name", None) or getattr(node.function, "__qualname__", "task"))

@@ -30,6 +30,7 @@ from ..live.journal import (
     RunLabels,
     check_text,
 )
+from ..runtime.accelerators import AcceleratorBackend
 from ..runtime.task_function import replaced
 
 
@@ -53,7 +54,7 @@ class _TimedEvent(threading.Event):
         super().set()
 
 
-class FakeAccelerator:
+class FakeAccelerator(AcceleratorBackend):
     """An accelerator that computes with NumPy.
 
     Parameters
@@ -101,7 +102,6 @@ class FakeAccelerator:
         self.memory = memory
         self.capacity = memory if capacity is None else capacity
         self.speedup = speedup
-        self.preparing = 0.0
         self.fault = fault
         self.counts: Counter[str] = Counter()
         self.allocated = self.locked = 0
@@ -131,9 +131,6 @@ class FakeAccelerator:
         self._add("locked", target.nbytes)
         weakref.finalize(target, self._add, "locked", -target.nbytes)
         return target
-
-    def release(self, array: Any, event: Any) -> None:
-        """Do nothing: memory is free when the array is gone."""
 
     def mark(self, *, timed: bool = True) -> Any:
         """Return an event, which happens at once unless the accelerator is paused."""
@@ -186,9 +183,7 @@ class FakeAccelerator:
     def _kept(self, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
-        if value.ndim == 0:
-            return value[()]
-        return self._allocate(np.array(value))
+        return self._allocate(np.array(value)) if value.ndim else value[()]
 
     def _allocate(self, array: Any) -> _FakeArray:
         with self._lock:
