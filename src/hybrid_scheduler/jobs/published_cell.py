@@ -1,4 +1,7 @@
-"""Mean and interval of a cell of a published table that is computed again."""
+"""Mean and interval of a cell of a published table that is computed again.
+
+A module of its own, because the tables of batches, allocations and rounds share it.
+"""
 
 from __future__ import annotations
 
