@@ -174,6 +174,11 @@ ROWS = (
         ("tests/faults/test_poison_values.py",),
     ),
     Row(
+        "no request makes a restart fail",
+        "poison behind every decoder, damaged stored runs, both databases",
+        ("tests/faults/test_poisoned_runs.py",),
+    ),
+    Row(
         "readers never crash",
         "mutated inputs, 10,000 for each reader in full",
         ("tests/faults/test_mutated_inputs.py",),

@@ -15,21 +15,22 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 4121,
+    ("core", "metrics", "physics", "compiled"): 4130,
     ("workload",): 2762,
     ("cluster", "engine", "gym.py"): 2456,
-    ("learning",): 4424,
-    ("schedulers",): 2370,
+    ("learning",): 4475,
+    ("schedulers",): 2390,
     ("live",): 3263,
-    ("config", "testing", ""): 1155,
+    ("config", "testing", ""): 1157,
     ("jobs",): 5000,
     ("profiling",): 1941,
     ("runtime",): 5963,
-    ("experiments",): 3495,
+    ("experiments",): 3478,
     ("reports",): 1504,
-    ("storage",): 3752,
-    ("server",): 5632,
-    ("cli",): 4191,
+    ("storage",): 3750,
+    ("server",): 5626,
+    ("cli",): 4326,
+    ("intercept",): 1736,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10
@@ -137,12 +138,9 @@ LARGE_CLASSES = {
     "runtime/accelerator_worker.py: AcceleratorWorker",
     "runtime/task_future.py: TaskFuture",
     "runtime/task_graph.py: TaskGraph",
-    "server/prometheus_metrics.py: Metrics",
 }
 LONG_FUNCTIONS = {
-    "learning/duration/learned_placement.py: _least_placement",
     "runtime/accelerator_worker.py: _launch",
-    "schedulers/static_plans.py: _search",
 }
 WIDE_FUNCTIONS = {
     "core/workload.py: __init__",

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from .engine import Placement as Placement
     from .engine import VirtualMultiGPU as VirtualMultiGPU
     from .engine import compare as compare
+    from .intercept import Acceleration as Acceleration
+    from .intercept import accelerate as accelerate
+    from .intercept import load_ipython_extension as load_ipython_extension
+    from .intercept import unload_ipython_extension as unload_ipython_extension
     from .learning import ModelFileError as ModelFileError
     from .learning import OfflineTrainer as OfflineTrainer
     from .learning import Predictor as Predictor

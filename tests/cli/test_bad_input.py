@@ -27,6 +27,8 @@ SERIAL = (
             "simulate extra",
             ("error: got unexpected extra argument(s) (extra)", "hint: see hybrid-scheduler simulate --help"),
         ),
+        ("serve --speed 100000", ("error: --speed: must be a number from 0.01 to 10000, got '100000'",)),
+        ("serve --port none", ("error: --port: must be a port from 0 to 65535, 0 for any free one, got 'none'",)),
         ("simulate --tasks 0", ("error: --tasks: must be a whole number from 1 to 1000000000, got '0'",)),
         (
             "simulate --tasks x --noise -1 --utilisation nan",

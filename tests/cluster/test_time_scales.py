@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hybrid_scheduler import LiveConfig, Noise, OnlineScheduler, Workload, compare
+from hybrid_scheduler import AnalyticPhysics, LiveConfig, Noise, OnlineScheduler, Slowdown, Workload, compare
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live.live_config import LiveTrace
 from hybrid_scheduler.live.live_run import LiveRun
+from hybrid_scheduler.physics import SlowedPhysics
 
 SCHEDULERS = (
     "earliest_finish", "greedy", "oracle", "price_index", "split_search", "late_binding", "shortest_first",
@@ -44,9 +45,18 @@ def tasks_at_any_scale(draw, *, graphs=True):
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @settings(max_examples=12)
-@given(workload=tasks_at_any_scale(), sigma=st.sampled_from([0.0, 1.0]))
-def test_every_run_and_its_bounds_end(scheduler, workload, sigma):
-    comparison = compare(workload, [scheduler], noise=Noise(sigma, 3))
+@given(
+    workload=tasks_at_any_scale(),
+    sigma=st.sampled_from([0.0, 1.0]),
+    policy=st.sampled_from(["clip", "to_cpu", "page"]),
+    slowed=st.booleans(),
+)
+def test_every_run_and_its_bounds_end(scheduler, workload, sigma, policy, slowed):
+    start = float(workload.arrival_time[0])
+    slowdown = Slowdown("gpu", 3.0, start=start, until=start + 10.0, every=20.0)
+    physics = SlowedPhysics(AnalyticPhysics(), slowdown) if slowed else None
+    noise = Noise(sigma, 3)
+    comparison = compare(workload, [scheduler], noise=noise, physics=physics, memory_policy=policy)
     summary = comparison.summaries[scheduler]
     assert summary.tasks == len(workload)
     assert comparison.lower_bound is not None

@@ -263,7 +263,7 @@ class Shortest(Central):
     assert remote.completed.all()
     assert sandbox.system_calls_filtered
     wrong = source.replace("return int(", "return 1000 + int(")
-    with pytest.raises(PolicyDisqualifiedError, match="a position from 0 to"):
+    with pytest.raises(PolicyDisqualifiedError, match="position must be from 0 to"):
         outcomes(sandbox, wrong)
 
 

@@ -116,7 +116,8 @@ def test_commands_print_tables_and_json(tmp_path: Path, run: Callable[..., Any])
     pods, nodes = map(str, made_files(tmp_path))
     shown = run("jobs", pods, "--nodes", nodes, "--policies", "fcfs", "--placements", "fgd,random")
     assert shown.exit_code == 0, shown.output
-    assert "300 jobs · 31 nodes with 240 GPUs" in shown.output
+    assert "300 of 300 jobs" in shown.output
+    assert "31 nodes with 240 GPUs" in shown.output
     document = json.loads(run("--quiet", "jobs", pods, "--nodes", nodes, "--policies", "saf", "--json").stdout)
     assert document["larger_than_the_cluster"] == []
     assert {row["backfilling"] for row in document["policies"]} == {"none", "easy"}

@@ -41,20 +41,25 @@ def test_parts_of_jobs_are_not_counted_twice(tmp_path: Path) -> None:
     report = read_swf_log(written(tmp_path, *parts))
     assert len(report.log) == 1
     assert report.log.processor_seconds == report.processor_seconds_in_file == 400.0
-    assert report.partial_lines == 2
+    assert report.notes == ("2 lines of parts of jobs, which the lines of whole jobs contain",)
 
 
 def test_lines_that_cannot_be_used_are_an_error_or_counted(tmp_path: Path) -> None:
     lines = (line(1, 0, 10, 4, 4, 10), line(2, 1, -1, 4, 4, 10), line(3, 1, 10, 0, -1, 10), "1 2 3")
     bad = written(tmp_path, *lines)
     with pytest.raises(
-        InvalidInputError, match=r"log.swf, line 5: field 4, run time: must be >= 0, got .*-1"
+        InvalidInputError, match=r"log.swf, line 5: field 4, run time: must be a number >= 0, got .*-1"
     ) as error:
         read_swf_log(bad)
     assert error.value.hint == "--skip-bad leaves out 3 such lines"
     report = read_swf_log(bad, skip_bad=True)
     assert (len(report.log), report.jobs_in_file, report.rejections.count) == (1, 3, 3)
     assert "3 lines left out" in report.sentences()
+
+
+def test_only_minus_one_is_an_unknown_request(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="line 4: field 9, requested time: must be a number >= 0, got '-7'"):
+        read_swf_log(written(tmp_path, line(1, 0, 10, 4, 4, -7)))
 
 
 def test_log_without_jobs_is_refused(tmp_path: Path) -> None:

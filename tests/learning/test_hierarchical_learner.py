@@ -4,6 +4,7 @@ import heapq
 import json
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -148,20 +149,41 @@ def test_trials_are_bounded_by_class_and_kind(kinds):
     assert (learner.duration_model_.arrays.observed[:, :kinds] > 0.0).all()
 
 
-def test_first_task_of_a_kind_gives_an_unknown_cpu_a_small_part_only():
+def test_first_look_at_an_unknown_cpu_takes_a_small_part_of_the_seconds_of_a_task():
     """A kind that is far slower on the CPU than anything before it must not block the CPU."""
     work = with_kinds(mixed(400), 8)
     slow = np.ones((len(work), 5))
     slow[:, 0] = np.where(work.kind % 2 == 0, 30.0, 1.0)
-    cluster = Cluster(
-        physics=TablePhysics(AnalyticPhysics().times(work, workstation())[:, [0, 1, 1, 1, 1], 0] * slow)
-    )
+    seconds = AnalyticPhysics().times(work, workstation())[:, [0, 1, 1, 1, 1], 0] * slow
     learner = HierarchicalLearner(prior=load_prior())
-    outcomes = cluster.run(work, learner).outcomes
+    outcomes = Cluster(physics=TablePhysics(seconds)).run(work, learner).outcomes
     for kind in range(0, 8, 2):
-        on_cpu = np.flatnonzero((work.kind == kind) & (outcomes.fraction < 1.0))
+        own = work.kind == kind
+        on_cpu = np.flatnonzero(own & (outcomes.fraction < 1.0))
         first = on_cpu[np.argmin(outcomes.cpu_start[on_cpu] + outcomes.cpu_time[on_cpu])]
-        assert 1.0 - outcomes.fraction[first] <= 0.2 + 1e-9
+        assert outcomes.cpu_time[first] <= 0.2 * seconds[own, 0].mean()
+
+
+def test_noisy_durations_are_expected_to_take_their_mean_not_their_median():
+    scheduler = HybridML()
+    Cluster(noise=Noise(1.0, seed=4)).run(mixed(1500), scheduler)
+    rule, model = scheduler.rule_, scheduler.duration_model_
+    task = mixed(1)[0]
+    scheduler.decide(task, View(1e6, np.zeros(5), workstation()))
+    medians = np.exp(model.predict(Workload.from_tasks([task]))[0, :, 0])
+    noise = model.arrays.stats["noise"]
+    assert (noise > 0.7).all()
+    np.testing.assert_allclose(rule.placement.times.sum(axis=1), medians * np.exp(0.5 * noise), rtol=0.02)
+
+
+def test_kinds_with_a_speed_of_their_own_on_every_gpu_are_sorted_out_under_load():
+    platform, rng = unequal_platform(), np.random.default_rng(8)
+    tasks = with_kinds(mixed(1500, load=0.6, platform=platform), 6)
+    speed = np.exp(0.8 * rng.standard_normal((6, len(platform.classes))))
+    seconds = AnalyticPhysics().times(tasks, platform).sum(axis=2) * speed[tasks.kind]
+    cluster = Cluster(platform, TablePhysics(seconds[:, platform.class_of]))
+    learned, known = (cluster.run(tasks, create(spec)).outcomes.latency for spec in ("hybrid_ml", "price_index"))
+    assert learned[300:].mean() < 1.2 * known[300:].mean()
 
 
 def test_without_trials_nothing_is_tried():
@@ -314,7 +336,7 @@ def test_training_again_uses_recent_outcomes_alone():
     expected = model.predict(mixed(50))
     assert model.request_training()
     assert model.versions[-1].trigger == "request"
-    np.testing.assert_allclose(model.predict(mixed(50))[:, :, 0], expected[:, :, 0], atol=0.2)
+    assert np.abs(model.predict(mixed(50))[:, :, 0] - expected[:, :, 0]).mean() < 0.05
 
 
 def test_durations_saved_by_earlier_versions_are_loaded(tmp_path):
@@ -495,8 +517,8 @@ def test_guard_hands_over_from_inverted_predictions_and_back(objective):
 
 
 def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop(monkeypatch):
-    means = {}
-    for guard in (True, False):
+    means = {True: 0.0, False: 0.0}
+    for guard, seed in product(means, (2000, 2001, 2002)):
         learner = HierarchicalLearner(guard=guard)
         start = learner.start
 
@@ -505,11 +527,7 @@ def test_guard_limits_the_harm_of_inverted_predictions_in_the_compiled_loop(monk
             poison(learner)
 
         monkeypatch.setattr(learner, "start", poisoned)
-        result = Cluster().run(mixed(1500, 0.7), learner)
-        means[guard] = result.outcomes.latency.mean()
+        means[guard] += Cluster().run(mixed(1500, 0.7, seed), learner).outcomes.latency.mean()
         # The model learns the truth from outcomes; until then the fallback rule decides.
-        changes = [
-            event.kind for event in learner.duration_model_.events if event.kind in ("fallback", "recovered")
-        ]
-        assert changes == ["fallback", "recovered"] * guard
+        assert handovers(learner) == ["fallback", "recovered"] * guard
     assert means[True] < means[False]

@@ -105,9 +105,9 @@ def test_one_outcome_by_hand():
     state = started(workstation(0))
     size, memory = float(np.exp(7.0)), float(np.exp(5.0) - 1.0)
     before, variance = prediction(state, size, 0.5, memory, 0, 0)
-    # Constants: 8² of all devices, 1² + 0.8² of the CPU, and a first kind with 0.3 times 0.7, 1.2 and 0.3.
+    # Constants: 8² of all devices, 1² + 0.8² of the CPU, and a first kind with 0.3 times 0.7, 1.2 and 0.54.
     assert before == pytest.approx(-2.0 + 0.3)
-    assert variance == pytest.approx(64.0 + 1.0 + 0.64 + 0.09 * (0.49 + 1.44 + 0.09))
+    assert variance == pytest.approx(64.0 + 1.0 + 0.64 + 0.09 * (0.49 + 1.44 + 0.54**2))
     noise = state.stats["noise"][0]
     learn(state, size, 0.5, memory, 0, 0, 1.0)
     after, left = prediction(state, size, 0.5, memory, 0, 0)
@@ -165,6 +165,17 @@ def test_slower_device_is_learned_with_its_slower_link_after_a_change():
     error = np.abs(seconds[:, 0] - seconds[:, 1])
     assert error[400:500].mean() < 0.02
     assert error[600:].mean() < 0.05
+
+
+def test_first_outcomes_lose_their_weight_when_durations_turn_out_to_be_noisy(platform):
+    state, rng = new_state(platform), np.random.default_rng(3)
+    add_kind(state)
+    for k in range(250):
+        log_seconds = 1.0 if k < 6 else rng.standard_normal()
+        learn(state, 2000.0, 0.5, 50.0, 0, 0, np.exp(log_seconds))
+    mean, variance = prediction(state, 2000.0, 0.5, 50.0, 0, 0)
+    assert abs(mean) < 0.15
+    assert 1.0 / 400 < variance < 1.0 / 50  # of about 250 outcomes with a variance of 1
 
 
 def test_an_abrupt_change_is_detected_once_and_learned(platform):

@@ -19,8 +19,8 @@ from hybrid_scheduler import (
 from hybrid_scheduler.compiled.device_prices import window_prices
 from hybrid_scheduler.learning.duration.hierarchical_learner import HierarchicalLearner
 from hybrid_scheduler.learning.duration.late_binding_learner import LateLearner
-from hybrid_scheduler.learning.duration.learner_state import FEATURES, ExplorationLimits
-from hybrid_scheduler.schedulers import HybridML, LateBinding
+from hybrid_scheduler.learning.duration.learner_state import FEATURES
+from hybrid_scheduler.schedulers import LateBinding
 from hybrid_scheduler.schedulers.hybrid_ml import LateHybridML
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from studies.learning_cases import hard_cases
@@ -130,17 +130,6 @@ def test_kinds_with_a_speed_of_their_own_on_every_class_are_learned_from_small_p
         ratios.append(learned.latency.mean() / known.latency.mean())
         assert ((learned.fraction > 0.8) & (learned.fraction < 1.0)).any()
     assert np.mean(ratios) < 2.5
-
-
-def test_uncertain_durations_count_less_as_longer_than_at_arrival():
-    workload = Workload.from_tasks([Task(0, 2500, 0.5, 100)])
-    late_binding, early_binding = LateHybridML(), HybridML()
-    for scheduler in (late_binding, early_binding):
-        Cluster().run(workload, scheduler)
-    late = ExplorationLimits(*late_binding.learner.rule_.placement.limits)
-    early = ExplorationLimits(*early_binding.rule_.placement.limits)
-    assert late == early._replace(max_pessimism_variance=late.max_pessimism_variance)
-    assert late.max_pessimism_variance < early.max_pessimism_variance
 
 
 def test_a_batch_is_learned_while_it_waits():

@@ -1,16 +1,21 @@
 """Central schedulers in a live run: tasks wait in a common queue, and results come when they start."""
 
+import gc
 import json
+import math
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from hybrid_scheduler import Central, Cluster, InvalidInputError, create, register
+from hybrid_scheduler.core import Platform
 from hybrid_scheduler.core.outcome import FAILED
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live import LiveConfig, SubmittedTask, scheduler_lane
 from hybrid_scheduler.live.journal import RESULT_COLUMNS
+from hybrid_scheduler.live.live_run import LiveRun
 from hybrid_scheduler.live.scheduler_lane import CentralLane
 from hybrid_scheduler.schedulers.registry import unregister
 from hybrid_scheduler.workload import generate, scenario_named
@@ -76,6 +81,36 @@ def test_full_queue_rejects_tasks_which_fail_and_are_announced(live, monkeypatch
     notes = [event.body["message"] for event in run.journal.events if event.body.get("kind") == "queue_full"]
     assert 2 <= len(notes) < 20
     assert notes[0].endswith("tasks were rejected: 30 wait")
+
+
+def test_memory_of_waiting_tasks_grows_with_their_number():
+    config = LiveConfig(scenario_named("mixed"), 10.0, schedulers=("late_binding",))
+    run = LiveRun(config, InlineTrainingWorker())
+    run.lanes.learn_all(1)
+    sizes = []
+    for tasks in (100, 400):
+        while run.ordinal < tasks:
+            run.advance(run.ordinal + 1, 20, math.inf)
+        gc.collect()
+        reached = {id(part): part for part in arrays_of(run.lanes[0].scheduler)}
+        sizes.append(sum(part.nbytes for part in reached.values()))
+    assert run.lanes[0].waiting > 200
+    assert sizes[1] < 8 * sizes[0] + 100_000
+
+
+def arrays_of(scheduler):
+    """The arrays that a scheduler keeps, whole, where it keeps a part."""
+    seen = set()
+    waiting = [scheduler]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, type | ModuleType | Platform):
+            continue
+        seen.add(id(value))
+        if isinstance(value, np.ndarray):
+            yield value if value.base is None else value.base
+        elif isinstance(value, dict | list | tuple | set) or type(value).__module__.startswith("hybrid_scheduler"):
+            waiting += gc.get_referents(value)
 
 
 def test_every_result_is_numbered_once(played):

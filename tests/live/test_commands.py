@@ -52,6 +52,21 @@ def test_pause_stops_time_tasks_and_updates(one):
     assert later.tasks_processed > before.tasks_processed
 
 
+def test_numbers_order_statuses_among_updates_by_the_state_of_the_run(one):
+    """A page that follows the higher number never shows a run as paused that another page resumed."""
+    for _ in range(3):
+        one.run(2.0)
+        paused = one.engine.pause()
+        resumed = one.engine.resume()
+        states = {
+            event.seq: event.body["state"] for event in one.journal.events if event.type == "simulation_update"
+        }
+        before = max(seq for seq in states if seq <= paused.last_seq)
+        after = min(seq for seq in states if seq > paused.last_seq)
+        assert (states[before], states[after]) == ("paused", "running")
+        assert after <= resumed.last_seq
+
+
 def test_start_resumes_a_paused_run_and_begins_a_new_one_after_stop(one):
     one.run(2.0)
     run_id = one.engine.pause().run_id

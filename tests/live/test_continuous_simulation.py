@@ -29,7 +29,7 @@ from hybrid_scheduler.live.live_run import LiveRun
 from hybrid_scheduler.live.load_history import live_verdict
 from hybrid_scheduler.metrics import jain_index
 from hybrid_scheduler.physics import Tariff
-from hybrid_scheduler.server.stored_comparison import stored_verdict
+from hybrid_scheduler.server.stored_comparison import checkpoint_comparison
 from hybrid_scheduler.testing import FakeClock
 from hybrid_scheduler.workload import generate, save_workload, scenario_named
 
@@ -509,7 +509,7 @@ def test_verdict_of_a_stored_run_has_the_leader_and_the_bound_of_the_live_one():
         run.advance(run.ordinal + 1, 1500 - run.ordinal, math.inf)
         run.load.utilisations(run.now)
     live, state = live_verdict(run), json.loads(json.dumps(run.checkpoint()))
-    stored = stored_verdict(state, run.statistics(), [asdict(one) for one in config.platform.devices])
+    _, stored = checkpoint_comparison(state, {}, [asdict(one) for one in config.platform.devices])
     assert (stored.title, stored.distance, stored.tasks) == (live.title, live.distance, live.tasks)
     assert stored.latency_bound == live.latency_bound
     (cause,) = stored.why

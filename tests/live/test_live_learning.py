@@ -60,7 +60,7 @@ def test_results_have_the_model_version_that_decided(learning):
     confidence = learning.column(spec, "confidence")[100:]
     assert ((confidence > 0.0) & (confidence < 0.5)).all()
     assert np.isnan(learning.column("oracle", "confidence")).all()
-    card = learning.engine.model_card(spec)
+    (card,) = learning.engine.models()
     assert card.current_version == versions[-1].version
     assert sum(card.feature_importance.values()) == pytest.approx(1.0)
     assert card.feature_importance["size"] > card.feature_importance["memory"]
@@ -192,7 +192,7 @@ def test_share_of_decisions_by_rule_and_agent_is_shown_and_kept_in_checkpoints(l
     assert rows["greedy"] == {}
     for name in ("hybrid_ml", "rl_agent"):
         assert sum(rows[name].values()) == pytest.approx(1.0)
-        card = one.engine.model_card(name)
+        card = next(card for card in one.engine.models() if card.scheduler_name == name)
         assert card.decided_by == rows[name]
         assert card.policy in card.decided_by
     assert set(rows["rl_agent"]) <= {"agent", "learned_rule", "earliest_finish", "trial"}

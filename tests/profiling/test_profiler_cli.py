@@ -142,7 +142,7 @@ def test_measuring_and_reading_need_no_torch() -> None:
     code = BLOCKED.format(blocked={"torch", "pydantic", "loguru", "typer", "rich", "matplotlib"}) + (
         "from hybrid_scheduler.profiling import HardwareProfiler, load_profile\n"
         "print(len(load_profile('p.json').points))\n"
-        "profile = HardwareProfiler(budget=2.0).profile_range([16])\n"
+        "profile = HardwareProfiler(budget=60.0).profile_range([16])\n"
         "print(profile.kernels, profile.machine.torch[:20], profile.notes[0])\n"
     )
     done = python(code)

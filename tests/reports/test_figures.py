@@ -8,6 +8,7 @@ import pytest
 from hybrid_scheduler import InvalidInputError, UnknownNameError, compare
 from hybrid_scheduler.core import ModelVersion
 from hybrid_scheduler.metrics import Interval
+from hybrid_scheduler.metrics.statistics import skewed_interval, t_interval
 from hybrid_scheduler.reports import figures
 from hybrid_scheduler.reports.figure_data import FigureData, MissingFigureData
 from hybrid_scheduler.reports.figure_style import with_interval
@@ -91,6 +92,13 @@ def test_one_run_has_no_intervals_unless_batch_means_give_one(data):
     assert banded.intervals("mean_latency")["oracle"].half_width == 0.5
     assert "batch means" in banded.interval_label("mean_latency")
     assert "batch means" not in banded.interval_label("makespan")
+
+
+def test_figures_and_overview_have_the_widened_intervals_of_the_comparison():
+    skewed = np.random.default_rng(1).lognormal(sigma=1.5, size=20)
+    drawn = FigureData({"mean_latency": {"greedy": skewed}}).intervals("mean_latency")["greedy"]
+    assert drawn == skewed_interval(skewed)
+    assert drawn.half_width > 1.2 * t_interval(skewed).half_width
 
 
 @pytest.mark.parametrize("kind", figures.FORMATS)

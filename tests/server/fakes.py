@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 from copy import deepcopy
@@ -17,6 +18,7 @@ from pydantic import BaseModel
 
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.canonical_json import plain_value
+from hybrid_scheduler.experiments.what_if import WhatIfResult
 from hybrid_scheduler.live import IdempotencyKey, JournalUnavailable, LiveConfig, SubmittedTask
 from hybrid_scheduler.live.commands import (
     Command,
@@ -53,6 +55,7 @@ from hybrid_scheduler.server.openapi_document import EXAMPLES
 from hybrid_scheduler.server.prometheus_metrics import Metrics
 from hybrid_scheduler.server.security_middleware import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
+from hybrid_scheduler.server.whatif_worker import EvidenceJob, WhatIfJob, compute, compute_evidence
 from hybrid_scheduler.storage.device_load import LoadWindow, Timelines
 from hybrid_scheduler.storage.repository import ModelHistory
 
@@ -529,6 +532,22 @@ class FakeCache:
             self.known[key] = value
 
 
+class ThreadWhatIfWorker:
+    """A worker in a thread of this process, with every scheduler that was registered here."""
+
+    def __init__(self) -> None:
+        self.work = compute
+
+    def warm_up(self) -> None:
+        pass
+
+    async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
+        return await asyncio.to_thread(self.work, job)
+
+    async def evidence(self, job: EvidenceJob) -> bytes:
+        return await asyncio.to_thread(compute_evidence, job)
+
+
 def fake_context(
     tmp_path: Path, *, hub: StreamHub | None = None, static: Path | None = None, **options: Any
 ) -> AppContext:
@@ -552,6 +571,7 @@ def fake_context(
         clock=time.time,
         options=chosen,
         static=static,
+        whatif_worker=ThreadWhatIfWorker(),  # type: ignore[arg-type]
     )
 
 

@@ -19,7 +19,7 @@ from hybrid_scheduler.experiments.what_if import WhatIfChange
 from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.composition import open_server, options_of
 from hybrid_scheduler.server.server_process import Server, bound_socket, uvicorn_config
-from hybrid_scheduler.server.whatif_worker import ProcessWhatIfWorker, WhatIfCompiling, WhatIfJob, compute
+from hybrid_scheduler.server.whatif_worker import WhatIfCompiling, WhatIfJob, WhatIfWorker, compute
 
 ALL_PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverage,fuzzing"
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "openapi.json"
@@ -29,7 +29,7 @@ def few_tasks(job):
     return compute(replace(job, tasks=50, seeds=2))
 
 
-class SmallWorker(ProcessWhatIfWorker):
+class SmallWorker(WhatIfWorker):
     """Worker that computes a small part of each request; generated ones ask for up to 400,000 decisions."""
 
     def __init__(self):

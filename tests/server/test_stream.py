@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from hybrid_scheduler.server.schemas.stream import Hello
 from hybrid_scheduler.server.stream_hub import Client, Message, StreamHub
 from hybrid_scheduler.server.uvicorn_protocols import text_frame
+from hybrid_scheduler.storage.batch_rows import payload_seq
 
 WAYS = pytest.mark.parametrize("ws", ["frames", "websockets-sansio"])
 
@@ -260,7 +261,7 @@ class _Recorder(Client):
 
     def try_send(self, message):
         if self.takes:
-            self.sent.append(message.seq)
+            self.sent.append(payload_seq(message.payload))
         return self.takes
 
     def send_close(self, code, reason):
@@ -271,7 +272,7 @@ async def test_the_queue_is_bounded_and_in_order():
     hub = StreamHub(max_queued=64)
     one = _Recorder(hub)
     async with hub.join(one):
-        one.send_hello(b'{"type":"hello","seq":0}')
+        one.send_hello(b'{"type":"hello","seq":0,"run_id":null}')
         hub.publish([event(seq) for seq in range(1, 4)])
         one.takes = False
         hub.publish([event(seq) for seq in range(4, 68)])
@@ -289,4 +290,3 @@ async def test_the_queue_is_bounded_and_in_order():
 def test_frame_is_built_once_for_all_clients():
     message = Message(event(7))
     assert message.frame is message.frame
-    assert message.seq == 7

@@ -23,8 +23,8 @@ from hybrid_scheduler.server.app import create_app
 from hybrid_scheduler.server.routes import whatif
 from hybrid_scheduler.server.whatif_worker import (
     EvidenceJob,
-    ProcessWhatIfWorker,
     WhatIfJob,
+    WhatIfWorker,
     compute,
     compute_evidence,
 )
@@ -130,7 +130,7 @@ def _job(scenario="default", gpus=2):
 
 
 async def test_process_worker_returns_equal_results_twice():
-    whatif_worker = ProcessWhatIfWorker(prepare=_nothing)
+    whatif_worker = WhatIfWorker(prepare=_nothing)
     try:
         for gpus in (2, 6):
             assert await whatif_worker.run(_job(gpus=gpus)) == compute(_job(gpus=gpus))
@@ -139,12 +139,12 @@ async def test_process_worker_returns_equal_results_twice():
 
 
 async def test_dead_worker_is_replaced_and_errors_are_passed_on(tmp_path):
-    whatif_worker = ProcessWhatIfWorker(_dies_once, _nothing)
+    whatif_worker = WhatIfWorker(_dies_once, _nothing)
     try:
         assert await whatif_worker.run(_job(tmp_path / "died")) == []
     finally:
         whatif_worker.close()
-    whatif_worker = ProcessWhatIfWorker(_refuses, _nothing)
+    whatif_worker = WhatIfWorker(_refuses, _nothing)
     try:
         with pytest.raises(InvalidInputError, match="must be left out, got 2") as caught:
             await whatif_worker.run(_job())
@@ -164,7 +164,7 @@ def _compiles_until(file):
 async def test_request_while_the_worker_compiles_is_503_with_its_progress(context, tmp_path, monkeypatch):
     monkeypatch.setattr(whatif_worker, "SHORT_COMPILING_S", 0.0)
     compiled = tmp_path / "compiled"
-    worker = ProcessWhatIfWorker(_answers_nothing, partial(_compiles_until, compiled))
+    worker = WhatIfWorker(_answers_nothing, partial(_compiles_until, compiled))
     try:
         async with client_of(create_app(replace(context, whatif_worker=worker))) as client:
             for ask in (client.post("/api/whatif", json=REQUEST), client.get(f"/api/runs/{RUN}/report")):
@@ -191,7 +191,7 @@ def _never_ends(job):
 
 
 async def test_closing_the_worker_ends_a_running_computation():
-    whatif_worker = ProcessWhatIfWorker(_never_ends, _nothing)
+    whatif_worker = WhatIfWorker(_never_ends, _nothing)
     asked = asyncio.create_task(whatif_worker.run(_job()))
     await asyncio.sleep(0)  # it is on its way
     whatif_worker.close()
@@ -257,7 +257,7 @@ def _long_job(tasks):
 
 async def test_computation_past_its_limit_is_ended_with_its_process(monkeypatch):
     monkeypatch.setattr(whatif_worker, "_COMPARISON_S", 0.5)
-    worker = ProcessWhatIfWorker(_sleep_on_demand, prepare=time.time)
+    worker = WhatIfWorker(_sleep_on_demand, prepare=time.time)
     with pytest.raises(BrokenExecutor):
         await worker.run(_long_job(61))
     monkeypatch.setattr(whatif_worker, "_COMPARISON_S", 120.0)
@@ -267,7 +267,7 @@ async def test_computation_past_its_limit_is_ended_with_its_process(monkeypatch)
 
 async def test_computation_of_a_client_that_left_ends_at_its_limit(monkeypatch):
     monkeypatch.setattr(whatif_worker, "_COMPARISON_S", 1.0)
-    worker = ProcessWhatIfWorker(_sleep_on_demand, prepare=time.time)
+    worker = WhatIfWorker(_sleep_on_demand, prepare=time.time)
     abandoned = [asyncio.ensure_future(worker.run(_long_job(61))) for _ in range(3)]
     while not worker._turn.locked():
         await asyncio.sleep(0.01)

@@ -4,6 +4,7 @@ import { ticks } from "../lib/statistics";
 import { linearScale, logScale, type Scale } from "./canvasAxes";
 import { useCrosshair } from "./chartContext";
 import { SeriesPath } from "./SeriesPath";
+import { TimeMarks } from "./TimeMarks";
 import { spread } from "./trendScale";
 
 export interface TimeRow {
@@ -50,7 +51,7 @@ export function TimeRows({ rows, from, to, bands, bandText, marks, label }: Time
   const [box, { width, height }] = useElementSize<HTMLDivElement>();
   const { at: crosshair, move } = useCrosshair();
   const narrow = width < 560;
-  const [left, right] = [narrow ? 64 : 104, narrow ? 72 : 170];
+  const [left, right] = [narrow ? 64 : 128, narrow ? 72 : 170];
   const bottom = height - AXIS;
   const x = linearScale(from, to, left, width - right);
   const each = Math.max(20, (bottom - HEAD) / Math.max(1, rows.length));
@@ -67,44 +68,16 @@ export function TimeRows({ rows, from, to, bands, bandText, marks, label }: Time
     >
       {width > 0 && height > 0 ? (
         <svg width={width} height={height} role="img" aria-label={label} className="marks absolute inset-0 block">
-          {bands.map(([begin, end]) => {
-            const [a, b] = [x(Math.max(begin, from)), x(Math.min(end, to))];
-            return (
-              <g key={begin}>
-                <rect
-                  x={a}
-                  y={HEAD - 18}
-                  width={b - a}
-                  height={bottom - HEAD + 18}
-                  fill="var(--warn)"
-                  opacity={0.12}
-                />
-                {b - a > bandText.length * 7 ? (
-                  <text x={(a + b) / 2} y={HEAD - 5} textAnchor="middle" fontSize="12" fill="var(--warn)">
-                    {bandText}
-                  </text>
-                ) : null}
-              </g>
-            );
-          })}
-          {marks.map((mark) => (
-            <g key={mark.label}>
-              <title>{mark.label}</title>
-              <line
-                x1={x(mark.x)}
-                x2={x(mark.x)}
-                y1={HEAD}
-                y2={bottom}
-                stroke="var(--warn)"
-                strokeDasharray="4 3"
-              />
-              <path
-                d="M0-4.5L4.5 0L0 4.5L-4.5 0z"
-                transform={`translate(${x(mark.x)} ${HEAD})`}
-                fill="var(--warn)"
-              />
-            </g>
-          ))}
+          <TimeMarks
+            x={x}
+            from={from}
+            to={to}
+            top={HEAD}
+            bottom={bottom}
+            bands={bands}
+            bandText={bandText}
+            marks={marks}
+          />
           {rows.map((row, index) => {
             const [top, base] = [HEAD + index * each + GAP, HEAD + (index + 1) * each];
             const { y, most } = scaleOf(row, top, base);

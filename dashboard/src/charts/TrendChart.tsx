@@ -6,6 +6,7 @@ import { compact, estimate, type Quantity, quantity, ratio, ratioEstimate, tick 
 import type { SchedulerStyle } from "../lib/schedulerStyle";
 import { linearScale, logScale } from "./canvasAxes";
 import { SeriesPath } from "./SeriesPath";
+import { TimeMarks } from "./TimeMarks";
 import { TooltipBox } from "./TooltipBox";
 import { isLogarithmic, pieces, ratioTicks, spread, type TrendSeries, unitAxis } from "./trendScale";
 
@@ -168,35 +169,7 @@ export function TrendChart({
                 {xTitle}
               </text>
             ) : null}
-            {bands.map(([from, to]) => {
-              const [begin, end] = [x(Math.max(from, x0)), x(Math.min(to, x1))];
-              return end > begin ? (
-                <rect
-                  key={from}
-                  x={begin}
-                  y={TOP}
-                  width={end - begin}
-                  height={bottom - TOP}
-                  fill="var(--warn)"
-                  opacity={0.12}
-                />
-              ) : null;
-            })}
-            {marks.map((mark, i) => (
-              <g key={`${mark.x}-${i}`}>
-                <title>{mark.label}</title>
-                <line
-                  x1={x(mark.x)}
-                  x2={x(mark.x)}
-                  y1={TOP}
-                  y2={bottom}
-                  stroke="var(--warn)"
-                  strokeDasharray="4 3"
-                  opacity={marks.length > 6 ? 0.25 : 1}
-                />
-                <path d="M0-4.5L4.5 0L0 4.5L-4.5 0z" transform={`translate(${x(mark.x)} 10)`} fill="var(--warn)" />
-              </g>
-            ))}
+            <TimeMarks x={x} from={x0} to={x1} top={TOP} bottom={bottom} bands={bands} marks={marks} />
             {series.map(({ style, points: list }) => (
               <g key={style.name}>
                 <SeriesPath style={style} line={path(list)} band={band(list)} />

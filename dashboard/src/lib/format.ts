@@ -108,7 +108,8 @@ export function signed(value: number | null | undefined, kind: Quantity): string
 /** A share of one as per cent: "55.3 %". */
 export function percent(share: number | null | undefined, digits = 3): string {
   if (!isNumber(share)) return NOTHING;
-  return `${significant(share * 100, digits)} %`;
+  // Shares that are this small are rounding errors.
+  return `${significant(Math.abs(share) < 1e-6 ? 0 : share * 100, digits)} %`;
 }
 
 /** A multiple in words, as the server writes it: "1.8 ×", "126 ×". */

@@ -5,6 +5,11 @@ import sys
 
 def main() -> None:
     """Run the console script `hybrid-scheduler`; imports wait until here, which keeps start-up quick."""
+    if sys.argv[1:2] == ["run"]:  # a script waits for it
+        from .run import main as run
+
+        run(sys.argv[2:])
+        return
     try:
         from .app import app
     except KeyboardInterrupt:

@@ -32,6 +32,8 @@ from .printer import Printer
 from .profile import calibrate, profile
 from .replay import replay, trace
 from .report import report
+from .run_script import SETTINGS as RUN_SETTINGS
+from .run_script import run
 from .score import score
 from .serve import serve
 from .shift import shift
@@ -60,7 +62,7 @@ class Program(TyperGroup):
         words = iter(args)
         for word in words:
             name, equals, _ = word.partition("=")
-            if word == "--":
+            if word == "--" or (word == "run" and not others):
                 others += [word, *words]
             elif name not in _SHARED:
                 others.append(word)
@@ -182,6 +184,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "bench": bench,
     "doctor": doctor,
 }
+app.command("run", context_settings=RUN_SETTINGS, options_metavar="[OPTIONS] SCRIPT [ARGUMENTS]")(run)
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(models)

@@ -20,6 +20,12 @@ _OPTION_NAMES = {
     **{key: option_of(name) for name, key in SETTINGS_KEYS.items()},
     **{f"objective.{goal}": "--objective" for goal in GOALS},
     "logging.level": "--log-level",
+    "server.host": "--host",
+    "server.port": "--port",
+    "live.trace": "--trace",
+    "live.trace_load": "--utilisation",
+    "live.repeat": "--repeat",
+    "live.speed": "--speed",
 }
 #: Log file of commands that run long, and of unexpected errors, where the settings name none.
 DEFAULT_LOG_FILE = "logs/app.log"

@@ -246,15 +246,12 @@ def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -
     repeated = trace.label if trace else f"{judgement.seeds} paired seeds from {found.runs[0].seed} on{stopped}"
     if judgement.exact:
         repeated = "every seed repeats this run: differences are exact"
-    printer.facts([*found.spec.facts, *offered, repeated])
     latency_bound = found.latency_bound
     bound = [] if latency_bound is None else [f"mean latency at least {with_unit(latency_bound, SECONDS)}"]
-    printer.facts([f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}", *bound])
-    printer.text()
-    printer.table(_standings(judgement))
-    printer.text()
+    measure = [f"{judgement.metric}, {words} is better", f"baseline {judgement.baseline}", *bound]
+    printer.result([[*found.spec.facts, *offered, repeated], measure], _standings(judgement))
     if not judgement.exact:
-        printer.text(Text(f"{judgement.unit} won by row against column", style="bold"))
+        printer.text(f"{judgement.unit} won by row against column", "bold")
         printer.table(_matrix(judgement))
         printer.text()
     verdict = found.verdict(judgement)
@@ -262,7 +259,7 @@ def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -
         show_verdict(printer, verdict)
         printer.text()
     for remark in _remarks(judgement):
-        printer.text(Text(remark, style="dim"))
+        printer.text(remark, "dim")
 
 
 def _standings(judgement: PairwiseTests) -> list[Column]:
@@ -346,9 +343,9 @@ def _remarks(judgement: PairwiseTests) -> list[str]:
 
 def show_verdict(printer: Printer, verdict: Verdict) -> None:
     """Print the headline, and one line for each cause of a loss."""
-    printer.text(Text(verdict.sentence, style="bold"))
+    printer.text(verdict.sentence, "bold")
     for cause in verdict.why:
-        printer.text(Text(cause.sentence + (f" {cause.also}." if cause.also else "")))
+        printer.text(cause.sentence + (f" {cause.also}." if cause.also else ""))
 
 
 def interval(one: Interval, size: float = 1.0) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.text import Text
 
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
@@ -267,13 +266,15 @@ def _store(
 def _show(printer: Printer, document: dict[str, Any]) -> None:
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else "no GPU"
-    printer.facts([machine["cpu"], gpu, f"devices {', '.join(document['devices'])}"])
-    printer.facts([f"{document['tasks']} kernels, {document['mode']}", f"seed {document['seed']}", "measured"])
-    printer.text()
+    facts = [
+        [machine["cpu"], gpu, f"devices {', '.join(document['devices'])}"],
+        [f"{document['tasks']} kernels, {document['mode']}", f"seed {document['seed']}", "measured"],
+    ]
     always = [(f"always {name}", values) for name, values in document["always"].items()]
     rows: list[tuple[str, dict[str, Any]]] = [*document["schedulers"].items(), *always]
     unit = unit_for([values["total_seconds"] for _, values in rows], SECONDS)
-    printer.table(
+    printer.result(
+        facts,
         [
             Column("scheduler", [name for name, _ in rows], number=False),
             Column(f"total\n{unit.symbol}", [unit.show(values["total_seconds"]) for _, values in rows]),
@@ -284,16 +285,15 @@ def _show(printer: Printer, document: dict[str, Any]) -> None:
             Column("learning", [_seconds(values.get("learning_seconds_per_task")) for _, values in rows], 5),
             Column("GPU\nJ/task", [_joules(values) for _, values in rows], 4),
             Column("not\ndone", [_unfinished(values) for _, values in rows], 6),
-        ]
+        ],
     )
     if "compare" in document:
         _show_compared(printer, document["compare"])
-    printer.text()
-    printer.text(Text(_headline(document), style="bold"))
+        printer.text()
+    printer.text(_headline(document), "bold")
 
 
 def _show_compared(printer: Printer, compared: dict[str, Any]) -> None:
-    printer.text()
     rows = list(compared.values())
     printer.table(
         [

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from .command_context import CommandContext, option_names
 from .metric_table import metric_columns, named
 from .options import MACHINE, TASKS, Inputs, check_folder, option, with_options
@@ -163,20 +161,14 @@ def _document(result: HeavyResult) -> dict[str, Any]:
 def _show(printer: Printer, result: HeavyResult, folder: Path) -> None:
     rows = sorted(result.rows, key=lambda row: row["mean_latency"])
     bound = result.lower_bound
-    printer.facts(
-        [
-            *result.spec.facts,
-            f"seed {result.seed}",
-            f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound",
-        ]
-    )
-    printer.text()
-    printer.table(metric_columns([named(row["scheduler"]) for row in rows], rows, wide=bool(printer.width)))
-    printer.text()
+    lowest = f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"
+    names = [named(row["scheduler"]) for row in rows]
+    columns = metric_columns(names, rows, wide=bool(printer.width))
+    printer.result([[*result.spec.facts, f"seed {result.seed}", lowest]], columns)
     plots = len(list((folder / _PLOTS).iterdir()))
     report = [str(folder / _REPORT)] if (folder / _REPORT).exists() else []
     printer.facts([*report, str(folder / _SUMMARY), f"{plots} plots in {folder / _PLOTS}"])
     if not report:
-        printer.text(Text(f"no row per task: more than {_MOST_ROWS:,}", style="dim"))
-    printer.text(Text("± by batch means within the run; quantiles to 0.1 %", style="dim"))
+        printer.text(f"no row per task: more than {_MOST_ROWS:,}", "dim")
+    printer.text("± by batch means within the run; quantiles to 0.1 %", "dim")
     printer.text()

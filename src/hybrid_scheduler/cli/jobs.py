@@ -1,10 +1,11 @@
-"""`hybrid-scheduler jobs` and `reproduce`: job logs under queue policies, and published tables beside ours."""
+"""`hybrid-scheduler jobs`, `forecast` and `reproduce`: job logs under policies, and published tables."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,39 +17,49 @@ from .options import JsonOption
 from .printer import NOTHING, Column, Printer, percent, significant
 
 if TYPE_CHECKING:
-    from ..jobs import QueueResult
+    from ..jobs import ClusterOperation, JobLogReport, Nodes
     from ..jobs.published_allocation import AllocationCell
     from ..jobs.published_batch import TableCell
+    from ..jobs.published_graphs import GraphCell
+    from ..jobs.published_rounds import GainCell
 
 LogArgument = Annotated[
     Path,
     typer.Argument(
         metavar="LOG",
-        help="Job log in the Standard Workload Format; with --nodes, a CSV file of pods as well; .gz is unpacked.",
+        help="Job log: SWF, sacct --parsable2, Alibaba pods, Philly, Gavel or Kueue; .gz is unpacked.",
     ),
 ]
 ProcessorsOption = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Processors of the cluster; by default what the log's header says."),
+    typer.Option(metavar="N", min=1, help="Processors of the cluster; by default what the log says."),
 ]
 NodesOption = Annotated[
     Path | None,
     typer.Option("--nodes", metavar="FILE", help="Nodes as CSV: sn, cpu_milli, memory_mib, gpu and model."),
 ]
 SkipBadOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="swf, sacct, alibaba, philly, gavel, kueue; default: by file."),
+]
+ThroughputsOption = Annotated[
+    Path | None, typer.Option("--throughputs", metavar="FILE", help="Gavel's measured steps per second (JSON).")
+]
 
 
 def jobs(
     context: typer.Context,
     log: LogArgument,
     policies: Annotated[
-        str, typer.Option(metavar="A,B", help="Orders of the queue: fcfs, sjf, saf, wfp3, uni, f1.")
+        str,
+        typer.Option(metavar="A,B", help="Orders: fcfs, sjf, saf, wfp3, uni, f1, las, fair_share."),
     ] = "fcfs,sjf,saf,wfp3",
     backfilling: Annotated[
         str | None,
         typer.Option(
             metavar="A,B",
-            help="none, easy (the head's start is kept) or, without --nodes, conservative (all are); default: all.",
+            help="none, easy (the head's start is kept) or, on a pool, conservative (all are); default: all.",
         ),
     ] = None,
     nodes: NodesOption = None,
@@ -60,199 +71,243 @@ def jobs(
         ),
     ] = "best_fit,fgd",
     processors: ProcessorsOption = None,
+    form: FormatOption = None,
+    throughputs: ThroughputsOption = None,
+    dependencies: Annotated[bool, typer.Option("--dependencies", help="Jobs wait for field 17 of SWF.")] = False,
+    preempt: Annotated[bool, typer.Option("--preempt", help="The head may stop later jobs.")] = False,
+    checkpoint: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Work between checkpoints; default: none."),
+    ] = math.inf,
+    restart: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Time to restart a stopped job.")] = 0.0,
+    failures: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Failures as CSV: node, down, up (seconds), gpu."),
+    ] = None,
+    quotas: Annotated[
+        Path | None, typer.Option(metavar="FILE", help='JSON such as {"ann": {"processors": 64, "gpus": 8}}.')
+    ] = None,
     skip_bad: SkipBadOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare queue policies on a log of rigid jobs: waits, slowdowns and the busy share of the cluster.
+    """Compare queue policies on a log of jobs: waits, slowdowns and the busy share of the cluster.
 
     With --nodes, jobs hold processors, memory and GPUs of single nodes, and placement policies choose these.
+    Preemption, failures, quotas and dependencies without --nodes take the cluster as one node.
 
     Example: hybrid-scheduler jobs cluster.swf --policies fcfs,saf --backfilling easy
     """
     command: CommandContext = context.obj
-    from ..jobs import BACKFILLING, NODE_BACKFILLING, queue_policy_named
+    import numpy as np
 
-    ways = _words(backfilling) if backfilling is not None else list(NODE_BACKFILLING if nodes else BACKFILLING)
-    names = [queue_policy_named(name).name for name in _words(policies)]
+    from ..jobs import ClusterOperation, Nodes, read_failures, read_job_log, read_nodes, read_quotas
+    from ..jobs import queue_policy_named as named
+    from ..schedulers.registry import run_plugin_files
+
+    run_plugin_files()
+    names = [named(name).name for name in _words(policies)]
+    report = read_job_log(log, form, skip_bad=skip_bad, dependencies=dependencies, throughputs=throughputs)
+    pool = processors or report.processors
+    operation = ClusterOperation(
+        preempt,
+        checkpoint,
+        restart,
+        read_failures(failures) if failures else (),
+        read_quotas(quotas) if quotas else {},
+    )
+    disturbed = preempt or bool(
+        failures or quotas or report.log.after or any(named(name).service for name in names)
+    )
+    cluster = None
     if nodes is not None:
-        _jobs_on_nodes(command, log, nodes, names, ways, _words(placements), skip_bad, as_json)
+        cluster, _ = read_nodes(nodes, skip_bad=skip_bad)
+    elif disturbed:
+        cluster = Nodes(["cluster"], np.array([1000 * pool]), np.array([2**40]), np.array([0]))
+        if report.log.demand is not None:
+            report = replace(report, log=replace(report.log, demand=None))
+    known = ("none", "easy") if cluster else ("none", "easy", "conservative")
+    ways = _words(backfilling) if backfilling is not None else list(known)
+    table = _Comparison(report, pool, cluster, operation)
+    runs = [
+        (name, way, placement)
+        for name in names
+        for way in ways
+        for placement in (_words(placements) if nodes is not None else [""])
+    ]
+    with command.printer.progress(len(runs)) as update:
+        for name, way, placement in runs:
+            table.run(name, way, placement)
+            update(", ".join(filter(None, (name, way, placement))), len(table.rows))
+    larger = report.log.job_id[np.array(table.impossible, np.int64)].tolist()
+    if as_json:
+        command.printer.document(table.document(log.name, larger))
     else:
-        _jobs_on_processors(command, log, names, ways, processors, skip_bad, as_json)
+        _show_comparison(command.printer, table, larger)
 
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",")]
 
 
-def _jobs_on_processors(
-    command: CommandContext,
-    log: Path,
-    names: list[str],
-    ways: list[str],
-    processors: int | None,
-    skip_bad: bool,
-    as_json: bool,
-) -> None:
-    from ..jobs import queue_policy_named, read_swf_log, simulate_queue
+class _Comparison:
+    """Rows of a table: one per queue policy, backfilling and placement."""
 
-    report = read_swf_log(log, skip_bad=skip_bad)
-    pool = processors or report.processors
-    results: list[tuple[str, str, QueueResult]] = []
-    with command.printer.progress(len(names) * len(ways)) as update:
-        for name in names:
-            for way in ways:
-                results.append((name, way, simulate_queue(report.log, pool, name, way)))
-                update(f"{name}, {way}", len(results))
-    if as_json:
-        command.printer.document(
-            {
-                "log": log.name,
-                "jobs": len(report.log),
-                "processors": pool,
-                "processor_seconds": report.log.processor_seconds,
-                "processor_seconds_in_file": report.processor_seconds_in_file,
-                "left_out": report.rejections.count,
-                "policies": [
-                    {"policy": name, "backfilling": way, **result.summary()} for name, way, result in results
-                ],
-            }
+    def __init__(self, report: JobLogReport, pool: int, cluster: Nodes | None, operation: ClusterOperation) -> None:
+        self.report = report
+        self.pool = pool
+        self.cluster = cluster
+        self.operation = operation
+        self.rows: list[dict[str, Any]] = []
+        self.impossible: list[int] = []
+
+    def run(self, name: str, way: str, placement: str) -> None:
+        """Simulate one of them; jobs that are larger than the cluster are listed."""
+        import numpy as np
+
+        from ..jobs import simulate_nodes, simulate_queue
+
+        log = self.report.log
+        row = {"policy": name, "backfilling": way}
+        if self.cluster is None:
+            fits = np.flatnonzero(log.processors <= self.pool)
+            self.impossible = np.setdiff1d(np.arange(len(log)), fits).tolist()
+            whole = log if len(fits) == len(log) or not len(fits) else log.rows(fits)
+            self.rows.append(row | simulate_queue(whole, self.pool, name, way).summary())
+            return
+        result = simulate_nodes(
+            log, self.cluster, placement or "best_fit", name, backfilling=way, operation=self.operation
         )
-        return
-    command.printer.facts([*report.sentences(), f"{pool:,} processors"])
-    command.printer.text()
-    summaries = [result.summary() for _, _, result in results]
-    command.printer.table(
-        [
-            Column("policy", [queue_policy_named(name).label for name, _, _ in results], number=False),
-            Column("backfilling", [way for _, way, _ in results], number=False),
-            *_wait_columns(summaries),
-            Column("busy", [percent(row["utilization"]) for row in summaries], 1),
-        ]
-    )
+        self.impossible = result.impossible.tolist()
+        stopped = {"stops": int(result.stops.sum()), "lost_processor_seconds": result.lost_seconds}
+        self.rows.append(row | ({"placement": placement} if placement else {}) | result.summary() | stopped)
+
+    def document(self, name: str, larger: list[int]) -> dict[str, Any]:
+        """Return everything as JSON."""
+        cluster = {} if self.cluster is None else {"nodes": len(self.cluster)}
+        return {
+            "log": name,
+            "jobs": len(self.report.log),
+            "processors": self.pool,
+            **cluster,
+            "processor_seconds": self.report.log.processor_seconds,
+            "processor_seconds_in_file": self.report.processor_seconds_in_file,
+            "left_out": self.report.rejections.count,
+            "larger_than_the_cluster": larger,
+            "policies": self.rows,
+        }
 
 
-def _wait_columns(summaries: list[dict[str, float]]) -> list[Column]:
-    return [
-        Column("wait, s\nmean", [significant(row["mean_wait"]) for row in summaries]),
-        Column("\np99", [significant(row["p99_wait"]) for row in summaries], 2),
-        Column("bounded slowdown\nmean", [significant(row["mean_bounded_slowdown"]) for row in summaries]),
-        Column("\np99", [significant(row["p99_bounded_slowdown"]) for row in summaries], 3),
-    ]
+def _show_comparison(printer: Printer, table: _Comparison, larger: list[int]) -> None:
+    from ..jobs import placement_policy_named, queue_policy_named
 
-
-def _jobs_on_nodes(
-    command: CommandContext,
-    log: Path,
-    nodes: Path,
-    names: list[str],
-    ways: list[str],
-    placements: list[str],
-    skip_bad: bool,
-    as_json: bool,
-) -> None:
-    from ..jobs import (
-        placement_policy_named,
-        queue_policy_named,
-        read_nodes,
-        read_pods,
-        read_swf_log,
-        simulate_nodes,
-    )
-
-    placed_by = [placement_policy_named(name) for name in placements]
-    cluster, bad_nodes = read_nodes(nodes, skip_bad=skip_bad)
-    if log.name.removesuffix(".gz").endswith(".csv"):
-        jobs_log, bad_jobs = read_pods(log, skip_bad=skip_bad)
+    rows = table.rows
+    facts = list(table.report.sentences())
+    if table.cluster is not None and "placement" in rows[0]:
+        facts.append(f"{len(table.cluster):,} nodes with {int(table.cluster.gpus.sum()):,} GPUs")
     else:
-        report = read_swf_log(log, skip_bad=skip_bad)
-        jobs_log = report.log
-        bad_jobs = report.rejections
-    runs = [(name, way, policy) for name in names for way in ways for policy in placed_by]
-    rows: list[dict[str, Any]] = []
-    impossible: list[int] = []
-    with command.printer.progress(len(runs)) as update:
-        for name, way, policy in runs:
-            result = simulate_nodes(jobs_log, cluster, policy, name, backfilling=way)
-            impossible = jobs_log.job_id[result.impossible].tolist()
-            rows.append({"policy": name, "backfilling": way, "placement": policy.name, **result.summary()})
-            update(f"{name}, {way}, {policy.name}", len(rows))
-    if as_json:
-        command.printer.document(
-            {
-                "log": log.name,
-                "jobs": len(jobs_log),
-                "nodes": len(cluster),
-                "left_out": bad_jobs.count + bad_nodes.count,
-                "larger_than_the_cluster": impossible,
-                "policies": rows,
-            }
-        )
-        return
-    facts = [f"{len(jobs_log):,} jobs", f"{len(cluster):,} nodes with {int(cluster.gpus.sum()):,} GPUs"]
-    if impossible:
-        listed = ", ".join(map(str, impossible[:_LISTED])) + (" …" if len(impossible) > _LISTED else "")
-        facts.append(f"{len(impossible):,} jobs do not fit on the empty cluster: {listed}")
-    command.printer.facts(facts)
-    command.printer.text()
-    command.printer.table(
-        [
-            Column("policy", [queue_policy_named(row["policy"]).label for row in rows], number=False),
-            Column("backfilling", [row["backfilling"] for row in rows], number=False),
-            Column("placement", [placement_policy_named(row["placement"]).label for row in rows], number=False),
-            *_wait_columns(rows),
-            Column("GPUs\nbusy", [percent(row["gpu_utilization"]) for row in rows], 1),
-            Column("\nfragmented", [percent(row["fragmentation"]) for row in rows], 4),
-        ]
-    )
+        facts.append(f"{table.pool:,} processors")
+    if larger:
+        listed = ", ".join(map(str, larger[:_LISTED])) + (" …" if len(larger) > _LISTED else "")
+        facts.append(f"{len(larger):,} jobs do not fit on the empty cluster: {listed}")
+    printer.facts(facts)
+    printer.text()
+    columns = [
+        Column("policy", [queue_policy_named(row["policy"]).label for row in rows], number=False),
+        Column("backfilling", [row["backfilling"] for row in rows], number=False),
+    ]
+    if "placement" in rows[0]:
+        labels = [placement_policy_named(row["placement"]).label for row in rows]
+        columns.append(Column("placement", labels, number=False))
+    columns += [
+        Column("wait, s\nmean", [significant(row["mean_wait"]) for row in rows]),
+        Column("\np99", [significant(row["p99_wait"]) for row in rows], 2),
+        Column("bounded slowdown\nmean", [significant(row["mean_bounded_slowdown"]) for row in rows]),
+        Column("\np99", [significant(row["p99_bounded_slowdown"]) for row in rows], 3),
+    ]
+    if table.cluster is None or "placement" not in rows[0]:
+        columns.append(Column("busy", [percent(row["utilization"]) for row in rows], 1))
+    else:
+        columns.append(Column("GPUs\nbusy", [percent(row["gpu_utilization"]) for row in rows], 1))
+        columns.append(Column("\nfragmented", [percent(row["fragmentation"]) for row in rows], 4))
+    if any(row.get("stops") for row in rows):
+        columns.append(Column("stopped", [f"{row['stops']:,}" for row in rows], 5))
+        columns.append(Column("lost\nprocessor s", [significant(row["lost_processor_seconds"]) for row in rows], 6))
+    printer.table(columns)
 
 
 def reproduce(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Published table: rlscheduler or fgd.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Published table: rlscheduler, fgd, gavel or heft.")],
     data: Annotated[
         Path | None, typer.Option("--data", metavar="FILE", help="Its data, which is not part of this program.")
     ] = None,
     nodes: NodesOption = None,
+    throughputs: ThroughputsOption = None,
     processors: ProcessorsOption = None,
     metric: Annotated[
         str,
         typer.Option(metavar="NAME", help="bounded_slowdown, slowdown, wait, turnaround or utilization."),
     ] = "bounded_slowdown",
-    seeds: Annotated[int, typer.Option(metavar="N", min=2, help="Seeds of fgd; the published table has 10.")] = 20,
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=2, help="Seeds of fgd (default 20) and gavel (5)."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute a published table again and print it beside the published figures.
+    """Compute a published table again and print it beside the published figures, a rule of one line and a bound.
 
-    `rlscheduler`: five heuristics on a job log with and without backfilling, by the published procedure, and
-    smallest area first, a rule of one line that the table lacks. Its data is a log of the repository
-    DIR-LAB/deep-batch-scheduler, such as lublin_256.swf.
+    `rlscheduler`: five heuristics on a job log with and without backfilling, by the published procedure. Its data
+    is a log of the repository DIR-LAB/deep-batch-scheduler, such as lublin_256.swf.
 
-    `fgd`: GPUs in use against demand for six placement policies, and fewest free GPUs, a rule of one line. Its data
-    are pods and nodes of the Alibaba GPU cluster trace of 2023, such as openb_pod_list_default.csv.
+    `fgd`: GPUs in use against demand for six placement policies. Its data are pods and nodes of the Alibaba GPU
+    cluster trace of 2023, such as openb_pod_list_default.csv.
+
+    `gavel`: policies that know how fast jobs are on each accelerator. Its data are a trace and measured throughputs
+    of the repository stanford-futuredata/gavel.
+
+    `heft`: two textbook task graphs; it needs no data.
 
     Example: hybrid-scheduler reproduce rlscheduler --data lublin_256.swf
     """
     command: CommandContext = context.obj
-    from ..core import InvalidInputError, UnknownNameError
+    from ..core import UnknownNameError
 
     if name not in _TABLES:
         raise UnknownNameError("published table", name, _TABLES)
-    if data is None:
-        raise InvalidInputError("--data", _TABLES[name][0], "nothing", hint=_TABLES[name][1])
-    if name == "fgd":
-        if nodes is None:
-            raise InvalidInputError(
-                "--nodes", "a CSV file of nodes", "nothing", hint="openb_node_list_all_node.csv"
-            )
-        _reproduce_fgd(command, data, nodes, seeds, as_json)
+    if name == "heft":
+        _reproduce_heft(command, as_json)
+        return
+    file = _needed(name, "--data", data)
+    if name == "gavel":
+        _reproduce_gavel(command, file, _needed(name, "--throughputs", throughputs), seeds or 5, as_json)
+    elif name == "fgd":
+        _reproduce_fgd(command, file, _needed(name, "--nodes", nodes), seeds or 20, as_json)
     else:
-        _reproduce_rlscheduler(command, data, processors, metric, as_json)
+        _reproduce_rlscheduler(command, file, processors, metric, as_json)
+
+
+def _needed(name: str, option: str, path: Path | None) -> Path:
+    """Return a file that a table needs; raises `InvalidInputError` if it was not given."""
+    from ..core import InvalidInputError
+
+    if path is None:
+        what, example = _TABLES[name][option]
+        raise InvalidInputError(option, what, "nothing", hint=example)
+    return path
 
 
 #: Published tables: the data that each needs, and where it comes from.
-_TABLES = {
-    "rlscheduler": ("a job log", "a log of the repository DIR-LAB/deep-batch-scheduler"),
-    "fgd": ("a CSV file of pods", "openb_pod_list_default.csv of the Alibaba GPU cluster trace of 2023"),
+_TABLES: dict[str, dict[str, tuple[str, str]]] = {
+    "rlscheduler": {"--data": ("a job log", "a log of the repository DIR-LAB/deep-batch-scheduler")},
+    "fgd": {
+        "--data": ("a CSV file of pods", "openb_pod_list_default.csv of the Alibaba GPU cluster trace of 2023"),
+        "--nodes": ("a CSV file of nodes", "openb_node_list_all_node.csv"),
+    },
+    "gavel": {
+        "--data": ("a trace of jobs", "minimize_makespan.trace of the repository stanford-futuredata/gavel"),
+        "--throughputs": ("a JSON file of throughputs", "simulation_throughputs.json of the same repository"),
+    },
+    "heft": {},
 }
 #: Most numbers of jobs that are printed.
 _LISTED = 10
@@ -285,8 +340,56 @@ def _reproduce_rlscheduler(
     _show_table(command.printer, cells, f"{metric.replace('_', ' ')} of {name or data.name}")
 
 
-def _rows_of(cells: Sequence[TableCell | AllocationCell]) -> list[dict[str, Any]]:
+def _rows_of(cells: Sequence[TableCell | AllocationCell | GainCell | GraphCell]) -> list[dict[str, Any]]:
     return [{**asdict(cell), "mean": cell.mean, "verdict": cell.verdict} for cell in cells]
+
+
+def _reproduce_heft(command: CommandContext, as_json: bool) -> None:
+    from ..jobs.published_graphs import graph_table
+
+    cells = list(graph_table())
+    if as_json:
+        command.printer.document({"table": "heft", "cells": _rows_of(cells)})
+        return
+    command.printer.table(
+        [
+            Column("graph", [cell.graph for cell in cells], number=False),
+            Column("planner", [cell.policy for cell in cells], number=False),
+            Column("published", [f"{cell.published:g}" for cell in cells]),
+            Column("measured", [f"{cell.mean:g}" for cell in cells]),
+            Column("earliest\nfinish", [f"{cell.rule:g}" for cell in cells]),
+            Column("bound", [f"{cell.bound:g}" for cell in cells]),
+            Column("verdict", [cell.verdict for cell in cells], 1, number=False),
+        ]
+    )
+
+
+def _reproduce_gavel(command: CommandContext, data: Path, throughputs: Path, seeds: int, as_json: bool) -> None:
+    from ..jobs import read_throughputs
+    from ..jobs.published_rounds import gain_table
+
+    cells: list[GainCell] = []
+    with command.printer.progress(2) as update:
+        for number, row in enumerate(gain_table(data, read_throughputs(throughputs), seeds=seeds), 1):
+            cells += row
+            update(row[0].measure, number)
+    if as_json:
+        command.printer.document({"table": "gavel", "trace": data.name, "seeds": seeds, "cells": _rows_of(cells)})
+        return
+    command.printer.facts(["108 accelerators of three kinds", f"mean ± 95 % over {seeds} drawn sequences"])
+    command.printer.text()
+    command.printer.table(
+        [
+            Column("measure", [cell.measure for cell in cells], number=False),
+            Column("policy", [cell.policy for cell in cells], number=False),
+            Column("hours", [f"{cell.mean:.2f} ± {cell.half_width:.2f}" for cell in cells]),
+            Column("gain", [f"{cell.gain:.2f}" for cell in cells]),
+            Column("published", [NOTHING if cell.published is None else f"{cell.published:g}" for cell in cells]),
+            Column("shortest first\non the fastest", [f"{cell.rule:.2f}" for cell in cells], 2),
+            Column("bound", [f"{cell.bound:.2f}" for cell in cells], 3),
+            Column("verdict", [cell.verdict for cell in cells], 1, number=False),
+        ]
+    )
 
 
 def _reproduce_fgd(command: CommandContext, data: Path, nodes: Path, seeds: int, as_json: bool) -> None:
@@ -302,12 +405,14 @@ def _reproduce_fgd(command: CommandContext, data: Path, nodes: Path, seeds: int,
     if as_json:
         command.printer.document({"table": "fgd", "pods": data.name, "seeds": seeds, "cells": _rows_of(cells)})
         return
+    rule = {cell.demand: cell for cell in cells if cell.policy == PLACEMENTS[-1]}
     command.printer.facts([f"GPUs in use, % of {int(cluster.gpus.sum()):,}", f"mean ± 95 % over {seeds} seeds"])
     command.printer.text()
     command.printer.table(
         [
             Column("placement", [placement_policy_named(cell.policy).label for cell in cells], number=False),
             Column("demand, %", [str(cell.demand) for cell in cells]),
+            Column("fewest\nfree GPUs", [f"{rule[cell.demand].mean:.2f}" for cell in cells], 2),
             Column("at most", [str(min(cell.demand, 100)) for cell in cells]),
             Column("published", [NOTHING if cell.published is None else f"{cell.published:.2f}" for cell in cells]),
             Column("measured", [f"{cell.mean:.2f} ± {cell.half_width:.2f}" for cell in cells]),
@@ -364,7 +469,7 @@ def forecast(
         Path,
         typer.Argument(
             metavar="LOG",
-            help="Job log in the Standard Workload Format with waits; -1 as wait or run time: still waits or runs.",
+            help="Job log with waits: SWF, sacct, Philly or Kueue; unknown: the job still waits or runs.",
         ),
     ],
     job: Annotated[
@@ -376,6 +481,7 @@ def forecast(
     policy: Annotated[str, typer.Option(metavar="NAME", help="Order of the cluster's queue.")] = "fcfs",
     backfilling: Annotated[str, typer.Option(metavar="NAME", help="none, easy or conservative.")] = "easy",
     processors: ProcessorsOption = None,
+    form: FormatOption = None,
     moments: Annotated[
         int, typer.Option(metavar="N", help="Moments of the past that the forecast is tested by.")
     ] = 100,
@@ -393,13 +499,13 @@ def forecast(
     import numpy as np
 
     from ..core import InvalidInputError
-    from ..jobs import JobLog, forecast_start, read_swf_log
+    from ..jobs import JobLog, forecast_start, read_job_log
     from ..profiling.strict_json import StrictObject, read_json
 
     given = read_json(job)
     given = {"user": None, **given} if isinstance(given, dict) else given
     request = StrictObject(given, "", job.name).read(_JobRequest)
-    report = read_swf_log(log, unfinished=True)
+    report = read_job_log(log, form, unfinished=True)
     pool = processors or report.processors
     if not 1 <= request.processors <= pool:
         raise InvalidInputError("processors", f"1 to {pool:,}, the cluster's", request.processors, where=job.name)

@@ -123,7 +123,7 @@ def list_models(context: typer.Context, as_json: bool = False, folder: Path | No
     command.printer.table(columns)
     command.printer.text()
     for machine, description in machines.items():
-        command.printer.text(Text(f"machine {machine}: {description}", style="dim"))
+        command.printer.text(f"machine {machine}: {description}", "dim")
 
 
 @models.command()
@@ -325,7 +325,7 @@ def _kinds(signature: str) -> str:
 
 def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> None:
     command.printer.facts([model.name, f"code {model.code[:6]}", f"measured {_time(model.measured_at)}"])
-    command.printer.text(Text(f"machine {model.file.machine}: {model.file.description}", style="dim"))
+    command.printer.text(f"machine {model.file.machine}: {model.file.description}", "dim")
     for _, calls, crossovers in tables:
         devices = sorted({device for call in calls for device in call.seconds})
         unit = unit_for([one for call in calls for one in call.seconds.values()], SECONDS)
@@ -352,7 +352,7 @@ def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[
             command.printer.text(f"from about {size} on, {one.after} is faster than {one.before}")
     remark = "~: not measured at this size; estimated from others. Copies between devices are not included."
     command.printer.text()
-    command.printer.text(Text(remark, style="dim"))
+    command.printer.text(remark, "dim")
 
 
 def _draw(model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> Figure:

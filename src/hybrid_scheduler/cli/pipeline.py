@@ -140,11 +140,9 @@ def _show(printer: Printer, study: PipelineStudy, report: PipelineReport, out: P
 
     rows = sorted(report.rows, key=lambda row: row["mean_latency"])
     bound = report.lower_bound
-    printer.facts([*study.caption, f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"])
-    printer.text()
+    lowest = f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"
     names = [named(row["scheduler"], label_of(row["scheduler"])) for row in rows]
-    printer.table(metric_columns(names, rows, wide=True))
-    printer.text()
+    printer.result([[*study.caption, lowest]], metric_columns(names, rows, wide=True))
     forest = report.training["random_forest"]
     printer.text(
         f"forest: test R² {forest['test_r2']:.3f}, mean absolute error {forest['mae']:.3f}, "

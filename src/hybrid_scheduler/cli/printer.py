@@ -41,10 +41,10 @@ _SHOWN = {
 }
 
 
-def as_text(text: str | Text) -> Text:
+def as_text(text: str | Text, style: str = "") -> Text:
     """Return text without markup, in which control characters are shown instead of sent to the terminal."""
     if isinstance(text, str):
-        return Text(text.translate(_SHOWN))
+        return Text(text.translate(_SHOWN), style=style)
     shown = text.copy()
     shown.plain = shown.plain.translate(_SHOWN)
     return shown
@@ -71,13 +71,28 @@ class Printer:
         self._out.file.write(pretty_json(content))
         self._out.file.flush()
 
-    def text(self, text: str | Text = "") -> None:
+    def text(self, text: str | Text = "", style: str = "") -> None:
         """Print a line of the result; on a terminal it wraps between words."""
         self.calm()
         if self.width and text:
-            self._out.print(Padding(as_text(text), (0, 1), expand=False))
+            self._out.print(Padding(as_text(text, style), (0, 1), expand=False))
         else:
-            self._out.print(as_text(text), soft_wrap=True)
+            self._out.print(as_text(text, style), soft_wrap=True)
+
+    def result(
+        self, facts: Iterable[Sequence[str]], columns: Sequence[Column], headline: str = "",
+        remarks: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """Print rows of facts, a table between blank lines, a headline, and remarks."""
+        for row in facts:
+            self.facts(row)
+        self.text()
+        self.table(columns)
+        self.text()
+        if headline:
+            self.text(headline, "bold")
+        for remark in remarks:
+            self.text(remark, "dim")
 
     def facts(self, facts: Sequence[str]) -> None:
         """Print short facts in a row; where they do not fit, the line breaks between two of them."""
@@ -115,7 +130,7 @@ class Printer:
     def note(self, text: str) -> None:
         """Print a remark to stderr, unless the user wants only results."""
         if not self.quiet:
-            self._err.print(as_text(Text(text, style="dim")), soft_wrap=True)
+            self._err.print(as_text(text, "dim"), soft_wrap=True)
 
     def report(self, kind: str, text: str) -> None:
         """Print ``error: ...``, ``hint: ...`` or ``warning: ...`` to stderr, always as one line."""

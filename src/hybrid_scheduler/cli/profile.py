@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
 from .options import argument, listed, option, with_options
@@ -97,20 +95,14 @@ def _seconds(text: str) -> float:
 def show(printer: Printer, profile: Profile) -> None:
     """Print a profile: the machine, a table of the measurements, and the main result."""
     machine = profile.machine
-    printer.facts([machine.cpu, f"{machine.cores} cores, {machine.threads} threads used", f"machine {machine.id}"])
+    facts = [[machine.cpu, f"{machine.cores} cores, {machine.threads} threads used", f"machine {machine.id}"]]
     if machine.gpu:
         launch = profile.launch_overhead_seconds
-        printer.facts([machine.gpu.name, f"launch {with_unit(launch.median if launch else None, SECONDS)}"])
+        facts.append([machine.gpu.name, f"launch {with_unit(launch.median if launch else None, SECONDS)}"])
     copy = ((profile.cpu_memory_bandwidth, "CPU"), (profile.gpu_memory_bandwidth, "GPU"))
-    printer.facts([f"{name} memory {significant(rate / 1e9)} GB/s" for rate, name in copy if rate])
-    printer.text()
-    printer.table(_columns(profile))
-    printer.text()
-    printer.text(Text(_headline(profile), style="bold"))
-    for one in profile.skipped:
-        printer.text(Text(f"skipped {one.kernel} {one.size} on {one.device}: {one.reason}", style="dim"))
-    for note in profile.notes:
-        printer.text(Text(note, style="dim"))
+    facts.append([f"{name} memory {significant(rate / 1e9)} GB/s" for rate, name in copy if rate])
+    skipped = [f"skipped {one.kernel} {one.size} on {one.device}: {one.reason}" for one in profile.skipped]
+    printer.result(facts, _columns(profile), _headline(profile), [*skipped, *profile.notes])
 
 
 def _columns(profile: Profile) -> list[Column]:
@@ -251,13 +243,12 @@ def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Prof
 
 def _show(printer: Printer, profile: Profile, found: Calibration) -> None:
     machine = profile.machine
-    printer.facts([machine.cpu, *([machine.gpu.name] if machine.gpu else []), f"machine {machine.id}"])
-    printer.text()
     kinds = [one.kind for one in found.held_out]
     names = [kind if i == 0 or kinds[i - 1] != kind else "" for i, kind in enumerate(kinds)]
     by_kind = [_percent(found.by_kind[kind]) if name else "" for kind, name in zip(kinds, names, strict=True)]
     good = frozenset(i for i, kind in enumerate(kinds) if names[i] and (found.by_kind[kind] or 1.0) <= _GOOD)
-    printer.table(
+    printer.result(
+        [[machine.cpu, *([machine.gpu.name] if machine.gpu else []), f"machine {machine.id}"]],
         [
             Column("kernel", names, number=False),
             Column("held-out\nerror", by_kind, best=good),
@@ -266,10 +257,9 @@ def _show(printer: Printer, profile: Profile, found: Calibration) -> None:
             Column("worst", [_percent(one.worst) for one in found.held_out], 2),
             Column("sizes", [str(one.points) for one in found.held_out], 3),
             Column("form", [one.form for one in found.held_out], 1, number=False),
-        ]
+        ],
+        _calibration_headline(found),
     )
-    printer.text()
-    printer.text(Text(_calibration_headline(found), style="bold"))
 
 
 def _calibration_headline(found: Calibration) -> str:

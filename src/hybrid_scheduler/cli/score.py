@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.text import Text
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
@@ -110,29 +109,27 @@ def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) 
             continue
         interval = one.interval
         width = f" ± {interval.half_width:.3f}" if interval.low == interval.low else ""
-        printer.facts(
-            [f"{one.name}: score {interval.mean:.3f}{width}", f"{seeds} {'private' if sealed else 'public'} seeds"]
-        )
-        printer.text()
+        facts = [
+            f"{one.name}: score {interval.mean:.3f}{width}",
+            f"{seeds} {'private' if sealed else 'public'} seeds",
+        ]
         rows = [*one.by_case(), ("all cases", one.figures())]
-        printer.table(
+        printer.result(
+            [facts],
             [
                 Column("case", [name for name, _ in rows], number=False),
                 Column("mean\n÷ bound", [f"{row['mean_over_floor']:.2f}" for _, row in rows]),
                 *(
-                    Column(
-                        f"mean ÷\n{name}",
-                        [f"{row[f'mean_over_{name}']:.2f}" for _, row in rows],
-                        position + 1,
-                    )
-                    for position, name in enumerate(REFERENCES)
+                    Column(f"mean ÷\n{name}", [f"{row[f'mean_over_{name}']:.2f}" for _, row in rows], rank)
+                    for rank, name in enumerate(REFERENCES, 1)
                 ),
                 Column("p99 ÷\nearliest_finish", [f"{row['p99_over_earliest_finish']:.2f}" for _, row in rows], 4),
-            ]
+            ],
+            remarks=[
+                f"worst: {case.ratio:.2f} of {case.reference} on {case.tasks} tasks of {case.case}"
+                for case in one.worst
+            ],
         )
-        for case in one.worst:
-            words = f"worst: {case.ratio:.2f} of {case.reference} on {case.tasks} tasks of {case.case}"
-            printer.text(Text(words, style="dim"))
         printer.text()
 
 

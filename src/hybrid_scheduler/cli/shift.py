@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from .command_context import CommandContext
 from .metric_table import named
 from .options import Inputs, with_options
@@ -17,6 +15,14 @@ if TYPE_CHECKING:
 
 
 _SEEDS = 20
+_REMARKS = (
+    "ratio: sum of times over the optimum's, on the same tasks: every scheduler of a seed sees the same stream",
+    "the published forest is frozen_forest, the published agent dqn; FAILED: a larger sum than every baseline",
+    "hybrid_ml and dqn know only the executed choice, as on real hardware; the forests also get "
+    "the times of both devices from the simulation",
+    "recovered: the first task from which 20 in a row cost at most 5 % more than the optimum; "
+    f"{NOTHING} if that did not happen on every seed",
+)
 
 
 @with_options(
@@ -57,15 +63,13 @@ def shift(command: CommandContext, inputs: Inputs, as_json: bool = False) -> Non
 
 
 def _show(printer: Printer, rows: list[ShiftRow], seeds: range, training: int, test: int) -> None:
-    printer.facts(
-        [
-            f"{test} tasks after {training:,} of the other kind",
-            f"{len(seeds)} seeds from {seeds[0]} on",
-            "serial physics, one task at a time",
-        ]
-    )
-    printer.text()
-    printer.table(
+    facts = [
+        f"{test} tasks after {training:,} of the other kind",
+        f"{len(seeds)} seeds from {seeds[0]} on",
+        "serial physics, one task at a time",
+    ]
+    printer.result(
+        [facts],
         [
             Column("scheduler", [named(row.name) for row in rows], number=False),
             Column("published\nsum, s", [_two_decimals(row.published_total) for row in rows], 3),
@@ -76,18 +80,9 @@ def _show(printer: Printer, rows: list[ShiftRow], seeds: range, training: int, t
             Column("status\npublished", [row.published_status or NOTHING for row in rows], 1, number=False),
             Column("status\nmeasured", [row.status for row in rows], 1, number=False),
             Column("tasks to recover\nmedian (worst)", [_recovery(row) for row in rows], 0),
-        ]
+        ],
+        remarks=_REMARKS,
     )
-    printer.text()
-    for remark in (
-        "ratio: sum of times over the optimum's, on the same tasks: every scheduler of a seed sees the same stream",
-        "the published forest is frozen_forest, the published agent dqn; FAILED: a larger sum than every baseline",
-        "hybrid_ml and dqn know only the executed choice, as on real hardware; the forests also get "
-        "the times of both devices from the simulation",
-        "recovered: the first task from which 20 in a row cost at most 5 % more than the optimum; "
-        f"{NOTHING} if that did not happen on every seed",
-    ):
-        printer.text(Text(remark, style="dim"))
 
 
 def _two_decimals(value: float | None) -> str:

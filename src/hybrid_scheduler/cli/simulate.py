@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from ..core import Platform
 from .command_context import CommandContext
 from .compare import GROWS, show_verdict
@@ -82,18 +80,15 @@ def _show(printer: Printer, spec: ExperimentSpec, seed: int, comparison: Compari
 
     summaries = dict(sorted(comparison.summaries.items(), key=lambda item: _rank(item[1])))
     growing = {name for name in comparison.results if comparison.evidence(name).growing}
-    for facts in _caption(spec, seed, comparison):
-        printer.facts(facts)
-    printer.text()
     labels = [named(name, label_of(name)) for name in summaries]
     for name, label in zip(summaries, labels, strict=True):
         if name in growing:
             label.append(f" {GROWS}", "bold red")
-    printer.table(metric_columns(labels, [row.as_dict() for row in summaries.values()], wide=bool(printer.width)))
-    printer.text()
+    columns = metric_columns(labels, [row.as_dict() for row in summaries.values()], wide=bool(printer.width))
+    printer.result(_caption(spec, seed, comparison), columns)
     show_verdict(printer, comparison.verdict)
     for remark in _remarks(summaries, growing):
-        printer.text(Text(remark, style="dim"))
+        printer.text(remark, "dim")
 
 
 def _rank(summary: Summary) -> tuple[bool, float]:

@@ -93,7 +93,6 @@ def sweep(
         command.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
     else:
         _show(command.printer, table, metric)
-        command.printer.text()
         command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
 
 
@@ -159,7 +158,7 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     """Return mean and interval of every combination: over seeds, or by batch means within a trace."""
     import numpy as np
 
-    from ..metrics import Interval, t_interval
+    from ..metrics.statistics import Interval, skewed_interval
 
     groups: dict[tuple[Any, ...], list[float]] = {}
     halves: dict[tuple[Any, ...], float | None] = {}
@@ -173,8 +172,9 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
         known = np.array(values)
         half = halves[place]
         mean = float(known.mean())
-        several = len(known) > 1 and bool(np.isfinite(known).all())
-        one = t_interval(known) if several else None if half is None else Interval(mean, mean - half, mean + half)
+        one = None if half is None else Interval(mean, mean - half, mean + half)
+        if len(known) > 1 and np.isfinite(known).all():
+            one = skewed_interval(known)
         found.append(
             {
                 "scenario": scenario, "load": load, "platform": platform, "scheduler": scheduler,
@@ -201,14 +201,13 @@ def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
     repeated = "one run each" if seeds == 1 else f"{seeds} seeds"
     if seeds == 1 and any(row["low"] is not None for row in table):
         repeated = "one trace; interval from batch means"
-    printer.facts([metric, f"{repeated}, mean ± 95 %"])
-    printer.text()
-    printer.table(
+    printer.result(
+        [[metric, f"{repeated}, mean ± 95 %"]],
         [
             Column("scenario", [row["scenario"] for row in table], 1, number=False),
             Column("load", [NOTHING if row["load"] is None else str(row["load"]) for row in table], 2),
             Column("machine", [row["platform"] for row in table], 3, number=False),
             Column("scheduler", [named(row["scheduler"]) for row in table], number=False),
             Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
-        ]
+        ],
     )

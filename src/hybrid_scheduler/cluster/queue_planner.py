@@ -114,7 +114,8 @@ class QueuePlanner(Central):
         totals = self.queue_arrays.totals
         now = view.now
         first = len(self._numbers)
-        times = queue.times[first:] if self.setting.times is not None and first < len(queue) else None
+        # A copy, because a row of the whole table would keep the table as long as its task waits.
+        times = queue.times[first:].copy() if self.setting.times is not None and first < len(queue) else None
         for position in range(first, len(queue)):
             task = queue[position]
             row = None if times is None else times[position - first]

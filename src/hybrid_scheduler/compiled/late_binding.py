@@ -89,7 +89,7 @@ _QUEUE_MEMORY = 200.0
 #: Prices of several classes: number of tasks that they follow, exponent of the shares, rounds and tasks between two
 #: updates, and the limit of a weight.
 CLASS_WINDOW = 500
-_EXPONENT = 32.0
+CLASS_EXPONENT = 32.0
 _ROUNDS = 4
 _REFRESH = 64
 _MAX_WEIGHT = 1e200
@@ -190,7 +190,35 @@ def set_class_seconds(arrays, task, times, devices):  # type: ignore[no-untyped-
             least = min(least, seconds[slot])
     for slot in range(slots):
         if seconds[slot] > 0.0:
-            power[slot] = (least / seconds[slot]) ** _EXPONENT
+            power[slot] = (least / seconds[slot]) ** CLASS_EXPONENT
+
+
+@inner
+def balance_classes(weight, load, devices_of, seconds, power, tasks, rounds):  # type: ignore[no-untyped-def]
+    """Move the weights of classes towards those at which all are equally loaded.
+
+    The last slot is that of all CPUs, and its weight is 1; `load` is scratch. A price is a weight to the power of
+    -1/32. `power` holds the tasks' seconds relative to the least, to the power of -32.
+    """
+    slots = len(weight)
+    last = slots - 1
+    for _ in range(rounds):
+        for slot in range(slots):
+            load[slot] = 0.0
+        for i in range(tasks):
+            total = 1e-300
+            for slot in range(slots):
+                total += weight[slot] * power[i, slot]
+            for slot in range(slots):
+                load[slot] += seconds[i, slot] * weight[slot] * power[i, slot] / total
+        mean = load.sum() / devices_of.sum()
+        for slot in range(slots):
+            if devices_of[slot] > 0.0:
+                weight[slot] /= max(load[slot] / devices_of[slot] / mean, 1e-3)
+        for slot in range(slots):
+            if slot < last:
+                weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _MAX_WEIGHT), _MAX_WEIGHT)
+        weight[last] = 1.0
 
 
 @inner
@@ -237,30 +265,18 @@ def update_class_prices(arrays, times, devices):  # type: ignore[no-untyped-def]
         devices_of[last if devices[d].is_cpu == 1 else devices[d].column] += 1.0
     for slot in range(slots):
         if devices_of[slot] > 0.0 and seen == 0:
-            weight[slot] = 1.0 if slot == last else max(critical_ratio * relative_speed[slot], 1e-6) ** -_EXPONENT
+            weight[slot] = (
+                1.0 if slot == last else max(critical_ratio * relative_speed[slot], 1e-6) ** -CLASS_EXPONENT
+            )
     state[0] += 1.0
     if seen < _REFRESH or seen % _REFRESH == 0:
         filled = min(seen + 1, CLASS_WINDOW)
-        for _ in range(_ROUNDS):
-            for slot in range(slots):
-                load[slot] = 0.0
-            for i in range(filled):
-                total = 1e-300
-                for slot in range(slots):
-                    total += weight[slot] * power[i, slot]
-                for slot in range(slots):
-                    load[slot] += seconds[i, slot] * weight[slot] * power[i, slot] / total
-            mean = load.sum() / devices_of.sum()
-            for slot in range(slots):
-                if devices_of[slot] > 0.0:
-                    weight[slot] /= max(load[slot] / devices_of[slot] / mean, 1e-3)
-            for slot in range(slots):
-                if slot < last:
-                    weight[slot] = min(max(weight[slot] / weight[last], 1.0 / _MAX_WEIGHT), _MAX_WEIGHT)
-            weight[last] = 1.0
+        balance_classes(weight, load, devices_of, seconds, power, filled, _ROUNDS)
     for slot in range(last):
         prices[slot] = (
-            weight[slot] ** (-1.0 / _EXPONENT) / critical_ratio if devices_of[slot] > 0.0 else relative_speed[slot]
+            weight[slot] ** (-1.0 / CLASS_EXPONENT) / critical_ratio
+            if devices_of[slot] > 0.0
+            else relative_speed[slot]
         )
     set_window_prices(arrays.prices, prices[:last], critical_ratio, typical_time)
 

@@ -155,9 +155,8 @@ def read_platform(file: str) -> Platform:
 
 def yaml_problem(error: Exception) -> str:
     """Return the reason why a text is no YAML, without its position."""
-    if isinstance(error, RecursionError):  # the parser calls itself once for every level
-        return "too many levels"
-    return getattr(error, "problem", None) or str(error)[:100]
+    # The parser calls itself once for every level.
+    return "too many levels" if isinstance(error, RecursionError) else getattr(error, "problem", str(error)[:100])
 
 
 def parse_platform(text: str, path: str, name: str) -> Platform:
@@ -179,7 +178,7 @@ def parse_platform(text: str, path: str, name: str) -> Platform:
     """
     try:
         content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date that does not exist
+    except Exception as error:  # PyYAML raises errors of all kinds for what a tag cannot convert, such as !!bool x
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else path
         raise InvalidInputError("platform", "valid YAML", yaml_problem(error), where=where) from None
@@ -231,8 +230,8 @@ def _check_keys(content: dict[Any, Any], known: tuple[str, ...], where: str) -> 
 
 
 def _check_number(key: str, value: object, where: str, *, whole: bool = False) -> None:
-    kinds = int if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or math.isnan(value):
+    huge = isinstance(value, int) and value.bit_length() > 63
+    if not isinstance(value, int if whole else int | float) or isinstance(value, bool) or huge or value != value:
         raise InvalidInputError(key, "a whole number" if whole else "a number", value, where=where)
 
 
@@ -283,8 +282,8 @@ def _cell(text: str, column: str, where: str, kind: type[int] | type[float]) -> 
     try:
         value = kind(text)
     except ValueError:
-        raise InvalidInputError(f"column {column}", allowed, text, where=where) from None
-    if kind is float and not 0 <= value < math.inf:
+        value = math.nan
+    if value != value or (kind is float and not 0 <= value < math.inf):
         raise InvalidInputError(f"column {column}", allowed, text, where=where)
     return value
 

@@ -43,6 +43,8 @@ COLUMNS = (
     "average_utilization",
 )  # fmt: skip
 
+#: Numbers of tasks that are summed.
+_SUMMED = ("wait", "energy", "cost_rent", "cost_electricity", "cost", "fraction", "cpu_only")
 #: Called with (name of the scheduler, tasks done by all schedulers together).
 Progress = Callable[[str, int], None]
 #: Called with (name of the scheduler, outcomes of its next tasks).
@@ -60,13 +62,7 @@ class SchedulerTotals:
     mean_latency: RunningMean = field(default_factory=RunningMean)
     tasks: int = 0
     counts: dict[int, int] = field(default_factory=lambda: {FAILED: 0, CLIPPED: 0, MOVED_TO_CPU: 0})
-    wait: float = 0.0
-    energy: float = 0.0
-    rent: float = 0.0
-    electricity: float = 0.0
-    cost: float = 0.0
-    fraction: float = 0.0
-    cpu_only: int = 0
+    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SUMMED, 0.0))
     regret: float | None = None
     compared: int = 0
     first_arrival: float = math.inf
@@ -87,13 +83,12 @@ class SchedulerTotals:
         self.time.add(outcomes.time[done])
         self.latency.add(np.maximum(latency, 0.0))  # rounding can make finish - arrival negative
         self.mean_latency.add(latency)
-        self.wait += float(outcomes.wait[done].sum())
-        self.energy += float(charges.energy[done].sum())
-        self.rent += float(charges.rent[done].sum())
-        self.electricity += float(charges.electricity[done].sum())
-        self.cost += float(charges.cost[done].sum())
-        self.fraction += float(outcomes.fraction[done].sum())
-        self.cpu_only += int((outcomes.fraction[done] == 0).sum())
+        fraction = outcomes.fraction
+        columns = (
+            outcomes.wait, charges.energy, charges.rent, charges.electricity, charges.cost, fraction, fraction == 0
+        )  # fmt: skip
+        for name, column in zip(_SUMMED, columns, strict=True):
+            self.sums[name] += float(column[done].sum())
         self.last_finish = max(self.last_finish, float(outcomes.finish[done].max()))
         if oracle_latency is not None:
             both = done & ~np.isnan(oracle_latency)
@@ -117,16 +112,13 @@ class SchedulerTotals:
             **{f"{key}_time": value for key, value in _spread(self.time).items()},
             **{f"{key}_latency": value for key, value in _spread(self.latency).items()},
             "mean_latency_half_width": self.mean_latency.half_width,
-            "mean_wait": self.wait / count,
+            "mean_wait": self.sums["wait"] / count,
             "mean_regret": None if self.regret is None or not self.compared else self.regret / self.compared,
-            "energy": self.energy,
-            "energy_per_task": self.energy / count,
-            "cost": self.cost,
-            "cost_rent": self.rent,
-            "cost_electricity": self.electricity,
-            "cost_per_task": self.cost / count,
-            "mean_gpu_fraction": self.fraction / count,
-            "cpu_only_share": self.cpu_only / count,
+            **{name: self.sums[name] for name in ("energy", "cost", "cost_rent", "cost_electricity")},
+            "energy_per_task": self.sums["energy"] / count,
+            "cost_per_task": self.sums["cost"] / count,
+            "mean_gpu_fraction": self.sums["fraction"] / count,
+            "cpu_only_share": self.sums["cpu_only"] / count,
             "load_balance": jain_index(self.busy),
             "load_balance_gpu": jain_index(self.busy[accelerators]) if len(accelerators) else 1.0,
             "average_utilization": float(self.busy.mean() / span) if span > 0 else 0.0,

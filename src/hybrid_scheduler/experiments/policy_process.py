@@ -24,7 +24,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
@@ -385,21 +385,12 @@ def _serve(policy: core.Online | core.Central, channel: _Channel) -> NoReturn:
             now, free_at, tasks = content
             queue.tasks.extend(released(values, row) for values, row in tasks)
             view = core.View(now, np.array(free_at), platform)
-            for position, decision in _checked(policy.starts(queue, view), queue):
-                channel.send(f"{position} {_plain(decision)}")
+            for position, decision in policy.starts(queue, view):
+                # The parent checks the position, too, and ends this process for a wrong one.
+                channel.send(f"{int(position)} {_plain(decision)}")
                 view.free_at[:] = channel.receive()
-                del queue.tasks[position]
+                del queue.tasks[int(position)]
             channel.send("-")
-
-
-def _checked(
-    starts: Iterator[tuple[int, core.Decision]], queue: _PolicyQueue
-) -> Iterator[tuple[int, core.Decision]]:
-    for position, decision in starts:
-        place = int(position)
-        if not 0 <= place < len(queue):
-            raise ValueError(f"a position from 0 to {len(queue) - 1}, got {position}")
-        yield place, decision
 
 
 def _plain(decision: object) -> str:

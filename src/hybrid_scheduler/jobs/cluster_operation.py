@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from ..core import Ints, InvalidInputError, UnknownNameError
+from ..workload.trace_formats.reader_tools import WrongCells, json_document, number, table_of
 from .cluster_nodes import Nodes
 from .job_log import JobLog
 from .node_loop import EVENT, USER, Rows
+from .rejected_rows import readable
 
 #: Thousandths that a user without a quota may hold.
 _NO_QUOTA = 1 << 60
@@ -128,3 +131,45 @@ def user_states(log: JobLog, quotas: Mapping[str, Quota]) -> tuple[Rows, Ints]:
             if amount < math.inf:
                 users[resource][number[name]] = round(1000 * amount)
     return users, user
+
+
+def read_failures(path: str | Path) -> list[Failure]:
+    """Return failures from a CSV file with the columns node, down, up and, for single accelerators, gpu.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read, lacks a column, or has a row that cannot be used.
+    """
+    failures = []
+    for line, row in readable(table_of(Path(path), ("node", "down", "up")), Path(path)):
+        cells = {} if isinstance(row, WrongCells) else row
+        down, up = (number(cells.get(name, "")) for name in ("down", "up"))
+        gpu = cells.get("gpu", "")
+        if not down < up or (gpu and not gpu.isdigit()):
+            allowed = "node, down, a later up in seconds, and gpu as a whole number or nothing"
+            where = f"{Path(path).name}, line {line}"
+            raise InvalidInputError("row", allowed, ", ".join(cells.values()), where=where)
+        failures.append(Failure(cells["node"], down, up, int(gpu) if gpu else None))
+    return failures
+
+
+def read_quotas(path: str | Path) -> dict[str, Quota]:
+    """Return quotas from a JSON file with an object of processors and gpus for each user.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file cannot be read or has another form.
+    """
+    document = json_document(Path(path))
+    if not isinstance(document, dict):
+        raise InvalidInputError("quotas", "an object by user", type(document).__name__, where=Path(path).name)
+    quotas = {}
+    for user, amounts in document.items():
+        known = isinstance(amounts, dict) and amounts.keys() <= {"processors", "gpus"}
+        if not known or not all(isinstance(amount, int | float) and amount >= 0 for amount in amounts.values()):
+            allowed = "processors and gpus, numbers >= 0"
+            raise InvalidInputError(f"quotas.{user}", allowed, amounts, where=Path(path).name)
+        quotas[user] = Quota(**amounts)
+    return quotas

@@ -108,20 +108,26 @@ class NodeResult:
         """Return the figures of a table: waits and slowdowns of the placed jobs, and use of accelerators."""
         placed = self.placed
         waited = self.wait
-        slowed = bounded_slowdown(waited, self.log.run_time[placed])
+        # Stops count as waiting; a job that did not end is taken to run on.
+        end = np.where(np.isfinite(self.finish), self.finish, self.start + self.log.run_time)[placed]
+        run = self.log.run_time[placed]
+        slowed = bounded_slowdown(end - self.log.submit[placed] - run, run)
         began = self.log.submit[0]
-        ended = float(np.nanmax(np.where(np.isfinite(self.finish), self.finish, self.start)))
+        ended = end.max()
         gpus = WHOLE_GPU * int(self.nodes.gpus.sum())
         milli = 0 if self.log.demand is None else self.log.demand.total_gpu_milli[placed]
         busy = float(np.sum(milli * self.log.run_time[placed]))
         idle = gpus - self.held
+        span = float(ended - began)
+        total = float(np.sum((self.log.run_time * self.log.processors)[placed]))
         return {
             "mean_wait": float(waited.mean()),
             "p99_wait": float(np.quantile(waited, 0.99)),
             "max_wait": float(waited.max()),
             "mean_bounded_slowdown": float(slowed.mean()),
             "p99_bounded_slowdown": float(np.quantile(slowed, 0.99)),
-            "gpu_utilization": busy / (gpus * (ended - began)) if gpus and ended > began else 0.0,
+            "utilization": 1000 * total / (span * float(self.nodes.cpu_milli.sum())) if span > 0 else 0.0,
+            "gpu_utilization": busy / (gpus * span) if gpus and span > 0 else 0.0,
             "fragmentation": float(np.mean(self.fragmented / np.maximum(idle, 1.0))) if gpus else 0.0,
         }
 

@@ -6,9 +6,9 @@ then, and the spread of its recent errors gives the spread of the samples. Jobs 
 log's recent past.
 
 The same is done at moments of the past, and compared with what happened. The interval is widened or narrowed until
-it would have covered the stated share of the newest waits that had ended by then (Romano and others: Conformalized
-quantile regression. NeurIPS 2019). How often the interval, adjusted so by what was known at each moment, covered
-the wait is printed with the forecast.
+it would have covered the stated share of the newest waits that had ended by then or were too long already (Romano
+and others: Conformalized quantile regression. NeurIPS 2019). How often the interval, adjusted so by what was known
+at each moment, covered the wait is printed with the forecast.
 """
 
 from __future__ import annotations
@@ -27,13 +27,18 @@ from .queue_simulation import simulate_queue
 _COVERED = 0.9
 #: Newest errors of the model that samples are drawn from.
 _ERRORS = 2000
+#: Consecutive errors that the samples of one simulation are drawn from.
+_PERIOD = 200
 #: Jobs that come later in each simulation.
 _LATER_JOBS = 100
 #: Seconds that are added to waits before their ratios are taken, because many are 0.
 _SHORT_S = 60.0
 #: Newest waits that the interval is adjusted by, and the fewest.
-_NEWEST = 60
+_NEWEST = 100
 _FEWEST_KNOWN = 10
+#: Logarithm of the least factor on an interval, and of how far outside a wait is that every interval covers.
+_MOST_NARROWED = -3.0
+_ALWAYS_INSIDE = -100.0
 #: Kind of jobs whose user is not known.
 _NO_USER = "generic"
 #: Fewest moments of the past that an interval can be calibrated and tested by.
@@ -176,10 +181,11 @@ class _Forecast:
 
 
 def _widened(forecast: _Forecast, widening: float) -> tuple[float, float]:
-    """Return both ends of the interval moved apart by a factor on waits; never below 0."""
+    """Return both ends of the interval moved apart by a factor on waits; never below 0, and an end at 0 stays."""
     low, high = forecast.ends
     factor = np.exp(widening)
-    return max((low + _SHORT_S) / factor - _SHORT_S, 0.0), max((high + _SHORT_S) * factor - _SHORT_S, 0.0)
+    lower = max((low + _SHORT_S) / factor - _SHORT_S, 0.0) if low > 0 else 0.0
+    return lower, max((high + _SHORT_S) * factor - _SHORT_S, lower)
 
 
 def _record_of(
@@ -187,12 +193,23 @@ def _record_of(
 ) -> tuple[ForecastRecord, float]:
     """Return how forecasts of the past compare with the waits, and by how much the interval is widened now."""
     ends = np.array([forecast.ends for forecast in forecasts]) + _SHORT_S
-    # How far each wait is outside of its interval, in logarithms; negative inside.
-    outside = np.maximum(np.log(ends[:, 0] / (waits + _SHORT_S)), np.log((waits + _SHORT_S) / ends[:, 1]))
+    # How far each wait is outside of its interval, in logarithms; negative inside. A wait of 0 in an interval that
+    # begins at 0 is covered however narrow the interval becomes.
+    below = np.where(ends[:, 0] > _SHORT_S, np.log(ends[:, 0] / (waits + _SHORT_S)), _ALWAYS_INSIDE)
+    above = np.where(waits > 0, np.log((waits + _SHORT_S) / ends[:, 1]), _ALWAYS_INSIDE)
+    outside = np.maximum(below, above)
     began = moments + waits
+
+    def known_at(now: float, forecasts: int) -> Floats:
+        """Return how far waits are outside at a moment: of jobs that started, or wait already for too long."""
+        at_least = np.log((now - moments[:forecasts] + _SHORT_S) / ends[:forecasts, 1])
+        started = began[:forecasts] <= now
+        found: Floats = np.where(started, outside[:forecasts], at_least)[started | (at_least > 0)]
+        return found
+
     covered = []
     for place, moment in enumerate(moments.tolist()):
-        known = outside[:place][began[:place] <= moment]
+        known = known_at(moment, place)
         if len(known) >= _FEWEST_KNOWN:
             low, high = _widened(forecasts[place], _widening(known))
             covered.append(low <= waits[place] <= high)
@@ -204,14 +221,16 @@ def _record_of(
     started = began <= now
     medians = np.array([np.median(forecast.waits) for forecast in forecasts])
     requests = np.array([forecast.by_requests for forecast in forecasts])
-    error, of_requests = (float(np.median(np.abs(found - waits)[started])) for found in (medians, requests))
-    return ForecastRecord(len(covered), float(np.mean(covered)), error, of_requests), _widening(outside[started])
+    error, of_requests = (float(np.median(np.abs(seen - waits)[started])) for seen in (medians, requests))
+    record = ForecastRecord(len(covered), float(np.mean(covered)), error, of_requests)
+    return record, _widening(known_at(now, len(waits)))
 
 
 def _widening(outside: Floats) -> float:
     """Return the widening with which the interval covers the stated share of the newest waits and one more."""
     newest = outside[-_NEWEST:]
-    return float(np.quantile(newest, min(_COVERED * (1 + 1 / len(newest)), 1.0), method="higher"))
+    level = min(_COVERED * (1 + 1 / len(newest)), 1.0)
+    return max(float(np.quantile(newest, level, method="higher")), _MOST_NARROWED)
 
 
 @dataclass(frozen=True)
@@ -315,11 +334,16 @@ class _Queue:
     def _run_times(self, moment: _Moment, samples: int) -> Floats:
         """Return samples of run times, longer than what has elapsed, and at most the request if that is longer."""
         mean, deviation = self.model.predict(_workload(moment.jobs))[:, 0].T
-        errors = np.sort(np.array(self.errors or [0.0]))
+        errors = np.array(self.errors or [0.0])
         least = (np.log(np.maximum(moment.elapsed, 1e-3)) - mean) / deviation
-        below = np.searchsorted(errors, least) / len(errors)
-        level = below + (1.0 - below) * self.random.random((samples, len(mean)))
-        seconds = np.exp(mean + deviation * np.quantile(errors, np.minimum(level, 1.0)))
+        seconds = np.empty((samples, len(mean)))
+        for row in range(samples):
+            # The errors of one period: what all its jobs have in common does not cancel in the sum of a queue.
+            first = int(self.random.integers(0, max(len(errors) - _PERIOD, 0) + 1))
+            period = np.sort(errors[first : first + _PERIOD])
+            below = np.searchsorted(period, least) / len(period)
+            level = below + (1.0 - below) * self.random.random(len(mean))
+            seconds[row] = np.exp(mean + deviation * np.quantile(period, np.minimum(level, 1.0)))
         most = np.maximum(moment.jobs.requested_time, moment.elapsed + 1.0)
         drawn: Floats = np.clip(seconds, moment.elapsed + 1.0, most)
         return drawn

@@ -1,8 +1,7 @@
-"""Clocks and pacing of the live run: wall time, virtual time, chunk size, task rate and outages."""
+"""Clocks and pacing of the live run: wall time, virtual time, chunk size and task rate."""
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
@@ -12,7 +11,6 @@ from typing import Protocol
 from ..core import InvalidInputError
 from ..workload.argument_checks import positive_number
 
-_log = logging.getLogger(__name__)
 _SLOWEST = 0.01
 _FASTEST = 10_000.0
 #: Wall seconds that the run may be late before virtual time slips.
@@ -139,24 +137,3 @@ class TaskRate:
             return 0.0
         then, before = self._points[0]
         return (tasks - before) / (now - then) if now > then else 0.0
-
-
-class OutageTimer:
-    """Length of the outages of the database, which it logs."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-
-    def ended(self, now: float, *, unavailable: bool) -> float | None:
-        """Return the seconds of an outage that has just ended; None otherwise."""
-        if unavailable:
-            if self._since is None:
-                self._since = now
-                _log.warning("the database is unavailable")
-            return None
-        if self._since is None:
-            return None
-        seconds = now - self._since
-        self._since = None
-        _log.info("the database is available again after %.1f s", seconds)
-        return seconds

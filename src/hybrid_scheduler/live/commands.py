@@ -265,10 +265,8 @@ class SubmittedTask:
 
     def arriving(self, task_id: int, now: float) -> Workload:
         """Return a workload of this task alone; raises `InvalidInputError` if it is not valid."""
-        size = self.size
-        intensity = self.compute_intensity
-        memory = self.memory_required
-        task = Task(task_id, size, intensity, memory, now, (), self.kind, self.external_id, self.divisible)
+        numbers = (self.size, self.compute_intensity, self.memory_required)
+        task = Task(task_id, *numbers, now, (), self.kind, self.external_id, self.divisible)
         return Workload.from_tasks([task])
 
 
@@ -335,14 +333,13 @@ class StoreMeasured(StoredCommand[str]):
         """Hand the run over; the future gets its id when the run is durable."""
         output = engine.output
         batches = engine.output.batches
-        record = engine.record
         known = batches.find_submission(self.key) if self.key is not None else None
         known = known or batches.find_measured_run(self.run)
         if known is not None:
             return known
         run_id = self.run.run_id or engine.runs.new_id()
         output.flush_before("take the run")
-        active = record.run_id if record else None
+        active = engine.record.run_id if engine.record else None
         batch = batch_of(self.run, run_id, batches.counters, now=engine.clock.unix(), watched=active)
         if self.key is not None:  # the database finds the run by its first task
             batch = replace(batch, idempotency=(replace(self.key, task_id=output.next_task),))

@@ -29,7 +29,6 @@ from .journal import IdempotencyKey, Journal, RunLabels
 from .live_config import LiveConfig
 from .measured_run import MeasuredRun
 from .model_versions import ModelSnapshots
-from .scheduler_lane import learned_lane
 from .status import FAILURE_NOTE, LiveStatus, ModelCard
 
 _log = logging.getLogger(__name__)
@@ -294,10 +293,6 @@ class ContinuousSimulation:
     def models(self) -> list[ModelCard]:
         """Return descriptions of the learned schedulers' models."""
         return self.send(commands.Models()).result()
-
-    def model_card(self, scheduler: str) -> ModelCard:
-        """Return the description of one learned scheduler's model."""
-        return self._commands.submit(lambda: learned_lane(self.controller.lanes, scheduler).model_card()).result()
 
     def explanations(self, task_id: int) -> dict[str, dict[str, Any]]:
         """Return the values by which each learned scheduler placed a task, if it is one of the newest 1,000."""

@@ -244,6 +244,15 @@ def check_text(field: str, text: object) -> None:
         raise InvalidInputError(field, TEXT_RULE, text)
 
 
+def check_texts(tasks: Workload) -> None:
+    """Raise `InvalidInputError` for a kind or an external id that is too long to be stored with every task."""
+    for kind in filter(None, tasks.kinds):
+        check_text("kind", kind)
+    for task_id, name in zip(tasks.task_id, tasks.external_id or (), strict=False):
+        if name:
+            check_text(f"external_id of task {task_id}", name)
+
+
 def unstorable_text(value: Any, name: str = "") -> tuple[str, str] | None:
     """Return the path and the text of the first text, key or value, that breaks `TEXT_RULE`; None without one."""
     waiting: list[tuple[str, Any]] = [(name, value)]

@@ -44,7 +44,7 @@ from ..workload import (
 from ..workload.argument_checks import parse_spec, positive_number, whole_number
 from ..workload.endless_source import TracePlayer, trace_scenario
 from .clock import checked_speed
-from .journal import LATER_KEYS, RunRecord
+from .journal import LATER_KEYS, RunRecord, check_texts
 
 #: Schedulers of a run that names none: the line-up, a forest trained once, and references that know durations.
 LIVE_SCHEDULERS = (*LINE_UP[:-1], "frozen_forest", *REFERENCES, LINE_UP[-1])
@@ -328,6 +328,7 @@ class LiveTrace:
             If a row is invalid, or the file cannot be read.
         """
         tasks = load_workload(path)
+        check_texts(tasks)
         if load is not None:
             tasks = stretch_arrivals(tasks, load, platform, physics)
         name = path.name.removesuffix(".gz").rpartition(".")[0]

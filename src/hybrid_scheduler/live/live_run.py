@@ -163,9 +163,8 @@ class LiveRun:
         self._reach(float(part.arrival_time[-1]))
         self.lanes.learn_all(self.lanes.newest_task + 1)
         platform = self.config.platform
-        physics = self._physics
-        table = physics.times(part, platform)
-        columns = physics.columns(platform)
+        table = self._physics.times(part, platform)
+        columns = self._physics.columns(platform)
         best = isolated_split(table, columns, platform, part.memory_required, part.divisible)
         self.latency_bound.add(part, best[1])
         return LiveChunk(part, results, *best)

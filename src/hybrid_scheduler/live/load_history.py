@@ -82,16 +82,15 @@ class LoadHistory:
         _drop_old(marks, now)
         first = marks[0]
         last = marks[-1]
-        begin = first.at
         end = max(last.at, first.at)
         loads = []
         for lane in range(len(self._lanes)):
-            busy = busy_share(first.busy[lane], last.busy[lane], end - begin)
+            busy = busy_share(first.busy[lane], last.busy[lane], end - first.at)
             peak = np.max([mark.backlog[lane] for mark in marks], axis=0)
             values = np.transpose([busy, np.zeros(len(busy)), last.backlog[lane], first.backlog[lane], peak])
             named = zip(self._devices, values.tolist(), strict=True)
             loads.append(tuple(DeviceLoad(device.name, device.kind, *numbers) for device, numbers in named))
-        return (begin, end), loads
+        return (first.at, end), loads
 
 
 def _drop_old(marks: deque[_LoadMark], now: float) -> None:

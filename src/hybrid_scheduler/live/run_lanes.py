@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ..core import Central, LearningEvent, ModelVersion, Scheduler
+from ..core import Central, InvalidInputError, LearningEvent, ModelVersion, Scheduler
 from ..learning.duration.retraining import TrainingWorker
 from ..learning.model_files import ModelFileError
 from ..schedulers import create
@@ -67,9 +67,20 @@ class RunLanes(list[SchedulerLane]):
         self._sample = config.sample(_SAMPLE)
         for spec in config.schedulers:
             if snapshots is None:
-                self.append(self._lane(spec, create(spec)))
+                self.append(self._new(spec))
             else:
                 self.append(self._resumed(spec, snapshots(spec), first_task))
+
+    def _new(self, spec: str) -> SchedulerLane:
+        """Return a lane whose scheduler knows nothing yet; its parameters may be of the wrong type."""
+        try:
+            return self._lane(spec, create(spec))
+        except InvalidInputError:
+            raise
+        except Exception as error:  # a scheduler's own code can raise anything
+            _log.warning("scheduler %s does not start", spec, exc_info=error)
+            reason = f"{spec}, which raises {type(error).__name__}: {error}"
+            raise InvalidInputError("schedulers", "schedulers that start on this machine", reason) from error
 
     def _lane(self, spec: str, scheduler: Scheduler) -> SchedulerLane:
         kind: type[SchedulerLane] = CentralLane if isinstance(scheduler, Central) else SchedulerLane

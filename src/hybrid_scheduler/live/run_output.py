@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .batch_builder import BatchBuilder
-from .clock import OutageTimer, TaskRate
+from .clock import TaskRate
 from .journal import Counters, IdempotencyKey
 from .live_run import LiveChunk, LiveRun
 from .run_lanes import LaneEvent
@@ -16,6 +17,8 @@ from .stream_messages import UpdateBuilder, notification, version_record
 
 if TYPE_CHECKING:
     from .controller import LiveController
+
+_log = logging.getLogger(__name__)
 
 
 class RunOutput:
@@ -33,7 +36,8 @@ class RunOutput:
         self.next_update = 0.0
         #: The journal was full when something was to be handed over.
         self.flush_due = False
-        self._outage = OutageTimer()
+        #: Wall time at which an outage of the database began.
+        self._unavailable_since: float | None = None
         self._last_checkpoint: dict[str, Any] = {}
         self.reset()
         self.number_from(Counters())
@@ -114,12 +118,20 @@ class RunOutput:
         self.flush()
 
     def watch_journal(self) -> None:
-        """Report the end of an outage of the database."""
-        seconds = self._outage.ended(self._engine.clock.now(), unavailable=self._engine.journal.unavailable)
-        if seconds is not None and self._engine.record is not None:
-            message = f"the database was unavailable for {seconds:.1f} s; nothing was lost"
-            self.notify("storage", message, level="warning")
-            self.flush()
+        """Report the beginning and the end of an outage of the database."""
+        since = self._unavailable_since
+        now = self._engine.clock.now()
+        if self._engine.journal.unavailable:
+            if since is None:
+                self._unavailable_since = now
+                _log.warning("the database is unavailable")
+        elif since is not None:
+            self._unavailable_since = None
+            message = f"the database was unavailable for {now - since:.1f} s; nothing was lost"
+            _log.info(message)
+            if self._engine.record is not None:
+                self.notify("storage", message, level="warning")
+                self.flush()
 
     # ---------------------------------------------------------------- batches and checkpoints
 

@@ -327,9 +327,8 @@ class CentralLane(SchedulerLane):
         unknown = np.full(len(tasks), np.nan)
         nothing = np.zeros(len(tasks))
         status = np.full(len(tasks), FAILED, np.uint8)
-        outcomes = Outcomes(
-            tasks, np.zeros(len(tasks), np.int32), nothing, unknown, nothing, unknown, nothing, status
-        )
+        device = np.zeros(len(tasks), np.int32)
+        outcomes = Outcomes(tasks, device, nothing, unknown, nothing, unknown, nothing, status)
         columns = self._result_columns(outcomes, unknown, np.stack([unknown, unknown]), self.version)
         self.statistics.add(tasks, columns)
         self._rejections.append(StartedTasks(self.name, tasks, columns))

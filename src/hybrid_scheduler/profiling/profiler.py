@@ -268,7 +268,7 @@ class _ProfilingRun:
     def _too_long(self, kernel: Kernel, size: int) -> str | None:
         """Return why a point does not fit into the budget, judged by the last size; None if it does."""
         left = self._left()
-        if left <= 0:
+        if left <= 0 and self.points:  # a profile has a point, however busy the machine is
             return f"the budget of {self.profiler.budget:g} s was used up"
         if kernel.name not in self._last:
             return None

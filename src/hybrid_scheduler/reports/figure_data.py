@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import Floats, InvalidInputError, ModelVersion, UnknownNameError
 from ..engine import Comparison
-from ..metrics.statistics import Interval, t_interval
+from ..metrics.statistics import Interval, skewed_interval
 
 
 class MissingFigureData(InvalidInputError):
@@ -127,7 +127,7 @@ class FigureData:
 
 
 def interval_of(values: Floats) -> Interval:
-    """Return the Student interval of several values, or the value itself as an empty interval."""
+    """Return the interval of several values as tables print it, or the value itself as an empty interval."""
     if len(values) > 1:
-        return t_interval(values)
+        return skewed_interval(values)
     return Interval(float(values[0]), float(values[0]), float(values[0]))

@@ -247,8 +247,7 @@ def _best_start(workload: Workload, costs: _Costs, other: _Solution | None) -> _
         makespan = compiled(_list_schedule, _LIST_SIGNATURE)(order, device, share, splits, costs)
         starts.append((makespan, (order, device, share)))
     if other is not None:
-        makespan = compiled(_decode, _DECODE_SIGNATURE)(*other, costs, np.empty(n), np.empty(n), np.zeros(n))
-        starts.append((makespan, other))
+        starts.append((compiled(_decode, _DECODE_SIGNATURE)(*other, costs)[0], other))
     return min(starts, key=lambda one: one[0])[1]
 
 
@@ -258,11 +257,7 @@ def _searched(order: Ints, device: Ints, share: Floats, moves: int, costs: _Cost
 
 
 def _as_plan(order: Ints, device: Ints, share: Floats, costs: _Costs) -> Plan:
-    n = len(order)
-    used = np.empty(n)
-    begin = np.empty(n)
-    finish = np.zeros(n)
-    compiled(_decode, _DECODE_SIGNATURE)(order, device, share, costs, used, begin, finish)
+    _, used, begin, finish = compiled(_decode, _DECODE_SIGNATURE)(order, device, share, costs)
     return Plan(device.copy(), used, _increasing(order, begin), finish)
 
 
@@ -327,7 +322,7 @@ _COSTS_TYPE = types.NamedTuple(
 _rows = types.int64[::1]
 _shares = types.float64[::1]
 _LIST_SIGNATURE = types.float64(_rows, _rows, _shares, types.boolean, _COSTS_TYPE)
-_DECODE_SIGNATURE = types.float64(_rows, _rows, _shares, _COSTS_TYPE, _shares, _shares, _shares)
+_DECODE_SIGNATURE = types.Tuple((types.float64, *(_shares,) * 3))(_rows, _rows, _shares, _COSTS_TYPE)
 _SEARCH_SIGNATURE = types.Tuple((_rows, _rows, _shares))(_rows, _rows, _shares, types.int64, _COSTS_TYPE)
 
 
@@ -423,9 +418,14 @@ def _decoded(order, device, share, costs, used, finish, begin, free, limit):  # 
 
 
 @entry
-def _decode(order, device, share, costs, used, begin, finish):  # type: ignore[no-untyped-def]
-    """Return the makespan of a plan, and write executed shares, starts and ends."""
-    return _decoded(order, device, share, costs, used, finish, begin, np.zeros(costs.whole.shape[1]), np.inf)
+def _decode(order, device, share, costs):  # type: ignore[no-untyped-def]
+    """Return the makespan of a plan, executed shares, starts and ends."""
+    n, devices = costs.whole.shape
+    used = np.empty(n)
+    begin = np.empty(n)
+    finish = np.zeros(n)
+    last = _decoded(order, device, share, costs, used, finish, begin, np.zeros(devices), np.inf)
+    return last, used, begin, finish
 
 
 @entry
@@ -525,6 +525,86 @@ def _new_share(row, d, own, state, costs):  # type: ignore[no-untyped-def]
     return min(max(own + 0.1 * (_random(state) - 0.5), 0.0), largest)
 
 
+class _Moves(NamedTuple):
+    """Plan that the search changes, with the position of each row in the order."""
+
+    order: Ints
+    position: Ints
+    device: Ints
+    share: Floats
+
+
+class _Change(NamedTuple):
+    """Change of a plan at a row and perhaps another one, by what was before; row -1 if there is none."""
+
+    row: int
+    position: int
+    device: int
+    share: float
+    other: int
+    other_device: int
+    other_share: float
+
+
+@inner
+def _new_position(row, plan, child_start, child_rows, state, costs):  # type: ignore[no-untyped-def]
+    """Return a position in the order between a row's parents and its children."""
+    lowest = 0
+    highest = len(plan.order) - 1
+    for edge in range(costs.parent_start[row], costs.parent_start[row + 1]):
+        lowest = max(lowest, plan.position[costs.parent_rows[edge]] + 1)
+    for edge in range(child_start[row], child_start[row + 1]):
+        highest = min(highest, plan.position[child_rows[edge]] - 1)
+    return lowest + int(_random(state) * (highest - lowest + 1))
+
+
+@inner
+def _changed(plan, used, child_start, child_rows, state, costs):  # type: ignore[no-untyped-def]
+    """Move a row in the order, exchange the placements of two, or give one another device or share."""
+    n, devices = costs.whole.shape
+    device = plan.device
+    share = plan.share
+    row = int(_random(state) * n)
+    kind = _random(state)
+    change = _Change(row, plan.position[row], device[row], share[row], -1, 0, 0.0)
+    none = _Change(-1, 0, 0, 0.0, -1, 0, 0.0)
+    if kind < 0.3:
+        new = _new_position(row, plan, child_start, child_rows, state, costs)
+        if new == change.position:
+            return none
+        _shift(plan.order, plan.position, change.position, new)
+    elif kind < 0.45:
+        other = int(_random(state) * n)
+        if other == row or (device[other] == device[row] and share[other] == share[row]):
+            return none
+        if not (costs.divisible[row] and costs.divisible[other]) or len(costs.pairs) > 0:
+            return none
+        change = _Change(row, plan.position[row], device[row], share[row], other, device[other], share[other])
+        device[row] = change.other_device
+        share[row] = min(change.other_share, costs.largest_share[row, change.other_device])
+        device[other] = change.device
+        share[other] = min(change.share, costs.largest_share[other, change.device])
+    else:
+        d = int(_random(state) * devices)
+        wanted = _new_share(row, d, used[row], state, costs)
+        if np.isnan(wanted) or (d == device[row] and wanted == share[row]):
+            return none
+        device[row] = d
+        share[row] = wanted
+    return change
+
+
+@inner
+def _undo(plan, change):  # type: ignore[no-untyped-def]
+    plan.device[change.row] = change.device
+    plan.share[change.row] = change.share
+    if change.other >= 0:
+        plan.device[change.other] = change.other_device
+        plan.share[change.other] = change.other_share
+    if plan.position[change.row] != change.position:
+        _shift(plan.order, plan.position, plan.position[change.row], change.position)
+
+
 @entry
 def _search(order, device, share, moves, costs):  # type: ignore[no-untyped-def]
     """Improve a plan by simulated annealing; return order, devices and shares of the best one."""
@@ -539,67 +619,23 @@ def _search(order, device, share, moves, costs):  # type: ignore[no-untyped-def]
     best_order = order.copy()
     best_device = device.copy()
     best_share = share.copy()
-    position = np.empty(n, np.int64)
-    for k in range(n):
-        position[order[k]] = k
+    plan = _Moves(order, np.argsort(order), device, share)
     child_start, child_rows = _children_of(costs)
     for move in range(moves):
-        row = int(_random(state) * n)
-        kind = _random(state)
-        old_device = device[row]
-        old_share = share[row]
-        old = position[row]
-        other = -1
-        other_device = 0
-        other_share = 0.0
-        new = old
-        if kind < 0.3:
-            lowest = 0
-            highest = n - 1
-            for edge in range(costs.parent_start[row], costs.parent_start[row + 1]):
-                lowest = max(lowest, position[costs.parent_rows[edge]] + 1)
-            for edge in range(child_start[row], child_start[row + 1]):
-                highest = min(highest, position[child_rows[edge]] - 1)
-            new = lowest + int(_random(state) * (highest - lowest + 1))
-            if new == old:
-                continue
-            _shift(order, position, old, new)
-        elif kind < 0.45:
-            other = int(_random(state) * n)
-            other_device = device[other]
-            other_share = share[other]
-            if other == row or (other_device == old_device and other_share == old_share):
-                continue
-            if not (costs.divisible[row] and costs.divisible[other]) or len(costs.pairs) > 0:
-                continue
-            device[row] = other_device
-            share[row] = min(other_share, costs.largest_share[row, other_device])
-            device[other] = old_device
-            share[other] = min(old_share, costs.largest_share[other, old_device])
-        else:
-            d = int(_random(state) * devices)
-            wanted = _new_share(row, d, used[row], state, costs)
-            if np.isnan(wanted) or (d == old_device and wanted == old_share):
-                continue
-            device[row] = d
-            share[row] = wanted
+        change = _changed(plan, used, child_start, child_rows, state, costs)
+        if change.row < 0:
+            continue
         temperature = _TEMPERATURE * best * (1.0 - move / moves)
         limit = value - temperature * np.log(max(_random(state), 1e-300))
         last = _decoded(order, device, share, costs, used, finish, begin, free, limit)
         found = last + _EARLY_DEVICES * free.mean()
-        if found <= limit:
-            value = found
-            if last < best:
-                best = last
-                best_order[:] = order
-                best_device[:] = device
-                best_share[:] = share
+        if found > limit:
+            _undo(plan, change)
             continue
-        device[row] = old_device
-        share[row] = old_share
-        if other >= 0:
-            device[other] = other_device
-            share[other] = other_share
-        if new != old:
-            _shift(order, position, new, old)
+        value = found
+        if last < best:
+            best = last
+            best_order[:] = order
+            best_device[:] = device
+            best_share[:] = share
     return best_order, best_device, best_share

@@ -20,7 +20,7 @@ from .. import __version__
 from ..cluster import Machine
 from ..workload.scenarios import Scenario, scenario_named
 from .trace_reading import FileReader
-from .whatif_worker import ThreadWhatIfWorker, WhatIfWorker
+from .whatif_worker import WhatIfWorker
 
 if TYPE_CHECKING:
     from ..storage import Repository
@@ -210,7 +210,7 @@ class AppContext:
     #: Baseline machine and load of what-if requests; a load of None is the scenario's own.
     machine: Machine = field(default_factory=Machine)
     load: float | None = None
-    whatif_worker: WhatIfWorker = field(default_factory=ThreadWhatIfWorker)
+    whatif_worker: WhatIfWorker = field(default_factory=WhatIfWorker)
     #: Reads uploaded files.
     reader: FileReader = field(default_factory=FileReader)
     #: Returns the scenario of that name, with the configured ranges.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,12 @@ from urllib.parse import quote
 from loguru import logger
 
 from ..core import HybridSchedulerError, InvalidInputError, UnknownNameError
+from ..learning.duration.retraining import ProcessTrainingWorker
 from ..live import ContinuousSimulation
 from ..live.commands import command_from_json
 from ..storage import DatabaseAddress, Repository, SqlJournal, open_database
 from ..storage.engine_commands import EngineCommandTable
-from ..storage.event_bus import EVENTS, EventBus, EventReader, LocalBus, RedisBus
+from ..storage.event_bus import EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_cache import Cache, MemoryCache, RedisAddress, RedisCache
 from .access_control import resolve_token
@@ -28,12 +29,13 @@ from .configured_run import configured_run
 from .dashboard_files import find_dashboard
 from .engine_control import EngineControl, LocalEngineControl, RemoteEngineControl, send_heartbeats
 from .new_runs import ConfiguredRun
+from .process_memory import train_frugally
 from .prometheus_metrics import Metrics
 from .security_middleware import RateLimiter
 from .stream_hub import StreamHub
 from .trace_reading import FileReader
 from .trace_uploads import sweep_uploads
-from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker
+from .whatif_worker import WhatIfWorker
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -149,7 +151,9 @@ async def open_server(
             await repository.ping()
         else:
             local.subscribe(hub.publish_from_thread)
-            journal = _journal(settings, address, _LocalAndSharedBus(local, shared), on_failure)
+            if shared is not None:
+                local.subscribe(shared.publish)
+            journal = _journal(settings, address, local, on_failure)
             engine, control = await _engine(
                 settings, journal, stack, start=start, speed=speed, traces=chosen.traces, defaults=defaults
             )
@@ -200,7 +204,7 @@ def _context(
     """Return the context of these parts, with what needs only the settings."""
     limiter = RateLimiter(options, redis_url=None if redis is None else _url(redis))
     stack.push_async_callback(limiter.close)
-    worker = whatif_worker or ProcessWhatIfWorker(keep=settings.server.warm_whatif)
+    worker = whatif_worker or WhatIfWorker(keep=settings.server.warm_whatif)
     stack.callback(worker.close)
     reader = FileReader()
     stack.callback(reader.close)
@@ -238,7 +242,7 @@ def _failure_future() -> tuple[asyncio.Future[HybridSchedulerError], Callable[[H
 def _journal(
     settings: Settings,
     address: DatabaseAddress,
-    bus: _LocalAndSharedBus,
+    bus: LocalBus,
     on_failure: Callable[[HybridSchedulerError], None],
 ) -> SqlJournal:
     store = settings.storage
@@ -260,7 +264,8 @@ async def _engine(
 ) -> tuple[ContinuousSimulation, LocalEngineControl]:
     config = configured_run(settings, traces)
     without_options = None if defaults is None else configured_run(defaults, traces)
-    engine = ContinuousSimulation(config, journal, snapshots=_SNAPSHOTS, defaults=without_options)
+    trainer = ProcessTrainingWorker(train_frugally)
+    engine = ContinuousSimulation(config, journal, trainer=trainer, snapshots=_SNAPSHOTS, defaults=without_options)
     # Blocking calls of the engine run in a thread, so that signals are handled meanwhile.
     status = await asyncio.to_thread(engine.open)
     stack.push_async_callback(asyncio.to_thread, engine.close, _ENGINE_CLOSE_TIMEOUT_S)
@@ -308,26 +313,10 @@ async def _publish_stored_events(hub: StreamHub, reader: EventReader, stack: Asy
     stack.push_async_callback(end)
 
 
-class _LocalAndSharedBus:
-    """Publisher to the clients of this process and, where there is a Redis, to other processes."""
-
-    def __init__(self, local: LocalBus, shared: EventBus | None) -> None:
-        self._local = local
-        self._shared = shared
-
-    def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
-        self._local.publish(events, topic)
-        if self._shared is not None:
-            self._shared.publish(events, topic)
-
-
 def _redis(settings: Settings) -> RedisAddress | None:
     store = settings.storage
-    if not store.redis_host:
-        return None
-    return RedisAddress(
-        store.redis_host, store.redis_port, store.redis_db, store.redis_password.get_secret_value() or None
-    )
+    password = store.redis_password.get_secret_value() or None
+    return RedisAddress(store.redis_host, store.redis_port, store.redis_db, password) if store.redis_host else None
 
 
 def _url(redis: RedisAddress) -> str:

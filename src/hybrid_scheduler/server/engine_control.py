@@ -9,14 +9,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ..core import HybridSchedulerError
-from ..live import ContinuousSimulation, EngineBusy, EngineClosed, JournalFull, JournalUnavailable
+from ..live import ContinuousSimulation, JournalUnavailable
 from ..live.commands import Command, DeletionCommand, StoredCommand
-from ..storage import DatabaseUnavailable, Repository
+from ..storage import Repository
 from ..storage.engine_commands import EngineCommandTable, EngineUnavailable
-from .errors import ApiError
+from .errors import UNAVAILABLE, ApiError
 from .new_runs import ConfiguredRun, SettingsCommand
 
 _R = TypeVar("_R")
@@ -30,27 +30,10 @@ _POLL_S = 0.05
 #: every second.
 MAX_HEARTBEAT_AGE_S = 4.0
 _HEARTBEAT_INTERVAL_S = 1.0
-#: Names of errors, as the reply carries them, after which the client may try again.
-_UNAVAILABLE = {
-    error.__name__ for error in (DatabaseUnavailable, EngineBusy, EngineClosed, JournalFull, JournalUnavailable)
-}
-
-
-class EngineControl(Protocol):
-    """Way to the live engine."""
-
-    async def heartbeat_age(self) -> float | None:
-        """Return the seconds since the last heartbeat; None where the engine runs in this process."""
-
-    async def status(self) -> dict[str, Any]:
-        """Return the body of the current status."""
-
-    async def run(self, command: Command[Any, _R]) -> _R:
-        """Carry out a command and return its result; what it stores is durable then."""
 
 
 class LocalEngineControl:
-    """Implementation of `EngineControl` around an engine of this process.
+    """Way to an engine of this process.
 
     Parameters
     ----------
@@ -118,7 +101,7 @@ async def _deleted_tasks(deleted: Future[int]) -> int | None:
 
 
 class RemoteEngineControl:
-    """Implementation of `EngineControl` in a process that has no engine.
+    """Way to the engine from a process that has none.
 
     Commands go through a table of commands; the status comes with the engine's heartbeat.
 
@@ -164,12 +147,16 @@ class RemoteEngineControl:
             return result
         error = reply.body
         message = str(error.get("message", "the engine refused"))
-        if error.get("error") in _UNAVAILABLE:
+        if error.get("error") in [unavailable.__name__ for unavailable in UNAVAILABLE]:
             raise ApiError(503, "the database or the engine is unavailable")
         if "field" in error:
             fields = [(error["field"], error["allowed"], error["got"])]
             raise ApiError(422, message, fields=fields, hint=error.get("hint"))
         raise HybridSchedulerError(message)
+
+
+#: The way of a server to the live engine.
+EngineControl = LocalEngineControl | RemoteEngineControl
 
 
 async def send_heartbeats(

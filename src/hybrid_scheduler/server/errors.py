@@ -43,7 +43,8 @@ _CODES = {
 _MESSAGES = {404: "there is nothing at this address", 405: "this address does not support that method"}
 #: Seconds after which a client should try again.
 _RETRY_AFTER_S = 2
-_UNAVAILABLE = (DatabaseUnavailable, EngineUnavailable, EngineBusy, EngineClosed, JournalUnavailable, JournalFull)
+#: Errors after which a client may try again.
+UNAVAILABLE = (DatabaseUnavailable, EngineUnavailable, EngineBusy, EngineClosed, JournalUnavailable, JournalFull)
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 _MAX_VALUE_LENGTH = 120
 _MAX_FIELDS = 20
@@ -104,7 +105,7 @@ def api_error(error: Exception) -> ApiError | None:
         return ApiError(413, f"the trace must be {error.allowed}", hint=hint)
     if isinstance(error, InvalidInputError):
         return invalid((error.field, error.allowed, error.got), hint=error.hint)
-    if isinstance(error, _UNAVAILABLE):
+    if isinstance(error, UNAVAILABLE):
         return ApiError(503, "the database or the engine is unavailable")
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         return ApiError(503, "nothing can be written now", hint="the disk may be full")

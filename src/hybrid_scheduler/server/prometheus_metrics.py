@@ -22,50 +22,69 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _STATUS_TIMEOUT_S = 0.4
 
 
+#: Gauges with their meaning and their labels.
+_GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "run_tasks": ("Tasks of the live run so far.", ()),
+    "run_decisions": ("Decisions of the live run so far.", ("scheduler",)),
+    "run_failed_tasks": ("Tasks that failed in the live run.", ("scheduler",)),
+    "run_latency_seconds": ("Mean latency in the live run.", ("scheduler",)),
+    "run_latency_quantile_seconds": ("Latency quantile of the newest tasks.", ("scheduler", "quantile")),
+    "run_energy_joules": ("Energy of the live run so far.", ("scheduler",)),
+    "run_cost_dollars": ("Cost of the live run so far.", ("scheduler",)),
+    "model_version": ("Version of the model in use.", ("scheduler",)),
+    "run_tasks_per_second": ("Tasks per second of wall time.", ()),
+    "run_virtual_time_seconds": ("Virtual seconds since the run began.", ()),
+    "engine_state": ("1 for the state the engine is in.", ("state",)),
+    "unsaved_batches": ("Batches that are not in the database yet.", ()),
+    "storage_up": ("1 while the engine can store what it computes.", ()),
+    "engine_up": ("1 while the engine answers; else its gauges are the last known.", ()),
+    "database_up": ("1 while the database answers.", ("kind",)),
+    "cache_up": ("1 while the cache answers.", ("kind",)),
+    "websocket_clients": ("Open WebSockets.", ()),
+    "websocket_queued_messages": ("Messages that wait for slow clients.", ()),
+    "events_last_seq": ("Sequence number of the newest event.", ()),
+}
+#: Field of the status for each gauge of the run, and field of a row of the comparison with the further label for
+#: each gauge of a scheduler.
+_OF_RUN = {
+    "run_tasks": "tasks_processed",
+    "run_tasks_per_second": "tasks_per_second",
+    "run_virtual_time_seconds": "virtual_time",
+    "unsaved_batches": "unsaved_batches",
+}
+_OF_SCHEDULERS = (
+    ("run_decisions", "tasks", ()),
+    ("run_failed_tasks", "failed", ()),
+    ("run_energy_joules", "total_energy", ()),
+    ("run_cost_dollars", "total_cost", ()),
+    ("run_latency_seconds", "mean_latency", ()),
+    ("model_version", "model_version", ()),
+    *(("run_latency_quantile_seconds", f"p{digits}_latency", (f"0.{digits}",)) for digits in ("50", "95", "99")),
+)
+
+
 class Metrics:
     """Metrics of one server, in their own registry: two servers in one process do not mix."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry(auto_describe=True)
-
-        def gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
-            return Gauge(_PREFIX + name, text, labels, registry=registry)
-
-        self.requests = Counter(
+        self._gauges = {
+            name: Gauge(_PREFIX + name, text, labels, registry=registry) for name, (text, labels) in _GAUGES.items()
+        }
+        self._requests = Counter(
             _PREFIX + "http_requests", "Requests with a response.", ("method", "route", "status"), registry=registry
         )
-        self.seconds = Histogram(
+        self._seconds = Histogram(
             _PREFIX + "http_request_duration_seconds",
             "Time from request to the end of the response.",
             ("route",),
             buckets=_BUCKETS,
             registry=registry,
         )
-        self.tasks = gauge("run_tasks", "Tasks of the live run so far.")
-        self.decisions = gauge("run_decisions", "Decisions of the live run so far.", ("scheduler",))
-        self.failed = gauge("run_failed_tasks", "Tasks that failed in the live run.", ("scheduler",))
-        self.latency = gauge("run_latency_seconds", "Mean latency in the live run.", ("scheduler",))
-        self.quantile = gauge(
-            "run_latency_quantile_seconds", "Latency quantile of the newest tasks.", ("scheduler", "quantile")
-        )
-        self.energy = gauge("run_energy_joules", "Energy of the live run so far.", ("scheduler",))
-        self.cost = gauge("run_cost_dollars", "Cost of the live run so far.", ("scheduler",))
-        self.model = gauge("model_version", "Version of the model in use.", ("scheduler",))
-        self.rate = gauge("run_tasks_per_second", "Tasks per second of wall time.")
-        self.virtual = gauge("run_virtual_time_seconds", "Virtual seconds since the run began.")
-        self.running = gauge("engine_state", "1 for the state the engine is in.", ("state",))
-        self.unsaved = gauge("unsaved_batches", "Batches that are not in the database yet.")
-        self.stored = gauge("storage_up", "1 while the engine can store what it computes.")
-        self.engine = gauge("engine_up", "1 while the engine answers; else its gauges are the last known.")
-        self.database = gauge("database_up", "1 while the database answers.", ("kind",))
-        self.cache = gauge("cache_up", "1 while the cache answers.", ("kind",))
-        self.clients = gauge("websocket_clients", "Open WebSockets.")
-        self.waiting = gauge("websocket_queued_messages", "Messages that wait for slow clients.")
-        self.dropped = Counter(
+        self._dropped = Counter(
             _PREFIX + "websocket_dropped_clients", "Clients that were dropped as too slow.", registry=registry
         )
-        self.messages = Counter(_PREFIX + "websocket_messages", "Messages to clients.", registry=registry)
-        self.last_seq = gauge("events_last_seq", "Sequence number of the newest event.")
+        self._messages = Counter(_PREFIX + "websocket_messages", "Messages to clients.", registry=registry)
         self._reported = {"dropped": 0, "sent": 0}
 
     def record_request(self, scope: Any, status: int, seconds: float) -> None:
@@ -83,8 +102,8 @@ class Metrics:
         route = self._route(scope)
         method = scope.get("method", "WEBSOCKET")
         method = method if method in _METHODS or method == "WEBSOCKET" else "OTHER"
-        self.requests.labels(method, route, str(status)).inc()
-        self.seconds.labels(route).observe(seconds)
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
 
     @staticmethod
     def _route(scope: Any) -> str:
@@ -108,51 +127,44 @@ class Metrics:
         tuple
             The text and its content type.
         """
-        for gauge, service in ((self.database, "database"), (self.cache, "cache")):
-            gauge.clear()
-            gauge.labels(health[service]["kind"]).set(health[service]["state"] != "away")
-        self.running.clear()
-        self.running.labels(health["engine"]["state"]).set(1)
+        gauges = self._gauges
+        for service in ("database", "cache"):
+            self._set_one(f"{service}_up", health[service]["kind"], health[service]["state"] != "away")
+        state = health["engine"]["state"]
+        self._set_one("engine_state", state, 1)
         self._update_clients(context)
-        is_up = health["engine"]["state"] != "away"
-        self.engine.set(is_up)
+        gauges["engine_up"].set(state != "away")
         status = None
-        if is_up:
+        if state != "away":
             status = await context.state.probes.run("status", context.control.status(), _STATUS_TIMEOUT_S)
         if status is not None:
             self._update_run(status)
         else:  # the other gauges of the run keep their last known values
-            self.rate.set(0)
-            self.stored.set(0)
+            gauges["run_tasks_per_second"].set(0)
+            gauges["storage_up"].set(0)
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
+
+    def _set_one(self, name: str, label: str, value: float) -> None:
+        """Set the one series that a gauge has."""
+        self._gauges[name].clear()
+        self._gauges[name].labels(label).set(value)
 
     def _update_clients(self, context: AppContext) -> None:
         hub = context.hub
-        self.clients.set(len(hub.clients))
-        self.waiting.set(sum(len(client.waiting) for client in hub.clients))
-        self.last_seq.set(hub.last_seq)
-        self.dropped.inc(hub.dropped - self._reported["dropped"])
-        self.messages.inc(hub.sent - self._reported["sent"])
+        self._gauges["websocket_clients"].set(len(hub.clients))
+        self._gauges["websocket_queued_messages"].set(sum(len(client.waiting) for client in hub.clients))
+        self._gauges["events_last_seq"].set(hub.last_seq)
+        self._dropped.inc(hub.dropped - self._reported["dropped"])
+        self._messages.inc(hub.sent - self._reported["sent"])
         self._reported = {"dropped": hub.dropped, "sent": hub.sent}
 
     def _update_run(self, status: dict[str, Any]) -> None:
-        self.tasks.set(status["tasks_processed"])
-        self.rate.set(status["tasks_per_second"])
-        self.virtual.set(status["virtual_time"])
-        self.unsaved.set(status["unsaved_batches"])
-        self.stored.set(status["storage"] == "ok")
-        columns: dict[str, tuple[Gauge, tuple[str, ...]]] = {
-            "tasks": (self.decisions, ()),
-            "failed": (self.failed, ()),
-            "total_energy": (self.energy, ()),
-            "total_cost": (self.cost, ()),
-            "mean_latency": (self.latency, ()),
-            "model_version": (self.model, ()),
-            **{f"p{digits}_latency": (self.quantile, (f"0.{digits}",)) for digits in ("50", "95", "99")},
-        }
-        for gauge, _ in columns.values():
-            gauge.clear()
+        for name, field in _OF_RUN.items():
+            self._gauges[name].set(status[field])
+        self._gauges["storage_up"].set(status["storage"] == "ok")
+        for name, _, _ in _OF_SCHEDULERS:
+            self._gauges[name].clear()
         for row in status["comparison"]:
-            for column, (gauge, labels) in columns.items():
+            for name, column, labels in _OF_SCHEDULERS:
                 if row[column] is not None:
-                    gauge.labels(row["name"], *labels).set(row[column])
+                    self._gauges[name].labels(row["name"], *labels).set(row[column])

@@ -9,7 +9,6 @@ continues in this process.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import math
 import re
@@ -29,6 +28,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ..core import InvalidInputError
+from ..storage.redis_cache import TIMEOUT_S, CircuitBreaker, close_quietly
 from .access_control import Headers, client_address, parse_networks
 from .errors import ApiError, error_response, internal_error
 from .trace_uploads import FORMATS
@@ -36,11 +36,6 @@ from .trace_uploads import FORMATS
 if TYPE_CHECKING:
     from .app_context import ServerOptions
     from .prometheus_metrics import Metrics
-
-#: Every request waits for Redis at most this long.
-_REDIS_TIMEOUT_S = 0.25
-#: After a failure Redis is not asked for this long.
-_REDIS_RETRY_S = 5.0
 
 
 def parse_limit(field: str, text: str) -> RateLimitItem | None:
@@ -77,10 +72,9 @@ class RateLimiter:
     ) -> None:
         self._all = parse_limit("server.rate_limit", options.rate_limit)
         self._writes = parse_limit("server.write_rate_limit", options.write_rate_limit)
-        self._clock = clock
         self._memory = MovingWindowRateLimiter(MemoryStorage())
         self.redis = None if redis_url is None else MovingWindowRateLimiter(_redis_storage(redis_url))
-        self._redis_retry_at = -math.inf
+        self._breaker = CircuitBreaker("rate limits", clock)
 
     async def check(self, client: str, *, writes: bool) -> None:
         """Count one request of a client.
@@ -95,18 +89,13 @@ class RateLimiter:
                 raise ApiError(429, f"more than {limit}", retry_after=await self._retry_after(limit, name, client))
 
     async def _hit(self, limit: RateLimitItem, name: str, client: str) -> bool:
-        # The local count is always kept, so that it is complete when Redis fails.
+        # The local count is always kept, so that it is complete when Redis fails. It also holds what came while
+        # Redis was unavailable and does not know of.
         local = await self._memory.hit(limit, name, client)
-        if self.redis is None or self._clock() < self._redis_retry_at:
+        redis = self.redis
+        if redis is None:
             return local
-        try:
-            async with asyncio.timeout(_REDIS_TIMEOUT_S):
-                # The local count also holds what came while Redis was unavailable and does not know of.
-                return await self.redis.hit(limit, name, client) and local
-        except Exception as error:
-            self._redis_retry_at = self._clock() + _REDIS_RETRY_S
-            logger.warning(f"rate limits count in this process: Redis is unavailable ({type(error).__name__})")
-            return local
+        return await self._breaker.call(lambda: redis.hit(limit, name, client), local) and local
 
     async def _retry_after(self, limit: RateLimitItem, name: str, client: str) -> int:
         stats = await self._memory.get_window_stats(limit, name, client)
@@ -117,10 +106,8 @@ class RateLimiter:
         storage = None if self.redis is None else self.redis.storage
         self.redis = None
         if isinstance(storage, RedisStorage):
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(_REDIS_TIMEOUT_S):
-                    connection: Any = storage.bridge
-                    await connection.get_connection().aclose()
+            connection: Any = storage.bridge
+            await close_quietly(connection.get_connection())
 
 
 def _redis_storage(url: str) -> Storage:
@@ -128,8 +115,8 @@ def _redis_storage(url: str) -> Storage:
         "async+" + url,
         implementation="redispy",
         key_prefix="hybrid-scheduler:limits",
-        socket_timeout=_REDIS_TIMEOUT_S,
-        socket_connect_timeout=_REDIS_TIMEOUT_S,
+        socket_timeout=TIMEOUT_S,
+        socket_connect_timeout=TIMEOUT_S,
     )
 
 

@@ -27,9 +27,10 @@ from .app import create_app
 from .app_context import ServerOptions
 from .compiling import compile_before_serving
 from .composition import RunningServer, open_server, options_of
+from .process_memory import return_memory_regularly
 from .signals import blocked_interrupts, stop_signals
 from .uvicorn_protocols import ConnectionGuard, FrameProtocol, GuardedHttpProtocol
-from .whatif_worker import ProcessWhatIfWorker, WhatIfWorker
+from .whatif_worker import WhatIfWorker
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -42,6 +43,7 @@ _PING_INTERVAL_S = 7.5
 _MAX_MESSAGE_BYTES = 64 * 1024
 #: Files besides connections: database, logs, libraries, worker processes.
 _OTHER_FILES = 200
+
 
 #: Called with the server's address ("" for an engine alone) once it is ready.
 _ReadyCallback = Callable[[str, RunningServer], None]
@@ -202,7 +204,7 @@ def _whatif_worker(settings: Settings) -> Iterator[WhatIfWorker]:
 
     The process begins with Ctrl-C blocked, so that it leaves that to this one even while it imports.
     """
-    worker = ProcessWhatIfWorker(keep=settings.server.warm_whatif)
+    worker = WhatIfWorker(keep=settings.server.warm_whatif)
     try:
         if settings.server.warm_whatif:
             with blocked_interrupts():
@@ -253,7 +255,9 @@ async def _run_server(
             server.should_exit = True
 
         running.failure.add_done_callback(end)
+        returning = asyncio.create_task(return_memory_regularly())
         await server.serve([listener])
+        returning.cancel()
         running.failure.remove_done_callback(end)
         _raise_failure(running)
         return server.interrupted

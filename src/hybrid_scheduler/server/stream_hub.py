@@ -8,12 +8,12 @@ messages are queued. If the queue overflows, or the connection accepts nothing f
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from ..storage.batch_rows import payload_seq
 from .published_stream import PublishedFormat
 from .uvicorn_protocols import EXTENSION, FrameProtocol, text_frame
 
@@ -23,17 +23,14 @@ _SEND_TIMEOUT_S = 15.0
 _CLOSE_TIMEOUT_S = 5.0
 _GOING_AWAY = 1001
 _TRY_AGAIN_LATER = 1013
-_SEQ = re.compile(rb'"seq":\s?(\d+)')
 
 
 class Message:
     """An event as payload and, built on first use, as a frame."""
 
-    __slots__ = ("_frame", "payload", "seq")
+    __slots__ = ("_frame", "payload")
 
     def __init__(self, payload: bytes) -> None:
-        found = _SEQ.search(payload)
-        self.seq = int(found[1]) if found else 0
         self.payload = payload
         self._frame: bytes | None = None
 
@@ -102,10 +99,10 @@ class StreamHub:
         """Send events to every client, in order and each once. Call it on the loop's own thread."""
         for payload in payloads:
             message = Message(payload)
-            if message.seq:
-                if message.seq <= self.last_seq:
-                    continue
-                self.last_seq = message.seq
+            seq = payload_seq(payload)
+            if seq <= self.last_seq:
+                continue
+            self.last_seq = seq
             self.sent += len(self.clients)
             published = self._published_form(payload) if any(client.published for client in self.clients) else None
             for client in tuple(self.clients):

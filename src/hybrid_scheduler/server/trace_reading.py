@@ -21,6 +21,7 @@ from ..cluster import Machine
 from ..core import InvalidInputError, Workload
 from ..core.worker_process import WorkerProcess
 from ..live.command_queue import EngineClosed
+from ..live.journal import check_texts
 from ..workload import REQUIRED, ReadReport, load_with_report, offered_load, save_workload, stretch_arrivals
 from ..workload.trace_columns import DecodedSize, DecodedTooLarge
 from ..workload.trace_formats import FORMATS as TRACE_FORMATS
@@ -147,14 +148,17 @@ def _format_of(file: Path, suffix: str) -> str | None:
 def read_upload(file: Path, suffix: str, how: ImportOptions) -> tuple[Workload, ReadReport]:
     """Return the tasks of a file in any known format."""
     _check_size(file, suffix)
-    if how.mapping is not None:
-        _check_rows(file, suffix)
-        return import_table(file, how.mapping, skip_bad=how.skip_bad)
-    name = _format_of(file, suffix)
+    name = _format_of(file, suffix) if how.mapping is None else None
     if name in ("csv", "parquet"):
-        return load_with_report(file, how.skip_bad, max_bytes=_MAX_UNCOMPRESSED)
-    _check_rows(file, suffix)
-    return import_trace(file, name, skip_bad=how.skip_bad)
+        tasks, report = load_with_report(file, how.skip_bad, max_bytes=_MAX_UNCOMPRESSED)
+    else:
+        _check_rows(file, suffix)
+        if how.mapping is None:
+            tasks, report = import_trace(file, name, skip_bad=how.skip_bad)
+        else:
+            tasks, report = import_table(file, how.mapping, skip_bad=how.skip_bad)
+    check_texts(tasks)
+    return tasks, report
 
 
 def convert(
@@ -190,6 +194,7 @@ def validate(file: Path, suffix: str, public_name: str) -> tuple[int, list[str]]
     try:
         _check_size(file, suffix)
         workload, report = load_with_report(file, max_bytes=_MAX_UNCOMPRESSED)
+        check_texts(workload)
     except InvalidInputError as error:
         raise _with_public_name(error, file, public_name) from None
     return len(workload), list(report.ignored_columns)

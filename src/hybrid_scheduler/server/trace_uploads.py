@@ -66,14 +66,11 @@ def parse_mapping(text: str | None) -> dict[str, ValueSource] | None:
         return None
     allowed = 'JSON such as {"size": {"column": "work"}, "compute_intensity": {"value": 0.5}}'
     try:
-        given = json.loads(text)
-        sources = {name: ValueSource(**source) for name, source in given.items()}
-        numbers = [value for source in sources.values() for value in (source.value, source.factor)]
-        sound = all(_is_amount(value) for value in numbers if value is not None)
+        sources = {name: ValueSource(**source) for name, source in json.loads(text).items()}
+        sound = all(_is_amount(value) for source in sources.values() for value in (source.value, source.factor))
         for name, source in sources.items():
-            for column in (name, source.column, source.minus):
-                if column is not None:
-                    check_text("mapping", column)
+            for column in {name, source.column, source.minus} - {None}:
+                check_text("mapping", column)
     except (ValueError, TypeError, AttributeError, RecursionError):
         sound = False
     if not sound:
@@ -82,7 +79,9 @@ def parse_mapping(text: str | None) -> dict[str, ValueSource] | None:
 
 
 def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_VALUE
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return abs(value) <= MAX_VALUE
+    return value is None
 
 
 @dataclass(frozen=True, slots=True)

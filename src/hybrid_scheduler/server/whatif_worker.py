@@ -1,4 +1,4 @@
-"""Workers that compute what-if comparisons and evidence files, in another process or in a thread.
+"""Worker process that computes what-if comparisons and evidence files.
 
 A comparison takes about a second of Python. In the server's own process it would compete with the engine for the
 interpreter and take several times as long. The first one would also wait until all libraries are imported.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from loguru import logger
 from numba.core.event import Event, Listener, install_listener
@@ -34,6 +34,7 @@ from ..reports.report_documents import as_html, as_pdf
 from ..reports.run_tables import StoredResults
 from ..schedulers import schedulers
 from ..workload.scenarios import scenario_named
+from .process_memory import return_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,9 @@ def _compute_with_cache(job: WhatIfJob) -> list[WhatIfResult]:
     """Compute a comparison with a cached baseline, in a process whose registered schedulers never change."""
     scenario = scenario_named(job.scenario)
     inputs = (job.machine, job.load, scenario, job.schedulers, job.tasks, job.seeds, FIRST_REPORTED_SEED)
-    return compute(job, _cached_baseline(*inputs))
+    results = compute(job, _cached_baseline(*inputs))
+    return_memory()
+    return results
 
 
 class WhatIfCompiling(HybridSchedulerError):
@@ -163,52 +166,7 @@ class WhatIfCompiling(HybridSchedulerError):
         )
 
 
-class WhatIfWorker(Protocol):
-    """Protocol of a worker that computes what-if comparisons."""
-
-    def warm_up(self) -> None:
-        """Prepare for a request that may come soon; never waits."""
-
-    async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
-        """Compute a comparison.
-
-        Raises
-        ------
-        BrokenExecutor
-            If the worker is not running.
-        WhatIfCompiling
-            If it compiles its code first.
-        """
-
-    async def evidence(self, job: EvidenceJob) -> bytes:
-        """Return an evidence file or a report; raises as `run` does."""
-
-    def close(self) -> None:
-        """Stop the worker."""
-
-
-class ThreadWhatIfWorker:
-    """Worker in a thread of this process; it has every scheduler that was registered here."""
-
-    def __init__(self, work: _Compute = compute) -> None:
-        self.work = work
-
-    def warm_up(self) -> None:
-        """Do nothing: a thread needs no preparation."""
-
-    async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
-        """Compute a comparison in a thread."""
-        return await asyncio.to_thread(self.work, job)
-
-    async def evidence(self, job: EvidenceJob) -> bytes:
-        """Make an evidence file or a report in a thread."""
-        return await asyncio.to_thread(compute_evidence, job)
-
-    def close(self) -> None:
-        """Do nothing: the thread ends with its comparison."""
-
-
-class ProcessWhatIfWorker:
+class WhatIfWorker:
     """Worker in one process, which starts with `warm_up` or the first request and is replaced if it dies.
 
     Parameters
@@ -238,11 +196,19 @@ class ProcessWhatIfWorker:
             self._preparation = _Preparation(self._process, self._prepare)
 
     async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
-        """Compute a comparison; if the process dies, a second one tries once more."""
+        """Compute a comparison; if the process dies, a second one tries once more.
+
+        Raises
+        ------
+        BrokenExecutor
+            If the worker is not running.
+        WhatIfCompiling
+            If it compiles its code first.
+        """
         return await self._submit(self._work, job, _COMPARISON_S)
 
     async def evidence(self, job: EvidenceJob) -> bytes:
-        """Make an evidence file or a report; if the process dies, a second one tries once more."""
+        """Make an evidence file or a report; raises as `run` does."""
         return await self._submit(compute_evidence, job, _DOCUMENT_S)
 
     async def _submit(self, work: Callable[[_Job], _Result], job: _Job, limit: float) -> _Result:
@@ -354,3 +320,4 @@ def load_libraries() -> None:
     """Compute a minimal comparison of all schedulers, which loads compiled code and models."""
     names = tuple(name for name, info in schedulers().items() if info.published)
     compute(WhatIfJob(WhatIfChange(), Machine(), None, "default", names, tasks=20, seeds=2))
+    return_memory()

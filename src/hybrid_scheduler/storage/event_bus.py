@@ -17,7 +17,7 @@ from typing import Any
 
 from .batch_rows import payload_seq
 from .database import DatabaseUnavailable
-from .redis_cache import REDIS_ERRORS, TIMEOUT_S, CircuitBreaker, RedisAddress, close_quietly
+from .redis_cache import TIMEOUT_S, CircuitBreaker, RedisAddress, close_quietly, redis_errors
 from .repository import Repository
 
 _log = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class RedisBus(EventBus):
                     await subscription.subscribe(*(self._prefix + topic for topic in (EVENTS, COMMANDS, REPLIES)))
                 delay = 0.1
                 await self._listen(subscription)
-            except REDIS_ERRORS as error:
+            except redis_errors() as error:
                 self._breaker.record_failure(error)
             finally:
                 self.subscribed.clear()

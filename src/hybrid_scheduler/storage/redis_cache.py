@@ -11,15 +11,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-
 from ..core import InvalidInputError
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +28,12 @@ TIMEOUT_S = 0.25
 #: Seconds after a failure until the next attempt.
 _RETRY_AFTER_S = 1.0
 
-REDIS_ERRORS = (RedisError, OSError, TimeoutError)
+
+def redis_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of a Redis that does not answer; the library, 18 MB, is loaded when it is used."""
+    from redis.exceptions import RedisError
+
+    return RedisError, OSError, TimeoutError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,10 @@ class RedisAddress:
 
     def client(self) -> Redis:
         """Return a client, bound to the event loop that first uses it. It does not retry; callers decide that."""
+        from redis.asyncio import Redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+
         return Redis(
             host=self.host,
             port=self.port,
@@ -109,7 +116,7 @@ class CircuitBreaker:
             # The timeout covers everything, because a new connection costs several exchanges.
             async with asyncio.timeout(TIMEOUT_S):
                 result = await work()
-        except REDIS_ERRORS as error:
+        except redis_errors() as error:
             self.record_failure(error)
             return default
         self.record_success()
@@ -136,7 +143,7 @@ async def close_quietly(connection: Any) -> None:
     try:
         async with asyncio.timeout(TIMEOUT_S):
             await connection.aclose()
-    except REDIS_ERRORS:
+    except redis_errors():
         pass
 
 

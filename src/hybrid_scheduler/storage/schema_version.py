@@ -10,14 +10,10 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Coroutine
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -37,12 +33,13 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION_TABLE = "alembic_version"
 
 
-@cache
+#: Versions that this program knows, oldest first: the names of migrations begin with them.
+_REVISIONS = sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
 def newest_revision() -> str:
     """Return the newest version that this program knows."""
-    head = ScriptDirectory(str(_MIGRATIONS)).get_current_head()
-    assert head is not None
-    return head
+    return _REVISIONS[-1]
 
 
 def revision_of(connection: sa.Connection, address: DatabaseAddress) -> str | None:
@@ -66,8 +63,7 @@ def revision_of(connection: sa.Connection, address: DatabaseAddress) -> str | No
     revision: str | None = connection.execute(sa.text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar()
     if revision is None:
         return None
-    known = {script.revision for script in ScriptDirectory(str(_MIGRATIONS)).walk_revisions()}
-    if revision not in known:
+    if revision not in _REVISIONS:
         raise DatabaseUnusable(
             f"{address}: has schema version {revision}, this program knows versions up to {newest_revision()}",
             hint="it was made by a newer program: use that one, or choose another database",
@@ -79,6 +75,9 @@ def upgrade_connection(connection: sa.Connection, address: DatabaseAddress) -> t
     """Upgrade the schema inside the connection's transaction; return the versions before and after."""
     before = revision_of(connection, address)
     if before != newest_revision():
+        from alembic import command  # takes 6 MB, which a server of a current database does not need
+        from alembic.config import Config
+
         config = Config()
         config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
         config.attributes["connection"] = connection

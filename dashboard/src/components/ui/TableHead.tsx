@@ -4,10 +4,10 @@ import { classNames } from "./classNames";
 /** Head of a table that does not sort: the columns' titles, each with the classes of its cell. */
 export function TableHead({ columns }: { columns: readonly (readonly [title: ReactNode, className?: string])[] }) {
   return (
-    <thead className="text-muted">
+    <thead className="text-left text-muted">
       <tr className="h-8">
         {columns.map(([title, className], index) => (
-          <th key={index} scope="col" className={classNames("text-left font-normal", className)}>
+          <th key={index} scope="col" className={classNames("font-normal", className)}>
             {title}
           </th>
         ))}

@@ -14,7 +14,7 @@ import { Panel } from "../widget/Panel";
 import { READY } from "../widget/panelState";
 import { queryState } from "../widget/queryState";
 import { WhatIfPending } from "./WhatIfPending";
-import { change, MEASURES, type Measure, WhatIfResults } from "./WhatIfResults";
+import { change, expected, MEASURES, type Measure, WhatIfResults } from "./WhatIfResults";
 import { WhatIfSliders } from "./WhatIfSliders";
 import { changed, formatSettings, inWords, isTrace, parseSettings, present, requestOf } from "./whatIfSettings";
 
@@ -33,6 +33,7 @@ export function WhatIf() {
   const gpus = useLive((s) => s.status?.platform.devices.filter((device) => device.kind !== "cpu").length ?? 4);
   const load = useLive((s) => s.status?.load ?? 0.1);
   const scenario = useLive((s) => s.status?.scenario ?? "");
+  const comparison = useLive((s) => s.comparison);
   const styles = useVisibleStyles();
   const now = useMemo(() => present(gpus, load), [gpus, load]);
   const text = useUi((s) => s.whatif);
@@ -79,27 +80,26 @@ export function WhatIf() {
           { key: "scheduler", label: "scheduler" },
           ...MEASURES.flatMap(({ value, unit }) => [
             { key: `${value}_now`, label: `${value} now`, numeric: true, unit },
-            { key: `${value}_what_if`, label: `${value} what if`, numeric: true, unit },
-            { key: `${value}_low`, label: "difference, low", numeric: true, unit },
-            { key: `${value}_high`, label: "difference, high", numeric: true, unit },
+            { key: `${value}_what_if`, label: `${value} what if, about`, numeric: true, unit },
+            { key: `${value}_change_low`, label: "change, low", numeric: true, unit: "share" as const },
+            { key: `${value}_change_high`, label: "change, high", numeric: true, unit: "share" as const },
           ]),
           { key: "n", label: "seeds", numeric: true },
         ],
         rows: rows.map((row) => [
           row.name,
-          ...MEASURES.flatMap(({ value }) => [
-            row[value].baseline,
-            row[value].changed,
-            row[value].low,
-            row[value].high,
-          ]),
+          ...MEASURES.flatMap(({ value }) => {
+            const { now, later } = expected(row, value, comparison);
+            const { baseline, low, high } = row[value];
+            return [now, later, low / baseline, high / baseline];
+          }),
           row.n,
         ]),
       })}
-      bodyClass="flex flex-col"
+      bodyClass="thin-scroll flex flex-col overflow-y-auto"
       note={
         query.data
-          ? `${isTrace(scenario) ? "The run plays a trace; these are tasks of a scenario at the same load. " : ""}Same seeds and tasks on both sides; paired 95 % interval over ${query.data.seeds} seeds of ${query.data.tasks} tasks (${query.data.scenario}). Ticks under the sliders mark the running platform.`
+          ? `${isTrace(scenario) ? "The run plays a trace; these are tasks of a scenario at the same load. " : ""}Now: the mean of the run. What if: the same times the simulated change, whose paired 95 % interval is over ${query.data.seeds} seeds of ${query.data.tasks} tasks (${query.data.scenario}). Ticks under the sliders mark the running platform.`
           : undefined
       }
     >
@@ -126,7 +126,7 @@ export function WhatIf() {
           </div>
           {rows.length ? (
             <div className={classNames(busy && "dim-marks")}>
-              <WhatIfResults rows={rows} styles={byName} measure={measure} busy={busy} />
+              <WhatIfResults rows={rows} styles={byName} measure={measure} comparison={comparison} busy={busy} />
             </div>
           ) : (
             <WhatIfPending styles={styles} />

@@ -1,4 +1,4 @@
-import type { WhatIfResponse } from "../../client/models";
+import type { ComparisonRow, WhatIfResponse } from "../../client/models";
 import { type Quantity, quantity, significant } from "../../lib/format";
 import type { SchedulerStyle } from "../../lib/schedulerStyle";
 import { classNames } from "../ui/classNames";
@@ -29,14 +29,27 @@ export function change(row: Row, measure: Measure): { text: string; sure: boolea
   return { text, sure, better: difference < 0 };
 }
 
-/** What-if results: values before and after per scheduler, with the paired interval. */
+/** Mean of the running run, and what it would be on the changed platform: the same times the simulated change. */
+export function expected(
+  row: Row,
+  measure: Measure,
+  comparison: readonly ComparisonRow[],
+): { now: number | null; later: number | null } {
+  const now = comparison.find(({ name }) => name === row.name)?.[`mean_${measure}`] ?? null;
+  const { baseline, changed } = row[measure];
+  return { now, later: now === null || !baseline ? null : (now * changed) / baseline };
+}
+
+/** What-if results: the run's means now and on the changed platform, with the paired interval of the change. */
 export function WhatIfResults({
   rows,
   styles,
   measure,
+  comparison,
   busy,
 }: {
   rows: readonly Row[];
+  comparison: readonly ComparisonRow[];
   styles: ReadonlyMap<string, SchedulerStyle>;
   measure: Measure;
   /** Whether the rows are those of the request before. */
@@ -55,8 +68,8 @@ export function WhatIfResults({
       <TableHead
         columns={[
           ["scheduler"],
-          ["unchanged", "text-right"],
-          ["changed", "text-right"],
+          ["now", "text-right"],
+          ["what if, about", "text-right"],
           [
             `change, ${significant(-100 * reach, 2)} to +${significant(100 * reach, 2)} %`,
             "w-[34%] text-center max-sm:hidden",
@@ -66,16 +79,17 @@ export function WhatIfResults({
       />
       <tbody>
         {rows.map((row) => {
-          const { baseline, changed, low, high, difference } = row[measure];
+          const { baseline, low, high, difference } = row[measure];
+          const { now, later } = expected(row, measure, comparison);
           const found = change(row, measure);
           const style = styles.get(row.name);
           const tone = found.sure ? (found.better ? "var(--ok)" : "var(--error)") : "var(--muted)";
           return (
             <tr key={row.name} className="h-8 border-hair border-t">
               <td>{style ? <SchedulerName style={style} /> : row.name}</td>
-              <td className="whitespace-nowrap px-1 text-right text-muted">{quantity(baseline, unit)}</td>
+              <td className="whitespace-nowrap px-1 text-right text-muted">{quantity(now, unit)}</td>
               <td className="whitespace-nowrap px-1 text-right font-semibold">
-                {busy ? "…" : quantity(changed, unit)}
+                {busy ? "…" : quantity(later, unit)}
               </td>
               <td className="px-2 max-sm:hidden">
                 <svg

@@ -11,7 +11,7 @@ import { count, device as deviceName, percent, time } from "../../lib/format";
 import { shortLabel } from "../../lib/schedulerStyle";
 import type { TableData } from "../../lib/tableData";
 import type { SeriesPoint } from "../../lib/timeSeries";
-import { useDeviceLoad } from "../../store/deviceLoad";
+import { busyShares, useDeviceLoad, windowOf } from "../../store/deviceLoad";
 import { useLive } from "../../store/liveStore";
 import { useDevices, useFocus, useVisibleStyles } from "../../store/selectors";
 import { useUi } from "../../store/uiStore";
@@ -40,33 +40,12 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
   const styles = useVisibleStyles();
   const devices = useDevices();
   const focus = useFocus();
-  const wanted =
-    range.kind === "fixed"
-      ? { start: range.from, end: range.to }
-      : range.kind === "all"
-        ? {}
-        : { last: range.seconds };
-  const { data: load } = useDeviceLoad(null, wanted, COLUMNS);
+  const { data: load } = useDeviceLoad(null, windowOf(range), COLUMNS);
   return useMemo(() => {
     const from = load?.start ?? 0;
     const to = load?.known_to ?? 0;
-    const seconds = to - from;
     const cpus = devices.filter((d) => d.kind === "cpu");
     const others = devices.filter((d) => d.kind !== "cpu");
-    /** Mean busy share of some devices: per column, and of the whole window. */
-    const read = (name: string, list: readonly { name: string }[]): Pick<Cell, "points" | "mean"> => {
-      const one = load?.schedulers[name];
-      const rows = list.map((d) => load?.devices.indexOf(d.name) ?? -1).filter((index) => index >= 0);
-      if (!load || !one || !rows.length || !(seconds > 0)) return { points: [], mean: null };
-      const points = (one.busy[rows[0] as number] ?? [])
-        .map((_, column) => ({
-          t: from + (column + 0.5) * load.column_s,
-          value: rows.reduce((sum, row) => sum + (one.busy[row]?.[column] ?? 0), 0) / rows.length / load.column_s,
-        }))
-        .filter((point) => point.t <= to);
-      const busy = rows.reduce((sum, row) => sum + (one.total[row] ?? 0), 0);
-      return { points, mean: busy / rows.length / seconds };
-    };
     if (mode === "schedulers") {
       const groups = [
         { label: cpus.length > 1 ? `CPU, mean of ${cpus.length}` : "CPU", list: cpus },
@@ -85,7 +64,7 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
         cells: groups.map(({ label, list }) => ({
           label: `${style.label}, ${label}`,
           color: style.color,
-          ...read(style.name, list),
+          ...busyShares(load, style.name, list),
         })),
       }));
       return { rows, columns: groups.map((group) => group.label), from, to };
@@ -97,7 +76,7 @@ function usePulse(mode: Mode): { rows: Row[]; columns: string[]; from: number; t
         {
           label: `${focus?.label}, ${device.name}`,
           color: focus?.color ?? "#888888",
-          ...read(focus?.name ?? "", [device]),
+          ...busyShares(load, focus?.name ?? "", [device]),
         },
       ],
     }));

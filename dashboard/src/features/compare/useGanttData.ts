@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import { heatOf, type LaneOfKind, type Mark } from "../../charts/ganttModel";
 import { api } from "../../client/api";
 import type { DeviceLoad, Notification } from "../../client/models";
-import { type LoadWindow, useDeviceLoad } from "../../store/deviceLoad";
+import { busyShares, type LoadWindow, useDeviceLoad } from "../../store/deviceLoad";
 import { lanesFromColumns } from "../../store/ganttLanes";
 import { useLive, useStream } from "../../store/liveStore";
 import { useDevices } from "../../store/selectors";
@@ -23,14 +23,13 @@ function lanesOf(
   return devices.map(({ name, kind }) => {
     const index = load?.devices.indexOf(name) ?? -1;
     const source = blocks?.get(name);
-    const seconds = (load?.known_to ?? 0) - (load?.start ?? 0);
-    const total = columns?.total[index];
+    const { mean } = busyShares(load, scheduler, [{ name }]);
     return {
       device: name,
       kind,
       sources: source ? [source] : [],
       heat: blocks || !load || !columns ? null : heatOf(load.start, load.column_s, columns.busy[index] ?? []),
-      idle: total === undefined || !(seconds > 0) ? undefined : Math.min(1, Math.max(0, 1 - total / seconds)),
+      idle: mean === null ? undefined : Math.min(1, Math.max(0, 1 - mean)),
     };
   });
 }

@@ -4,7 +4,7 @@ import { Panel } from "../../components/widget/Panel";
 import { useLiveBody, useLiveTag } from "../../components/widget/panelState";
 import { TOKENS } from "../../lib/designTokens";
 import { device as deviceName, percent, time } from "../../lib/format";
-import { useDeviceLoad } from "../../store/deviceLoad";
+import { busyShares, useDeviceLoad, windowOf } from "../../store/deviceLoad";
 import { useLive, useStream } from "../../store/liveStore";
 import { boundsOf, useDevices } from "../../store/selectors";
 import { useTheme, useUi } from "../../store/uiStore";
@@ -27,27 +27,14 @@ export function ClusterLoad() {
   const range = useUi((s) => s.range);
   const tokens = TOKENS[useTheme()];
   const span = boundsOf(range, now);
-  const wanted =
-    range.kind === "fixed"
-      ? { start: range.from, end: range.to }
-      : range.kind === "all"
-        ? {}
-        : { last: range.seconds, ahead: 0 };
-  const { data } = useDeviceLoad(scheduler.name, wanted, COLUMNS);
+  const { data } = useDeviceLoad(scheduler.name, windowOf(range), COLUMNS);
   const rows = useMemo(() => {
-    const busy = data?.schedulers[scheduler.name];
-    const seconds = data ? data.known_to - data.start : 0;
     return devices.map((device) => {
-      const index = data?.devices.indexOf(device.name) ?? -1;
+      const { points, mean } = busyShares(data, scheduler.name, [device]);
       return {
         device,
-        load: (busy?.busy[index] ?? [])
-          .map((value, i) => ({
-            t: (data?.start ?? 0) + (i + 0.5) * (data?.column_s ?? 1),
-            value: value / (data?.column_s ?? 1),
-          }))
-          .filter((point) => point.t <= (data?.known_to ?? 0)),
-        mean: busy && seconds > 0 ? (busy.total[index] ?? 0) / seconds : null,
+        load: points,
+        mean,
         backlog: stream.utilization.backlog(scheduler.name, device.name, span.from).filter((p) => p.t <= span.to),
       };
     });

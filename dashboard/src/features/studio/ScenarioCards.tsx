@@ -13,6 +13,28 @@ interface ScenarioCardsProps {
 
 const TITLES: Record<string, string> = { oom: "out of memory", pareto: "heavy tail", "rush-hour": "rush hour" };
 
+interface ShapeProps {
+  /** The scenario, and which of its quantities is shown. */
+  name: string;
+  what: string;
+  values: readonly number[];
+  /** Right end of the axis. */
+  end: string;
+  area?: boolean;
+}
+
+function Shape({ name, what, values, end, area }: ShapeProps) {
+  return (
+    <span className="min-w-0">
+      <MiniChart area={area} values={values} label={`${what} of ${name}`} />
+      <span className="flex justify-between text-faint">
+        <span>{what}</span>
+        <span>{end}</span>
+      </span>
+    </span>
+  );
+}
+
 /** Scenarios as cards with small charts of their arrivals, sizes and intensities. */
 export function ScenarioCards({ value, onChange }: ScenarioCardsProps) {
   const scenarios = useQuery({ queryKey: ["scenarios"], queryFn: ({ signal }) => api.scenarios({ signal }) });
@@ -22,9 +44,13 @@ export function ScenarioCards({ value, onChange }: ScenarioCardsProps) {
     staleTime: Number.POSITIVE_INFINITY,
   });
   const [text, setText] = useState("");
-  const found = (scenarios.data ?? []).filter((one) =>
-    `${one.name} ${TITLES[one.name] ?? ""} ${one.description}`.toLowerCase().includes(text.toLowerCase()),
-  );
+  // The scenario that was chosen at first begins the list, where it can be seen.
+  const [first] = useState(value);
+  const found = (scenarios.data ?? [])
+    .filter((one) =>
+      `${one.name} ${TITLES[one.name] ?? ""} ${one.description}`.toLowerCase().includes(text.toLowerCase()),
+    )
+    .sort((a, b) => Number(b.name === first) - Number(a.name === first));
   return (
     <>
       <SearchBox
@@ -62,24 +88,9 @@ export function ScenarioCards({ value, onChange }: ScenarioCardsProps) {
               <span className="block text-muted">{one.description}.</span>
               {shape ? (
                 <span className="mt-2 grid grid-cols-[2fr_1fr_1fr] gap-3">
-                  <span className="min-w-0">
-                    <MiniChart area values={shape.arrivals} label={`Arrivals of ${one.name}`} />
-                    <span className="flex justify-between text-faint">
-                      <span>arrivals</span>
-                      <span>{time(shape.seconds)}</span>
-                    </span>
-                  </span>
-                  <span className="min-w-0">
-                    <MiniChart values={shape.sizes} label={`Sizes of ${one.name}`} />
-                    <span className="flex justify-between text-faint">
-                      <span>sizes</span>
-                      <span>{compact(shape.size_high)}</span>
-                    </span>
-                  </span>
-                  <span className="min-w-0">
-                    <MiniChart values={shape.intensities} label={`Intensities of ${one.name}`} />
-                    <span className="block text-faint">intensity</span>
-                  </span>
+                  <Shape name={one.name} what="arrivals" values={shape.arrivals} end={time(shape.seconds)} area />
+                  <Shape name={one.name} what="sizes" values={shape.sizes} end={compact(shape.size_high)} />
+                  <Shape name={one.name} what="intensity" values={shape.intensities} end="" />
                 </span>
               ) : (
                 <span className="skeleton mt-2 block h-9" />

@@ -23,7 +23,7 @@ const WIDGETS: readonly WidgetDef[] = [
   {
     id: "curves",
     title: "Curves",
-    lg: gridPlace(3, 0, 5, 20),
+    lg: gridPlace(3, 0, 4, 20),
     md: gridPlace(0, 11, 6, 18),
     sm: 18,
     element: <OverlayCurves />,
@@ -31,7 +31,7 @@ const WIDGETS: readonly WidgetDef[] = [
   {
     id: "table",
     title: "Table",
-    lg: gridPlace(8, 0, 4, 20),
+    lg: gridPlace(7, 0, 5, 20),
     md: gridPlace(0, 29, 6, 12),
     sm: 12,
     element: <OverlayTable />,
@@ -47,8 +47,8 @@ const WIDGETS: readonly WidgetDef[] = [
   {
     id: "what-if",
     title: "What-if",
-    lg: gridPlace(0, 39, 12, 22),
-    md: gridPlace(0, 60, 6, 38),
+    lg: gridPlace(0, 39, 12, 26),
+    md: gridPlace(0, 60, 6, 42),
     sm: 40,
     element: <WhatIf />,
   },

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from numba import int64, types
 
 from ...compiled import entry
-from ...core import Floats, Ints, InvalidInputError, UnknownNameError
+from ...core import Floats, Ints
+from ..policy_registry import PolicyRegistry
 
 #: Choices of an accelerator for a share: the one with least free that fits, or one of those that fit at random.
 LEAST_FREE = -1
@@ -87,7 +88,9 @@ class PlacementPolicy:
     random_ties: bool
 
 
-_policies: dict[str, PlacementPolicy] = {}
+_registry: PolicyRegistry[PlacementPolicy] = PolicyRegistry("placement policy")
+placement_policies = _registry.all
+placement_policy_named = _registry.named
 
 
 def placement_policy(
@@ -104,24 +107,4 @@ def placement_policy(
     >>> placement_policy_named("most_memory").label
     'Most free memory'
     """
-
-    def add(score: Placement) -> Any:
-        known = _policies.get(name)
-        if known is not None and known.score.py_func.__qualname__ != score.__qualname__:
-            raise InvalidInputError("placement policy", "a name that is not taken", name)
-        _policies[name] = PlacementPolicy(name, label, entry(score), reference, random_ties)
-        return _policies[name].score
-
-    return add
-
-
-def placement_policies() -> dict[str, PlacementPolicy]:
-    """Return all registered placement policies by name."""
-    return dict(_policies)
-
-
-def placement_policy_named(name: str) -> PlacementPolicy:
-    """Return a placement policy; raises `UnknownNameError` with the nearest name if there is none."""
-    if name not in _policies:
-        raise UnknownNameError("placement policy", name, _policies)
-    return _policies[name]
+    return lambda score: _registry.add(PlacementPolicy(name, label, entry(score), reference, random_ties))

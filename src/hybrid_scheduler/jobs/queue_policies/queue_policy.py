@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...compiled import entry
-from ...core import InvalidInputError, UnknownNameError
+from ..policy_registry import PolicyRegistry
 
 Score = Callable[[float, float, float, float], float]
 
@@ -39,7 +39,9 @@ class QueuePolicy:
     service: str = ""
 
 
-_policies: dict[str, QueuePolicy] = {}
+_registry: PolicyRegistry[QueuePolicy] = PolicyRegistry("queue policy")
+queue_policies = _registry.all
+queue_policy_named = _registry.named
 
 
 def queue_policy(
@@ -56,24 +58,4 @@ def queue_policy(
     >>> queue_policy_named("widest_first").label
     'Widest first'
     """
-
-    def add(score: Score) -> Any:
-        known = _policies.get(name)
-        if known is not None and known.score.py_func.__qualname__ != score.__qualname__:
-            raise InvalidInputError("queue policy", "a name that is not taken", name)
-        _policies[name] = QueuePolicy(name, label, entry(score), reference, ages, service)
-        return _policies[name].score
-
-    return add
-
-
-def queue_policies() -> dict[str, QueuePolicy]:
-    """Return all registered queue policies by name."""
-    return dict(_policies)
-
-
-def queue_policy_named(name: str) -> QueuePolicy:
-    """Return a queue policy; raises `UnknownNameError` with the nearest name if there is none."""
-    if name not in _policies:
-        raise UnknownNameError("queue policy", name, _policies)
-    return _policies[name]
+    return lambda score: _registry.add(QueuePolicy(name, label, entry(score), reference, ages, service))

@@ -40,6 +40,8 @@ _KEPT = 2
 _RENEW = 32
 _MIN_NOISE = 1e-4
 _MAX_NOISE = 1.0
+#: Outcomes over which the noise level is learned.
+_MAX_NOISE_WEIGHT = 60.0
 #: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
 _PAYS = 0.85
 _MIN_SCORED = 10.0
@@ -561,7 +563,23 @@ def _learn_noise(stats, limited, total):  # type: ignore[no-untyped-def]
     noise = stats.noise
     renewed = noise + (limited * limited * noise / total - noise) / (weight + 1.0)
     stats.noise = min(max(renewed, _MIN_NOISE), _MAX_NOISE)
-    stats.noise_weight = min(weight + 1.0, 60.0)
+    stats.noise_weight = min(weight + 1.0, _MAX_NOISE_WEIGHT)
+
+
+@leaf
+def _widen(state, n, factor):  # type: ignore[no-untyped-def]
+    """Widen the posterior of the weights in the scratch arrays, up to their prior.
+
+    Outcomes count by the noise that is known when they come. Where there turns out to be more of it, the first
+    ones have counted too much, and without this no later one would correct them.
+    """
+    for a in range(n):
+        at = state.coordinate[a]
+        scale = math.sqrt(min(factor, state.prior_variance[at] / state.covariance[at, at]))
+        if scale > 1.0:
+            for other in range(state.layout[()].length):
+                state.covariance[at, other] *= scale
+                state.covariance[other, at] *= scale
 
 
 @leaf
@@ -609,6 +627,8 @@ def learn_part(state, c, task, share, seconds):  # type: ignore[no-untyped-def]
     limited = min(max(innovation, -bound), bound)
     if not drifted:
         _learn_noise(stats, limited, total)
+        if stats.noise > noise and stats.noise_weight < _MAX_NOISE_WEIGHT and state.local.misfit == 0.0:
+            _widen(state, every, stats.noise / noise)
     condition(state, every, limited, noise + unsure)
     for j in range(FEATURES):
         at = _own_block(state, c) * FEATURES + j

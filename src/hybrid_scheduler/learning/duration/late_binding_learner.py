@@ -22,7 +22,7 @@ from numba import types
 from ...cluster.arrival_loop import ClusterArrays
 from ...cluster.queue_planner import QueuePlanner, WaitingTask
 from ...compiled import compiled, entry, helper, loop_entry
-from ...compiled.device_prices import set_window_prices
+from ...compiled.device_prices import LATENCY_WEIGHT, set_window_prices
 from ...compiled.jit_cache import allocating, leaf
 from ...compiled.late_binding import (
     BOOST,
@@ -102,9 +102,6 @@ from .learned_placement import (
 from .learner_state import WINDOW
 from .placement_rule import RULES
 
-#: Largest variance of log seconds that makes an uncertain duration longer. It is below that of tasks placed at
-#: arrival: a class that is avoided without reason fills the queue. Chosen on seeds 2000 to 2011.
-_MAX_PESSIMISM_VARIANCE = 1.0
 _L = TypeVar("_L", bound=HierarchicalLearner)
 _VECTOR = types.float64[::1]
 
@@ -163,7 +160,7 @@ def _admit(learner, arrays, release, task):  # type: ignore[no-untyped-def]
     if not estimate(learner, release, 0.0, task):
         return release, UNKNOWN_WORK
     if due:
-        forget_classes(arrays, renew_prices(learner) - 1)  # the task itself is added below
+        forget_classes(arrays, renew_prices(learner, False) - 1)  # the task itself is added below
         scalars = placement.scalars[()]
         set_window_prices(arrays.prices, placement.relative_speed, scalars.critical_ratio, scalars.typical_time)
         _renew_classes(learner, arrays)
@@ -257,7 +254,10 @@ def _plan(learner, arrays, now, task, waiting, planned):  # type: ignore[no-unty
     if task.divisible and whole:
         device, share = with_probe(learner, now, task, device, share, planned)
     if not (whole and 0.0 < share < 1.0):
-        trial = device_to_try(learner, now, task, latency, planned)
+        for c in range(len(placement.prices)):  # waits are short in a queue of tasks that bind late
+            placement.prices[c] = 0.0
+        weight = placement.params[LATENCY_WEIGHT]
+        trial = device_to_try(learner, now, task, latency, weight * latency, planned)
         if trial >= 0 and trial != device:
             policy = TRIAL
             device = trial
@@ -372,7 +372,6 @@ class LateLearner(QueuePlanner, Generic[_L]):
         """Forget everything; see `Scheduler.start`."""
         super().start(setting)
         self.learner.start(setting)
-        self.learner.rule_.limit_pessimism(_MAX_PESSIMISM_VARIANCE)
         platform = setting.platform
         classes = len(platform.classes)
         objective = np.concatenate([[1.0], np.zeros(classes)])

@@ -38,6 +38,7 @@ from ...compiled.device_prices import (
     set_prices,
 )
 from ...compiled.jit_cache import allocating, leaf
+from ...compiled.late_binding import CLASS_EXPONENT, balance_classes
 from ...compiled.split_placement import cpu_side
 from ...core import Floats, Ints, Task
 from ..shadow_guard import (
@@ -65,6 +66,8 @@ from .model import ACCELERATOR_SIDE, CPU_SIDE
 _FEW_TASKS = 24.0
 #: How often the price of accelerator seconds is computed, in tasks; more often among the first ones.
 _REFRESH = 64
+#: Steps towards the fluid optimum whenever the price is computed.
+_ROUNDS = 10
 #: Outcomes of a kind on a class below which it may be far faster than predicted.
 _FEW = 2.0
 #: Standard deviation of log seconds before anything is known.
@@ -111,6 +114,30 @@ def learned_task(task: Task, kind: int) -> LearnedTask:
     return LearnedTask(*numbers, kind, bool(task.divisible))
 
 
+class KnownPlacement(NamedTuple):
+    """Placement of a task whose durations were predicted.
+
+    Latency, the same with the risk of uncertain durations, and the value by which placements are compared: that
+    one, or on request weighted and with prices. `free` is when the accelerator is free; infinite for a CPU.
+    """
+
+    device: int | np.int64
+    share: float
+    latency: float
+    pessimistic: float
+    value: float
+    free: float
+
+
+class _Terms(NamedTuple):
+    """Terms of a comparison of placements: prices and the fee of a split, if they count, and a limit on latency."""
+
+    prices: Floats
+    split_fee: float
+    limit: float
+    priced: bool
+
+
 class EndedParts(NamedTuple):
     """Parts of a task that have ended, on one side or on both; the share is that of the device."""
 
@@ -143,9 +170,10 @@ def restart_clock(placement: PlacementState, now: float) -> bool:
 
 
 @allocating
-def renew_prices(learner):  # type: ignore[no-untyped-def]
+def renew_prices(learner, balanced):  # type: ignore[no-untyped-def]
     """Compute the worth of accelerator seconds and the typical seconds of the last tasks, as predicted now.
 
+    The worth of a class is in proportion to its mean speed, and on request also to its load in the fluid optimum.
     Return the number of these tasks: those since the last change.
     """
     placement = learner.placement
@@ -176,15 +204,53 @@ def renew_prices(learner):  # type: ignore[no-untyped-def]
         accelerator = accelerator[newest]
         table = table[newest]
         filled = kept
+    before = placement.relative_speed * scalars.critical_ratio
     placement.relative_speed[:] = 0.0
     for r in range(filled):
         placement.relative_speed[:] += accelerator[r] / table[r] / filled
     # A few tasks of uncertain durations say little about it: at first a second is worth the same on every side.
     evidence = min(1.1 * scalars.tasks / (scalars.tasks + _FEW_TASKS), 1.0)
     ratio = find_critical_ratio(cpu, accelerator, cpus, accelerators, np.empty(2 * filled))
+    if balanced and table.shape[1] > 2:
+        _balance_prices(placement.relative_speed, before, devices, cpu, table, ratio)
     scalars.critical_ratio = ratio**evidence
     scalars.typical_time = (cpu * accelerator / (cpu + accelerator)).mean()
     return filled
+
+
+@allocating
+def _balance_prices(worth, before, devices, cpu, table, ratio):  # type: ignore[no-untyped-def]
+    """Move the relative worth of each class of accelerators halfway to that of the fluid optimum.
+
+    A mean speed says nothing about how many tasks a class is the best for. The coefficients of the prices were
+    tuned for mean speeds, so that the geometric mean of both is better than either. `before` is the worth relative
+    to a CPU that was computed last, 0 at first; the steps towards the optimum begin there.
+    """
+    tasks, classes = table.shape
+    devices_of = np.zeros(classes + 1)
+    for d in range(len(devices)):
+        devices_of[classes if devices[d].is_cpu == 1 else devices[d].column] += 1.0
+    seconds = np.zeros((tasks, classes + 1))
+    power = np.zeros((tasks, classes + 1))
+    seconds[:, classes] = cpu
+    for c in range(classes):
+        if devices_of[c] > 0.0:
+            seconds[:, c] = table[:, c]
+    for r in range(tasks):
+        least = np.inf
+        for c in range(classes + 1):
+            if devices_of[c] > 0.0:
+                least = min(least, seconds[r, c])
+        for c in range(classes + 1):
+            if devices_of[c] > 0.0:
+                power[r, c] = (least / seconds[r, c]) ** CLASS_EXPONENT
+    weight = np.ones(classes + 1)
+    for c in range(classes):
+        weight[c] = max(before[c] if before[c] > 0.0 else worth[c] * ratio, 1e-6) ** -CLASS_EXPONENT
+    balance_classes(weight, np.zeros(classes + 1), devices_of, seconds, power, tasks, _ROUNDS)
+    for c in range(classes):
+        if devices_of[c] > 0.0:
+            worth[c] = math.sqrt(worth[c] * weight[c] ** (-1.0 / CLASS_EXPONENT) / ratio)
 
 
 @leaf
@@ -193,7 +259,8 @@ def predict_window_task(learner, r, seconds):  # type: ignore[no-untyped-def]
     row = learner.placement.window[r]
     task = covariates(learner.model, row.size, row.intensity, row.memory, row.kind)
     for c in range(len(seconds)):
-        seconds[c] = predicted_seconds(learner.model, c, task)
+        noise = min(learner.model.stats[c].noise, learner.placement.limits.max_noise)
+        seconds[c] = predicted_seconds(learner.model, c, task) * math.exp(0.5 * noise)
 
 
 @allocating
@@ -224,7 +291,7 @@ def _set_prices(learner, now, free_at, prices):  # type: ignore[no-untyped-def]
 
 @leaf
 def _best_known_placement(learner, now, task, free_at, prices, split_fee):  # type: ignore[no-untyped-def]
-    """Return device, share and latency of the least ``weight * finish + prices * busy seconds``.
+    """Return the placement of the least ``weight * finish + prices * busy seconds``.
 
     An indivisible task runs whole, on a device into which it fits or on a CPU.
 
@@ -232,90 +299,89 @@ def _best_known_placement(learner, now, task, free_at, prices, split_fee):  # ty
     durations that are known. Prices may delay a task to a multiple of the least possible latency and of the typical
     task time, and no further: no task waits for a stuck device.
     """
-    placement = learner.placement
-    device, share, latency, least = _least_placement(learner, now, task, free_at, prices, split_fee, np.inf, False)
-    stretch = placement.limits.max_delay
-    limit = stretch * least + stretch * placement.scalars[()].typical_time
-    priced, priced_share, priced_latency, _ = _least_placement(
-        learner, now, task, free_at, prices, split_fee, limit, True
+    limits = learner.placement.limits
+    terms = _Terms(prices, split_fee, np.inf, False)
+    fastest = _least_placement(learner, now, task, free_at, terms)
+    stretch = limits.max_delay
+    limit = stretch * fastest.pessimistic + stretch * learner.placement.scalars[()].typical_time
+    best = _least_placement(learner, now, task, free_at, _Terms(prices, split_fee, limit, True))
+    if best.device >= 0:
+        return best
+    return KnownPlacement(
+        max(fastest.device, 0), fastest.share, fastest.latency, fastest.pessimistic, fastest.value, fastest.free
     )
-    if priced >= 0:
-        return priced, priced_share, priced_latency
-    return max(device, 0), share, latency
 
 
 @leaf
-def _least_placement(learner, now, task, free_at, prices, split_fee, limit, priced):  # type: ignore[no-untyped-def]
-    """Return device, share, latency and pessimistic latency of the placement of the least value, device -1 if none.
-
-    The value is the pessimistic latency, at most `limit`, or on request weighted and with prices.
-    """
+def _least_placement(learner, now, task, free_at, terms):  # type: ignore[no-untyped-def]
+    """Return the placement of the least value, device -1 if none."""
     placement = learner.placement
     devices = learner.devices
-    times = placement.times
-    risk = placement.risk
-    weight = placement.params[LATENCY_WEIGHT]
-    best = -1
-    best_share = 0.0
-    best_latency = np.inf
-    least = np.inf
-    best_value = np.inf
-    best_free = np.inf
+    best = KnownPlacement(np.int64(-1), 0.0, np.inf, np.inf, np.inf, np.inf)
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
         first = devices[first].group_end
-        cpu_column = devices[devices[d].cpu].column
-        column = devices[d].column
-        cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(d, now, times, prices, free_at, devices)
         if devices[d].is_cpu == 1:
-            part = cpu_fixed + cpu_whole
-            latency = cpu_wait + part
-            pessimistic = latency + risk[cpu_column]
-            value = weight * pessimistic + cpu_price * part if priced else pessimistic
-            if pessimistic <= limit and beats(value, np.inf, best_value, best_free):
-                best = d
-                best_share = 0.0
-                best_latency = latency
-                least = pessimistic
-                best_value = value
-                best_free = np.inf
+            best = _better(best, _on_cpu(learner, now, d, free_at, terms), terms.limit)
             continue
-        whole = times[column, 0]
-        fixed = times[column, 1]
-        price = prices[column]
-        wait = max(0.0, free_at[d] - now)
         cap = fitting_share(task.memory, devices[d].memory)
         if not task.divisible and cap < 1.0:
             continue
-        for whole_task in (True, False):
-            share = cap
-            if not whole_task:
-                if not (task.divisible and _split_is_known(placement, column, cpu_column)):
-                    continue
-                whole *= _caution(placement, column)
-                cpu_whole *= _caution(placement, cpu_column)
-                # Both sides end together at the balancing share. Where it is 0 the CPU alone is as good.
-                share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
-                share = min(max(share, 0.0), cap)
-            part = fixed + share * whole
-            rest = cpu_fixed + (1.0 - share) * cpu_whole
-            latency = wait + part if share == 1.0 else max(wait + part, cpu_wait + rest)
-            pessimistic = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
-            pessimistic += latency
-            value = pessimistic
-            if priced:
-                value = weight * pessimistic + price * part
-                if share != 1.0:
-                    value = value + cpu_price * rest + split_fee
-            if pessimistic <= limit and beats(value, free_at[d], best_value, best_free):
-                best = d
-                best_share = share
-                best_latency = latency
-                least = pessimistic
-                best_value = value
-                best_free = free_at[d]
-    return best, best_share, best_latency, least
+        best = _better(best, _on_accelerator(learner, now, d, cap, False, free_at, terms), terms.limit)
+        if task.divisible and _split_is_known(placement, devices[d].column, devices[devices[d].cpu].column):
+            best = _better(best, _on_accelerator(learner, now, d, cap, True, free_at, terms), terms.limit)
+    return best
+
+
+@leaf
+def _better(best, other, limit):  # type: ignore[no-untyped-def]
+    """Return the other placement if it is within the limit and beats the best one so far."""
+    return other if other.pessimistic <= limit and beats(other.value, other.free, best.value, best.free) else best
+
+
+@leaf
+def _on_cpu(learner, now, d, free_at, terms):  # type: ignore[no-untyped-def]
+    """Return the placement of the whole task on a CPU."""
+    placement = learner.placement
+    whole, fixed, price, wait = cpu_side(d, now, placement.times, terms.prices, free_at, learner.devices)
+    part = fixed + whole
+    latency = wait + part
+    pessimistic = latency + placement.risk[learner.devices[d].column]
+    value = placement.params[LATENCY_WEIGHT] * pessimistic + price * part if terms.priced else pessimistic
+    return KnownPlacement(np.int64(d), 0.0, latency, pessimistic, value, np.inf)
+
+
+@leaf
+def _on_accelerator(learner, now, d, cap, split, free_at, terms):  # type: ignore[no-untyped-def]
+    """Return the placement of a task on an accelerator, up to the share that fits, or balanced with its CPU."""
+    placement = learner.placement
+    times = placement.times
+    risk = placement.risk
+    column = learner.devices[d].column
+    cpu_column = learner.devices[learner.devices[d].cpu].column
+    cpu_whole, cpu_fixed, cpu_price, cpu_wait = cpu_side(d, now, times, terms.prices, free_at, learner.devices)
+    whole = times[column, 0]
+    fixed = times[column, 1]
+    wait = max(0.0, free_at[d] - now)
+    share = cap
+    if split:
+        whole *= _caution(placement, column)
+        cpu_whole *= _caution(placement, cpu_column)
+        # Both sides end together at the balancing share. Where it is 0 the CPU alone is as good.
+        share = (cpu_wait + cpu_fixed + cpu_whole - wait - fixed) / (cpu_whole + whole)
+        share = min(max(share, 0.0), cap)
+    part = fixed + share * whole
+    rest = cpu_fixed + (1.0 - share) * cpu_whole
+    latency = wait + part if share == 1.0 else max(wait + part, cpu_wait + rest)
+    pessimistic = share * share * risk[column] + (1.0 - share) ** 2 * risk[cpu_column]
+    pessimistic += latency
+    value = pessimistic
+    if terms.priced:
+        value = placement.params[LATENCY_WEIGHT] * pessimistic + terms.prices[column] * part
+        if share != 1.0:
+            value = value + cpu_price * rest + terms.split_fee
+    return KnownPlacement(np.int64(d), share, latency, pessimistic, value, free_at[d])
 
 
 @leaf
@@ -369,13 +435,18 @@ def add_latency(placement, latency):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def device_to_try(learner, now, task, latency, free_at):  # type: ignore[no-untyped-def]
-    """Return the device on which a task should be tried, or -1; note what it may lose and what was put off."""
+def device_to_try(learner, now, task, latency, value, free_at):  # type: ignore[no-untyped-def]
+    """Return the device on which a task should be tried, or -1; note what it may lose and what was put off.
+
+    `latency` and `value` are those of the best known placement. The value includes the present prices: behind a
+    long queue seconds of work count for more than the wait, which is about the same everywhere.
+    """
     placement = learner.placement
     devices = learner.devices
     limits = learner.placement.limits
     scalars = placement.scalars[()]
     kind = task.kind
+    weight = placement.params[LATENCY_WEIGHT]
     classes = len(placement.relative_speed)
     allowed = limits.max_loss_share * scalars.spent + limits.initial_loss_budget * scalars.typical_time * classes
     gain = 0.0
@@ -395,15 +466,16 @@ def device_to_try(learner, now, task, latency, free_at):  # type: ignore[no-unty
             bonus *= limits.optimism
         elif learner.model.observed[c, kind] < _FEW:
             bonus += limits.retrial_bonus
-        optimistic = wait + math.exp(placement.mean[c] - bonus)
-        if latency - optimistic <= gain:
+        optimistic = math.exp(placement.mean[c] - bonus)
+        saved = value - weight * (wait + optimistic) - placement.prices[c] * optimistic
+        if saved <= gain:
             continue
         possible_loss = max(0.0, wait + placement.times[c, 0] + placement.times[c, 1] - latency)
         slow = placement.mean[c] + 2.0 * placement.deviation[c]
         small = placement.mean[c] <= scalars.log_time + limits.growth * placement.deferred_trials[c, kind]
         short = slow <= math.log(limits.max_trial_time * scalars.typical_time)
         if scalars.lost + possible_loss <= allowed and (small or short):
-            gain = latency - optimistic
+            gain = saved
             trial = d
             loss = possible_loss
             loss_free_seconds = latency - wait
@@ -515,8 +587,8 @@ def place_by_rules(learner, now, task):  # type: ignore[no-untyped-def]
     free_at = guard.free_at[LEARNED]
     if placement.params[ACCELERATORS] > 0.0:
         split_fee = _set_prices(learner, now, free_at, prices)
-    device, share, _ = _best_known_placement(learner, now, task, free_at, prices, split_fee)
-    shadow_place(guard, LEARNED, now, device, share, placement.trusted, weight, objective)
+    known = _best_known_placement(learner, now, task, free_at, prices, split_fee)
+    shadow_place(guard, LEARNED, now, known.device, known.share, placement.trusted, weight, objective)
     device, share = fallback_placement(learner, now, task, guard.free_at[FALLBACK])
     shadow_place(guard, FALLBACK, now, device, share, placement.trusted, weight, objective)
 
@@ -570,7 +642,7 @@ def estimate(learner, now, rate, task):  # type: ignore[no-untyped-def]
         mean += _overrun(placement, now, c, task.kind) * variance / (variance + noise)
         placement.mean[c] = mean
         placement.deviation[c] = math.sqrt(variance)
-        variance = min(variance + min(noise, 0.2), limits.max_pessimism_variance)
+        variance = min(variance, limits.max_pessimism_variance) + min(noise, limits.max_noise)
         seconds = math.exp(mean + 0.5 * variance)
         spread = seconds * seconds * (math.exp(min(variance, _RISKY)) - 1.0)
         placement.risk[c] = 0.5 * limits.risk * rate * spread
@@ -665,9 +737,11 @@ def choose(learner, now, task, free_at, earliest_start):  # type: ignore[no-unty
     split_fee = 0.0
     if placement.params[ACCELERATORS] > 0.0 and informed:
         if due:
-            renew_prices(learner)
+            renew_prices(learner, True)
         split_fee = _set_prices(learner, now, free_at, prices)
-    device, share, latency = _best_known_placement(learner, now, task, earliest_start, prices, split_fee)
+    known = _best_known_placement(learner, now, task, earliest_start, prices, split_fee)
+    device = known.device
+    share = known.share
     policy = LEARNED
     if informed:
         # While durations are unknown, pessimism and trials are right, and costs on simulated queues say nothing.
@@ -679,9 +753,9 @@ def choose(learner, now, task, free_at, earliest_start):  # type: ignore[no-unty
                 device, share = fallback_placement(learner, now, task, earliest_start)
         if task.divisible and (share == 1.0 or share == 0.0):
             device, share = with_probe(learner, now, task, device, share, earliest_start)
-        add_latency(placement, latency)
+        add_latency(placement, known.latency)
         if not 0.0 < share < 1.0:
-            trial = device_to_try(learner, now, task, latency, earliest_start)
+            trial = device_to_try(learner, now, task, known.latency, known.value, earliest_start)
             if trial >= 0 and trial != device:
                 policy = TRIAL
                 device = trial

@@ -63,7 +63,7 @@ _DEVICE_KIND = np.array([1.0, 0.1, 0.35, 0.05, 0.015, 0.25, 0.25])
 _DEVICE_CLASS = np.array([0.8, 0.06, 0.25, 0.03, 0.012, 0.2, 0.2])
 _TASK_KIND = np.array([0.7, 0.3, 0.2, 0.06, 0.06])
 _TASK_KIND_ON_DEVICE_KIND = np.array([1.2, 0.3, 0.3, 0.1, 0.1])
-_TASK_KIND_ON_CLASS = np.array([0.3, 0.06, 0.06, 0.03, 0.012])
+_TASK_KIND_ON_CLASS = np.array([0.54, 0.108, 0.108, 0.054, 0.0216])
 _TRANSFER = 0.65
 _TASK_KIND_TRANSFER = 0.5
 _FIRST_NOISE = 0.18
@@ -397,9 +397,11 @@ class ExplorationLimits(NamedTuple):
     #: Seconds that trials may lose before any time is spent, in typical task times for each class.
     initial_loss_budget: float = 2.2
     #: Largest variance of log seconds that makes an uncertain duration longer.
-    max_pessimism_variance: float = 5.5
+    max_pessimism_variance: float = 1.0
+    #: Largest variance of the noise that makes the mean longer than the median.
+    max_noise: float = 1.0
     #: Log seconds by which the largest task to be tried grows with every trial that was put off.
-    growth: float = 0.1
+    growth: float = 0.5
     #: Longest trial, at two standard deviations, in typical task times.
     max_trial_time: float = 4.0
     #: Largest delay that prices may cause: a multiple of the least latency, and of the typical task time.
@@ -426,7 +428,7 @@ class ExplorationLimits(NamedTuple):
 #: every kind, so that estimates are optimistic for kinds that it has run once or not at all. Splits need durations
 #: that are known well.
 MEASURED_LIMITS = ExplorationLimits(
-    unknown=0.12, trials=math.inf, max_loss_share=1.0, initial_loss_budget=100.0, max_pessimism_variance=1.0,
+    unknown=0.12, trials=math.inf, max_loss_share=1.0, initial_loss_budget=100.0, max_noise=0.2,
     max_trial_time=math.inf, max_split_deviation=0.4, probe=1.0, kind_tasks=25.0, optimism=2.0, retrial_bonus=3.0,
 )  # fmt: skip
 
@@ -445,7 +447,7 @@ class PlacementState(NamedTuple):
     limits: ExplorationLimits
     scalars: NDArray[Any]  # a record
     window: NDArray[Any]  # the last tasks
-    relative_speed: Floats  # by class, relative to the average accelerator
+    relative_speed: Floats  # worth of a second by class, relative to the average accelerator
     pending: Ints  # parts that run or wait, by class and task kind
     deferred_trials: Floats  # trials put off, by class and task kind
     reserved_loss: Floats  # seconds that a running trial may lose, by class and task kind
@@ -472,7 +474,7 @@ class PlacementState(NamedTuple):
 
 PLACEMENT = types.NamedTuple(
     (
-        _V, types.NamedUniTuple(types.float64, 14, ExplorationLimits), _record_array(_SCALARS, 0),
+        _V, types.NamedUniTuple(types.float64, 15, ExplorationLimits), _record_array(_SCALARS, 0),
         _record_array(_WINDOW_TASK, 1), _V, types.int64[:, ::1], *(_M,) * 6, *(_V,) * 4, _M,
     ),
     PlacementState,

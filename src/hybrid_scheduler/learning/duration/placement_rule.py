@@ -100,13 +100,6 @@ class PlacementRule:
         placement = resize_placement(new_placement(platform, prices=self.prices, limits=self.limits), kinds)
         return placement, new_shadow(2 if self.guard else 0, platform.class_of, platform.cpu_of)
 
-    def limit_pessimism(self, variance: float) -> None:
-        """Let no larger variance of log seconds make an uncertain duration longer, from now on."""
-        limit = min(self.limits.max_pessimism_variance, variance)
-        self.limits = self.limits._replace(max_pessimism_variance=limit)
-        limits = self.placement.limits._replace(max_pessimism_variance=limit)
-        self.placement = self.placement._replace(limits=limits)
-
     @property
     def arrays(self) -> LearnerArrays:
         """Arrays for compiled code."""

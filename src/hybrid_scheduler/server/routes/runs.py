@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
 from ...core import InvalidInputError
 from ...live import IdempotencyKey, MeasuredRun, RunLabels, measured_from_json
 from ...live.commands import DeleteRun, DescribeRun, StoreMeasured
-from ...live.lane_statistics import WINDOW, LaneStatistics
-from ...live.status import SchedulerState, SchedulerStatistics
+from ...live.lane_statistics import WINDOW
 from ...reports.run_tables import StoredResults
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, api_error
@@ -28,7 +27,7 @@ from ..schemas.measured import MeasuredRunCreate, RunStored
 from ..schemas.runs import Gantt, GanttDiff, Run, RunDetail, RunDiff, RunPage
 from ..schemas.simulation import RunLabelsRequest
 from ..schemas.tasks import Deleted
-from ..stored_comparison import stored_verdict
+from ..stored_comparison import checkpoint_comparison
 from ..whatif_worker import EvidenceJob
 from .strict_route import (
     RUN_ID,
@@ -52,7 +51,6 @@ router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
 _DIFF_METRICS = ("mean_latency", "mean_time", "mean_energy", "mean_cost", "p95_latency")
 _DIFF_SETTINGS = ("scenario", "load", "seed", "platform", "schedulers", "source")
-_QUANTILES = ("p50_latency", "p95_latency", "p99_latency")
 
 
 @router.get("/runs", **described("Runs, newest first", RunPage, 422, 503))
@@ -334,47 +332,18 @@ async def _comparison(
     A run whose checkpoint is unknown has no rows and no verdict.
     """
     run_id: str = run["run_id"]
-    live = await _live_comparison(context, run_id)
-    if live is not None:
-        return live
-    state = await context.repository.run_state(run_id)
-    lanes: dict[str, Any] = (state or {}).get("lanes", {})
-    if state is None or not lanes:
-        return [], None
-    # A checkpoint has no quantiles: they are computed from the rows.
-    newest = await context.repository.comparative(WINDOW, run_id=run_id)
-    recent = {row["name"]: row for row in newest["schedulers"]}
-    tasks, total = state.get("floor", (0, 0.0))[:2]
-    latency_bound = total / tasks if tasks else None
-    rows = [_checkpoint_row(name, lane, recent.get(name), latency_bound) for name, lane in lanes.items()]
-    devices = run["config"].get("platform", {}).get("devices")
-    verdict = stored_verdict(state, rows, devices).as_dict() if devices else None
-    return [asdict(row) for row in rows], verdict
-
-
-async def _live_comparison(
-    context: AppContext, run_id: str
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None] | None:
-    try:
+    with suppress(Exception):  # without an engine the checkpoint is used
         status = await context.control.status()
-    except Exception:  # without an engine the checkpoint is used
-        return None
-    return (status["comparison"], status.get("verdict")) if status["run_id"] == run_id else None
-
-
-def _checkpoint_row(
-    name: str, lane: dict[str, Any], recent: dict[str, Any] | None, latency_bound: float | None
-) -> SchedulerStatistics:
-    saved = lane["statistics"]
-    statistics = LaneStatistics(np.zeros(len(saved["busy"]), dtype=np.int64))
-    statistics.restore(saved)
-    version = lane.get("version")
-    state: SchedulerState = "off" if lane.get("failure") else "ready" if version is None else "learned"
-    row = statistics.row(name, state, version, latency_bound, len(lane.get("queue", {}).get("tasks", ())))
-    if recent is None:
-        return row
-    quantiles = {quantile: recent[quantile] for quantile in _QUANTILES}
-    return replace(row, **quantiles, window=recent["tasks"] - recent["failed"])
+        if status["run_id"] == run_id:
+            return status["comparison"], status.get("verdict")
+    state = await context.repository.run_state(run_id)
+    if state is None or not state.get("lanes"):
+        return [], None
+    newest = await context.repository.comparative(WINDOW, run_id=run_id)
+    figures = {row["name"]: row for row in newest["schedulers"]}
+    devices = run["config"].get("platform", {}).get("devices", ())
+    rows, verdict = checkpoint_comparison(state, figures, devices)
+    return [asdict(row) for row in rows], None if verdict is None else verdict.as_dict()
 
 
 def _diff(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:

@@ -24,8 +24,7 @@ router = APIRouter(prefix="/api", tags=["simulation"], route_class=StrictRoute)
 async def start_simulation(context: RequestContext, request: StartRequest | None = None) -> Response:
     """Start the run if it is stopped. Settings that differ begin a new run, unless one is running."""
     given = request or StartRequest()
-    schedulers = None if given.schedulers is None else tuple(given.schedulers)
-    options = StartOptions(**_settings(given), schedulers=schedulers)
+    options = StartOptions(**_settings(given), schedulers=tuple(given.schedulers or ()) or None)
     return StrictJSONResponse(await context.control.run(StartRun(options)))
 
 

@@ -29,6 +29,7 @@ router = APIRouter(prefix="/api", tags=["what-if"], route_class=StrictRoute)
 
 #: Longest wait for a place in the queue. A client that gets none should hear so soon and try again.
 QUEUE_TIMEOUT_S = 1.0
+_CHANGED = {"num_gpus", "gpu_speed", "bandwidth", "energy_weight"}
 #: Seconds after which a client should ask a worker again that compiles its code.
 _RETRY_COMPILING_S = 5
 
@@ -41,13 +42,7 @@ async def ask_what_if(context: RequestContext, connection: Request, request: Wha
     if scenario not in SCENARIOS:
         hint = "the live run plays a trace: name a scenario"
         raise InvalidInputError("scenario", "named in the request", scenario, hint=hint)
-    change = WhatIfChange(
-        num_gpus=request.num_gpus,
-        gpu_speed=request.gpu_speed,
-        bandwidth=request.bandwidth,
-        utilisation=request.load,
-        energy_weight=request.energy_weight,
-    )
+    change = WhatIfChange(utilisation=request.load, **request.model_dump(include=_CHANGED))
     change.platform(context.machine.platform)  # raises if this machine cannot be changed so
     names = tuple(request.schedulers or SCHEDULERS)
     job = WhatIfJob(change, context.machine, context.load, scenario, names, request.tasks, request.seeds)
