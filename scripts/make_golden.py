@@ -215,7 +215,8 @@ def everything(only: list[str]) -> dict[str, Any]:
     """Return the content of the file; with names of schedulers, of these anew and of the rest as it is."""
     known = json.loads(TARGET.read_text(encoding="utf-8")) if only else {"schedulers": {}}
     wanted = [spec for spec in specifications() if not only or spec.partition("(")[0] in only]
-    kept = {spec: digests for spec, digests in known["schedulers"].items() if spec not in wanted}
+    present = {*specifications()} - {*wanted}
+    kept = {spec: digests for spec, digests in known["schedulers"].items() if spec in present}
     digests = kept | {spec: digests_of(spec) for spec in wanted}
     return {
         "schedulers": {spec: digests[spec] for spec in sorted(digests)},

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hybrid_scheduler import Cluster, InvalidInputError, Noise, Setting, UnknownNameError, create, workstation
+from hybrid_scheduler.cluster.event_loop import EventLoop
 from hybrid_scheduler.compiled.regime import FEATURES, MAX_LOG, MULTIPLIED
 from hybrid_scheduler.core import Central, Knowledge, Objective
 from hybrid_scheduler.core.platform import platform_named
@@ -318,6 +319,15 @@ def test_versions_and_events_are_bounded(monkeypatch):
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert numbers[-1] > 15
     assert 0 < len(agent.take_events()) <= 10
+
+
+def test_run_of_an_earlier_version_without_a_queue_goes_on():
+    cluster = Cluster()
+    agent = RLAgent()
+    cluster.start_scheduler(agent, mixed(10))
+    loop = EventLoop(cluster, agent, None)
+    loop.restore({"cluster": cluster.state()})
+    assert len(loop.waiting) == 0
 
 
 def test_continued_run_goes_on_with_regime_and_coefficients():
