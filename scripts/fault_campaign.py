@@ -237,6 +237,11 @@ ROWS = (
         program=("recovery_bench.py", "--only", "readers"),
     ),
     Row(
+        "hostile clients hurt only themselves",
+        "clients that leave every slow route, full queues, SIGTERM amid all of them",
+        program=("attack_bench.py",),
+    ),
+    Row(
         "first what-if within 2 s",
         "what-if as soon as the server is ready",
         program=("hostile_bench.py", "--what-if"),

@@ -29,7 +29,7 @@ from page_checks import (
     wait_for_pill,
     wait_until_settled,
 )
-from playwright.sync_api import Page, Response, expect
+from playwright.sync_api import Page, Request, Response, expect
 from process import Served, served
 
 # ---------------------------------------------------------------- sizes, requests
@@ -233,6 +233,10 @@ def test_frozen_view_does_not_change_and_thaw_catches_up(
     page = open_page(server.url)
     wait_for_data(page)
     wait_until_settled(page)
+    pending: set[Request] = set()
+    page.on("request", lambda request: pending.add(request))
+    page.on("requestfinished", lambda request: pending.discard(request))
+    page.on("requestfailed", lambda request: pending.discard(request))
     page.keyboard.press("Space")
     wait_for_pill(page, "Frozen")
 
@@ -247,9 +251,9 @@ def test_frozen_view_does_not_change_and_thaw_catches_up(
 
     # An answer that was under way when the key was pressed may still be drawn.
     before = shown()
-    for _ in range(20):
+    for _ in range(40):
         page.wait_for_timeout(500)
-        settled, before = shown() == before, shown()
+        settled, before = not pending and shown() == before, shown()
         if settled:
             break
     # One update a second, whatever the machine does meanwhile.

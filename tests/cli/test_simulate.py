@@ -142,13 +142,27 @@ def test_run_continues_without_a_log_file(run: Run, monkeypatch: pytest.MonkeyPa
     assert "Per-task best (oracle): 1.1 × the lower bound." in result.stdout
 
 
+class AtOnce:
+    """A timer that does not wait."""
+
+    daemon = True
+
+    def __init__(self, seconds: float, action: Callable[[], None]) -> None:
+        self.start = action
+
+    def cancel(self) -> None:
+        """Do nothing: it is over."""
+
+    join = cancel
+
+
 def test_progress_bar_appears_in_a_long_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     arguments = ("simulate", "--json", "--tasks", "50", "--schedulers", "greedy,oracle")
     monkeypatch.setattr("hybrid_scheduler.cli.printer.BAR_AFTER_S", 60.0)
     assert run(*arguments).stderr == ""  # too short for a bar
-    monkeypatch.setattr("hybrid_scheduler.cli.printer.BAR_AFTER_S", 0.0)
+    monkeypatch.setattr("hybrid_scheduler.cli.printer.threading.Timer", AtOnce)
     result = run(*arguments)
     assert "starting" in result.stderr
     assert "oracle" in result.stderr

@@ -26,6 +26,7 @@ from hybrid_scheduler.experiments.sweep import (
     read_table,
     run_sweep,
 )
+from hybrid_scheduler.runtime.ray_executor import RUN_WITHOUT_RAY
 from hybrid_scheduler.workload.scenarios import scenario_named
 
 
@@ -184,7 +185,7 @@ def test_unreachable_ray_address_is_refused(address, tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(InvalidInputError, match="nothing answers there") as caught:
         run_sweep(plan(seeds=1), tmp_path, RaySweepBackend(address))
-    assert caught.value.hint == sweep.RUN_LOCALLY
+    assert caught.value.hint == RUN_WITHOUT_RAY
 
 
 def test_address_of_another_program_is_refused(tmp_path, monkeypatch):
@@ -194,12 +195,12 @@ def test_address_of_another_program_is_refused(tmp_path, monkeypatch):
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(InvalidInputError, match="what answers there is not Ray") as caught:
             run_sweep(plan(seeds=1), tmp_path, RaySweepBackend(address))
-    assert caught.value.hint == sweep.RUN_LOCALLY
+    assert caught.value.hint == RUN_WITHOUT_RAY
 
 
 def test_malformed_ray_address_is_refused(tmp_path):
     pytest.importorskip("ray")
-    with pytest.raises(InvalidInputError, match="host:port, or auto"):
+    with pytest.raises(InvalidInputError, match="HOST:PORT or auto"):
         run_sweep(plan(seeds=1), tmp_path, RaySweepBackend("somewhere"))
 
 

@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 
 from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.jobs import check_policy, placement_policies, queue_policies, queue_policy
+from hybrid_scheduler.jobs import (
+    JobLog,
+    check_policy,
+    placement_policies,
+    queue_policies,
+    queue_policy,
+    with_learned_requests,
+)
 
 
 @pytest.fixture
@@ -89,6 +96,30 @@ def test_processors_spread_over_named_hosts_as_in_a_pool(tmp_path: Path, run: Ca
     ]
     assert [row["mean_wait"] for row in pool] == [row["mean_wait"] for row in spread]
     assert [row["utilization"] for row in pool] == pytest.approx([row["utilization"] for row in spread])
+
+
+def test_backfilling_uses_learned_or_known_run_times(tmp_path: Path, run: Callable[..., Any]) -> None:
+    log = str(swf(tmp_path))
+    waits = {}
+    for estimates in ("requested", "learned", "known"):
+        options = ("--policies", "sjf", "--backfilling", "easy", "--estimates", estimates, "--json")
+        waits[estimates] = document(run("--quiet", "jobs", log, *options))["policies"][0]["mean_wait"]
+    assert len(set(waits.values())) > 1
+    assert "estimates" in run("jobs", log, "--estimates", "guessed").output
+
+
+def test_estimates_are_learned_from_jobs_that_ended_before() -> None:
+    count = 200
+    seconds = np.where(np.arange(count) % 2, 10.0, 500.0)
+    log = JobLog(range(count), 600.0 * np.arange(count), seconds, [3600] * count, [1] * count, ["ann", "bob"] * 100)
+    requested = with_learned_requests(log).requested_time
+    assert requested[0] == 3600
+    assert (requested <= 3600).all()
+    assert 500 <= requested[-2] <= 1000
+    assert 10 <= requested[-1] <= 20
+    changed = np.where(np.arange(count) >= 150, 1.0, seconds)
+    again = with_learned_requests(JobLog(range(count), log.submit, changed, [3600] * count, [1] * count, log.user))
+    assert again.requested_time[:150].tolist() == requested[:150].tolist()
 
 
 def test_jobs_larger_than_the_cluster_are_listed(tmp_path: Path, run: Callable[..., Any]) -> None:

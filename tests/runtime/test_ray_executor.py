@@ -45,7 +45,7 @@ def test_missing_ray_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_address_that_does_not_answer_is_an_error() -> None:
     pytest.importorskip("ray")
-    with pytest.raises(HybridSchedulerError, match=r"no Ray cluster answers at 127\.0\.0\.1:1") as caught:
+    with pytest.raises(InvalidInputError, match=r"nothing answers there .*, got '127\.0\.0\.1:1'") as caught:
         connect("127.0.0.1:1")
     assert caught.value.hint == ray_executor.RUN_WITHOUT_RAY
     with pytest.raises(InvalidInputError, match="HOST:PORT"):

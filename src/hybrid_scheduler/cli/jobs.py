@@ -17,7 +17,7 @@ from .options import JsonOption
 from .printer import NOTHING, Column, Printer, percent, significant
 
 if TYPE_CHECKING:
-    from ..jobs import ClusterOperation, JobLogReport, Nodes
+    from ..jobs import ClusterOperation, JobLog, JobLogReport, Nodes
     from ..jobs.published_allocation import AllocationCell
     from ..jobs.published_batch import TableCell
     from ..jobs.published_graphs import GraphCell
@@ -87,6 +87,9 @@ def jobs(
     quotas: Annotated[
         Path | None, typer.Option(metavar="FILE", help='JSON such as {"ann": {"processors": 64, "gpus": 8}}.')
     ] = None,
+    estimates: Annotated[
+        str, typer.Option(metavar="NAME", help="Times that backfilling uses: requested, learned or known.")
+    ] = "requested",
     skip_bad: SkipBadOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -107,6 +110,8 @@ def jobs(
     run_plugin_files()
     names = [named(name).name for name in _words(policies)]
     report = read_job_log(log, form, skip_bad=skip_bad, dependencies=dependencies, throughputs=throughputs)
+    if estimates != "requested":
+        report = replace(report, log=_estimated(report.log, estimates))
     pool = processors or report.processors
     operation = ClusterOperation(
         preempt,
@@ -143,6 +148,16 @@ def jobs(
         command.printer.document(table.document(log.name, larger))
     else:
         _show_comparison(command.printer, table, larger)
+
+
+def _estimated(log: JobLog, estimates: str) -> JobLog:
+    """Return the log with predicted or known run times in place of requested ones."""
+    from ..core import UnknownNameError
+    from ..jobs import with_learned_requests
+
+    if estimates not in ("learned", "known"):
+        raise UnknownNameError("estimates", estimates, ("requested", "learned", "known"))
+    return with_learned_requests(log) if estimates == "learned" else replace(log, requested_time=log.run_time)
 
 
 def _words(text: str) -> list[str]:

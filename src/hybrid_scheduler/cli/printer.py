@@ -29,7 +29,8 @@ from ..core.canonical_json import pretty_json
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: Seconds until a spinner or a progress bar appears: one that vanishes at once only flickers.
+#: Seconds until a progress bar appears: one that vanishes at once only flickers. The spinner of a command that
+#: starts needs a quarter of them, because its imports took a while before.
 BAR_AFTER_S = 0.2
 
 
@@ -192,7 +193,7 @@ class Printer:
         columns = [] if total is None else [BarColumn(), TaskProgressColumn(), TimeLeft()]
         words = TextColumn("{task.description}", markup=False)
         bar = Progress(SpinnerColumn(), words, *columns, console=self._err, transient=True)
-        timer = threading.Timer(BAR_AFTER_S, bar.start)
+        timer = threading.Timer(BAR_AFTER_S / 4 if total is None else BAR_AFTER_S, bar.start)
         timer.daemon = True
         timer.start()
         self._live = _Live(bar, bar.add_task("", total=total), timer)

@@ -77,11 +77,11 @@ def sweep(
         hint = f"python -m studies.worst_case_search {adversary} --out DIR, in a clone of the repository"
         raise InvalidInputError("--adversary", "left out: the search is a study now", adversary, hint=hint)
     specs = _specs(command, inputs, scenarios or "default", loads, platforms)
-    from ..experiments.sweep import RUN_LOCALLY, TABLE, LocalBackend, RaySweepBackend, cells_of, run_sweep
+    from ..experiments.sweep import TABLE, LocalBackend, RaySweepBackend, cells_of, run_sweep
 
     cells = cells_of(specs, seeds)
     command.after_interrupt = "finished cells are kept; run the command again to continue"
-    hints = {RUN_LOCALLY: "run it on this machine with --backend local"}
+    hints = {"with KernelExecutor": "with --backend local"}
     where = RaySweepBackend(ray_address) if backend == "ray" else LocalBackend(processes)
     with (
         command.progress(len(cells)) as bar,

@@ -13,7 +13,6 @@ import json
 import math
 import multiprocessing
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +27,7 @@ from typing import IO, Any, Protocol, TypeVar
 import numpy as np
 
 from .. import __version__
-from ..core import HybridSchedulerError, InvalidInputError, require
+from ..core import HybridSchedulerError, InvalidInputError
 from ..core.atomic_files import atomic_path
 from ..core.canonical_json import canonical_json, content_hash
 from ..metrics import dependent_interval
@@ -276,9 +275,7 @@ def read_table(folder: Path) -> Any:
 
 # ------------------------------------------------------------------------------------------ backends
 
-RUN_LOCALLY = "run it on this machine with LocalBackend"
 _ATTEMPTS = 3
-_CONNECT_TIMEOUT_S = 5.0
 RAY_TIMEOUT_S = 30.0
 
 Row = dict[str, Any]
@@ -387,33 +384,13 @@ class RaySweepBackend:
             ray.shutdown()
 
     def _connected(self) -> Any:
-        ray = require("ray", "a sweep over several machines", hint=RUN_LOCALLY)
-        _check_port(self.address)
-        try:
-            own = {"include_dashboard": False} if self.address is None else {"address": self.address}
-            ray.init(log_to_driver=False, logging_level="ERROR", **own)
-        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise InvalidInputError(
-                "address", f"that of a Ray cluster ({first})", self.address or "none", hint=RUN_LOCALLY
-            ) from None
-        return ray
+        from ..runtime.ray_executor import check_answers, connect
 
-
-def _check_port(address: str | None) -> None:
-    """Refuse an address that nothing listens at; Ray itself would try for a minute."""
-    if address is None or address == "auto":
-        return
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdigit():
-        raise InvalidInputError("address", "host:port, or auto", address, hint=RUN_LOCALLY)
-    try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S).close()
-    except OSError as error:
-        allowed = f"that of a Ray cluster, and nothing answers there ({error.strerror or error})"
-        raise InvalidInputError("address", allowed, address, hint=RUN_LOCALLY) from None
-    if not address.startswith("ray://"):
-        _check_ray(address)
+        if self.address is not None and self.address != "auto":
+            check_answers(self.address)
+            if not self.address.startswith("ray://"):
+                _check_ray(self.address)
+        return connect(self.address)
 
 
 def _check_ray(address: str) -> None:
@@ -421,6 +398,8 @@ def _check_ray(address: str) -> None:
 
     A separate process asks, so that it can time out.
     """
+    from ..runtime.ray_executor import RUN_WITHOUT_RAY
+
     command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
     try:
         alive = subprocess.run(command, timeout=RAY_TIMEOUT_S, capture_output=True).returncode == 0
@@ -428,4 +407,4 @@ def _check_ray(address: str) -> None:
         alive = False
     if not alive:
         allowed = "that of a Ray cluster, and what answers there is not Ray"
-        raise InvalidInputError("address", allowed, address, hint=RUN_LOCALLY)
+        raise InvalidInputError("address", allowed, address, hint=RUN_WITHOUT_RAY)

@@ -73,11 +73,13 @@ class Acceleration:
         self._session: Session | None = None
         self._patches: Patches | None = None
         self._hook: ImportHook | None = None
+        self._pid = os.getpid()
         if backend:
             rewrites = names is None or "numpy.matmul" in names
             self._hook = ImportHook(self._apply, rewrites=rewrites)
             self._hook.install()
             atexit.register(self._end)
+            _active.append(self)
 
     @property
     def is_active(self) -> bool:
@@ -114,18 +116,17 @@ class Acceleration:
             self._hook.remove()
             self._hook = None
             atexit.unregister(self._end)
-            if self in _active:
-                _active.remove(self)
+            _active.remove(self)
             if self._patches is not None and self._session is not None:
                 self._patches.undo()
                 self._session.close()
-                self._report()
+            self._report()
 
     def _end(self) -> None:
         """Report what was saved, at the end of the program."""
-        session = self._session
-        if session is not None and session.is_own_process:
-            session.close(at_exit=True)
+        if os.getpid() == self._pid:  # not in a forked process
+            if self._session is not None:
+                self._session.close(at_exit=True)
             self._report()
 
     def _report(self) -> None:
@@ -144,7 +145,7 @@ class Acceleration:
         session = self._session
         functions = self._patches.functions if self._patches is not None else []
         if session is None:
-            return "no function of NumPy was called"
+            return "NumPy was not imported"
         on_gpu = sum(case.on_gpu for function in functions for case in function.cases.values())
         saved = {function.variant.name: 0.0 for function in functions}
         for function in functions:
@@ -238,19 +239,11 @@ def accelerate(
         raise UnknownNameError("device", device, DEVICES)
     names = chosen_names([only] if isinstance(only, str) else only)
     found, reason = (backend, "") if backend else find_backend()
-    if _active:  # the first one counts until it is undone
-        return Acceleration(names, device=device, backend="", quiet=quiet, explain=explain)
     if not found and not quiet:
         print(f"hybrid-scheduler: {reason}; everything runs on the CPU", file=sys.stderr)
-    return start(names, device=device, backend=found, quiet=quiet, explain=explain)
-
-
-def start(names: frozenset[str] | None, *, device: str, backend: str, quiet: bool, explain: bool) -> Acceleration:
-    """Return a new `Acceleration`; parameters as there."""
-    acceleration = Acceleration(names, device=device, backend=backend, quiet=quiet, explain=explain)
-    if backend:
-        _active.append(acceleration)
-    return acceleration
+    if _active:
+        found = ""  # the first one counts until it is undone
+    return Acceleration(names, device=device, backend=found, quiet=quiet, explain=explain)
 
 
 # ------------------------------------------------------------------------------------------ notebooks

@@ -251,6 +251,8 @@ class _Helper:
         descriptor = os.memfd_create("hybrid-scheduler")
         os.ftruncate(descriptor, size)
         memory = mmap.mmap(descriptor, size)
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)  # where the system allows it for shared memory
         self._backend.lock_pages(np.frombuffer(memory, np.uint8))
         self._made += 1
         return descriptor, memory

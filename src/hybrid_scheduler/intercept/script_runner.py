@@ -124,10 +124,10 @@ def cut_traceback(file: str) -> None:
 
 
 def _accelerate(options: ScriptOptions) -> None:
-    from .acceleration import start
+    from .acceleration import Acceleration
 
     names = frozenset(options.names.split(",")) if options.names else None
-    start(names, device=options.device, backend=options.backend, quiet=options.quiet == "yes",
+    Acceleration(names, device=options.device, backend=options.backend, quiet=options.quiet == "yes",
           explain=options.explain == "yes")  # fmt: skip
 
 

@@ -51,7 +51,6 @@ class Session:
         self._always = always
         self.loaded: set[str] = set()
         self._forking = False
-        self._pid = os.getpid()
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._after_in_parent, after_in_child=self._after_in_child
         )
@@ -68,11 +67,6 @@ class Session:
             return ready
         finally:
             self.lock.release()
-
-    @property
-    def is_own_process(self) -> bool:
-        """Whether this is the process that started it, rather than a fork of it."""
-        return os.getpid() == self._pid
 
     def fail(self, error: Exception) -> None:
         """Leave all calls to the library after an error of this package."""

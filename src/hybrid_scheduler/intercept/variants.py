@@ -57,13 +57,13 @@ class Variant(NamedTuple):
 
     name: str
     run: Callable[..., Any]
-    options: Sequence[str]
-    where: Callable[..., bool] | None
-    arrays: slice
-    dtypes: str
-    least: int
-    start: int
-    finite: bool
+    options: Sequence[str] = ()
+    where: Callable[..., bool] | None = None
+    arrays: slice = slice(0, 1)
+    dtypes: str = "fdFD"
+    least: int = 64 * 64
+    start: int = 1024 * 512
+    finite: bool = True
 
     def covers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Return whether the variant takes these arguments; raises TypeError for unknown ones."""
@@ -77,21 +77,11 @@ class Variant(NamedTuple):
         return self.where is None or bool(self.where(**given))
 
 
-def gpu_variant(
-    *names: str,
-    options: Sequence[str] = (),
-    where: Callable[..., bool] | None = None,
-    arrays: slice = slice(0, 1),
-    dtypes: str = "fdFD",
-    least: int = 64 * 64,
-    start: int = 1024 * 512,
-    finite: bool = True,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the GPU variant of library functions; parameters as in `Variant`."""
+def gpu_variant(*names: str, **facts: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the GPU variant of library functions; `facts` are attributes of `Variant`."""
 
     def register(run: Callable[..., Any]) -> Callable[..., Any]:
-        for name in names:
-            _variants[name] = Variant(name, run, options, where, arrays, dtypes, least, start, finite)
+        _variants.update({name: Variant(name, run, **facts) for name in names})
         return run
 
     return register

@@ -8,6 +8,7 @@ from .job_collector import JobLogReport
 from .job_demand import JobDemand
 from .job_log import JobLog
 from .job_log_file import format_of, read_job_log
+from .learned_requests import with_learned_requests
 from .node_simulation import NODE_BACKFILLING, NodeResult, simulate_nodes
 from .placement_policies import PlacementPolicy, placement_policies, placement_policy, placement_policy_named
 from .policy_contract import check_policy
@@ -50,4 +51,5 @@ __all__ = [
     "read_throughputs",
     "simulate_nodes",
     "simulate_queue",
+    "with_learned_requests",
 ]

@@ -116,7 +116,9 @@ class JobCollector:
             What the file calls the times and the processors.
         """
         self.jobs += 1
-        wait, run, request = times["wait"], times["run"], times["request"]
+        wait = times["wait"]
+        run = times["run"]
+        request = times["request"]
         if run > 0 and processors > 0:
             self.seconds += run * processors
         if self.unfinished:

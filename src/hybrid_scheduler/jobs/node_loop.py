@@ -182,6 +182,25 @@ def _parts_that_fit(cpu, memory, gpus, count, model, part):  # type: ignore[no-u
     return fitting
 
 
+@leaf
+def _fitting_on(node, part, nodes, gpus):  # type: ignore[no-untyped-def]
+    """Return how many parts fit on a node with these free amounts."""
+    own = nodes[node]
+    if own.down > 0:
+        return 0
+    return _parts_that_fit(own.cpu, own.memory, gpus[node], own.gpu_count, own.model, part)
+
+
+@leaf
+def _fitting_now(head, sim):  # type: ignore[no-untyped-def]
+    """Return how many parts of a job fit on the nodes as they are."""
+    part = _part_of(head, sim.jobs)
+    fitting = 0
+    for node in range(len(sim.nodes)):
+        fitting += _fitting_on(node, part, sim.nodes, sim.gpus)
+    return fitting
+
+
 @helper
 def _score_node(kind, node, part, place_of, sim):  # type: ignore[no-untyped-def]
     """Score a node for a class of demands, if a part fits there."""
@@ -299,6 +318,9 @@ def _hold_all(job, parts, sign, sim):  # type: ignore[no-untyped-def]
 def _try_place(job, place_of, sim):  # type: ignore[no-untyped-def]
     """Hold nodes for all parts of a job, or for none; return whether they fit."""
     jobs = sim.jobs
+    # Counting takes one pass over the nodes, placing one for each part.
+    if jobs[job].parts > 1 and _fitting_now(job, sim) < jobs[job].parts:
+        return False
     for number in range(jobs[job].parts):
         row = jobs[job].first + number
         node = _best_node(job, row, place_of, sim)
@@ -484,15 +506,6 @@ def _sort(now, score_of, sim):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _fitting_on(node, part, nodes, gpus):  # type: ignore[no-untyped-def]
-    """Return how many parts fit on a node with these free amounts."""
-    own = nodes[node]
-    if own.down > 0:
-        return 0
-    return _parts_that_fit(own.cpu, own.memory, gpus[node], own.gpu_count, own.model, part)
-
-
-@leaf
 def _shift(job, sign, head, nodes, gpus, sim):  # type: ignore[no-untyped-def]
     """Let a job take (1) or give back (-1) in copies of the free amounts; return how many parts fit more."""
     part = _part_of(head, sim.jobs)
@@ -503,16 +516,6 @@ def _shift(job, sign, head, nodes, gpus, sim):  # type: ignore[no-untyped-def]
         _move(row, job, sign, nodes, gpus, sim)
         more += _fitting_on(node, part, nodes, gpus)
     return more
-
-
-@leaf
-def _fitting_now(head, sim):  # type: ignore[no-untyped-def]
-    """Return how many parts of a job fit on the nodes as they are."""
-    part = _part_of(head, sim.jobs)
-    fitting = 0
-    for node in range(len(sim.nodes)):
-        fitting += _fitting_on(node, part, sim.nodes, sim.gpus)
-    return fitting
 
 
 @leaf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,51 +209,84 @@ def simulate_nodes(
     jobs["models"] = models[possible]
     jobs["user"] = user[possible]
     jobs["kind"] = _frequent(kind, kept)[possible]
-    rules = Rules(
-        sorts=ordered_by.ages or bool(ordered_by.service) or len(np.unique(jobs["priority"])) > 1,
-        easy=backfilling == "easy",
-        fills=fill,
-        preempts=operation.preempt,
-        random_ties=placed_by.random_ties,
-        service=SERVICE[ordered_by.service],
-        checkpoint=float(operation.checkpoint),
-        restart=float(operation.restart),
-        seed=seed,
-    )
-    width = max(int(nodes.gpus.max()), 1)
-    largest = max(width, int(demand.gpus.max()))
+    rules = _rules(ordered_by, placed_by, operation, jobs, easy=backfilling == "easy", fills=fill, seed=seed)
     events = operation.failure_events(nodes)
-    parts = int(jobs["parts"].sum())
+    start = _Start(rules, _typical_jobs(table), jobs, children, empty, nodes.gpus, events, users)
     room = 0 if fill else 1
     while True:
         # Stops are not known beforehand, so that a record that was too short is made again, twice as long.
-        sim = Simulation(
-            rules=rules,
-            typical=_typical_jobs(table),
-            jobs=jobs.copy(),
-            children=children,
-            parts=np.full(parts, -1, PART),
-            nodes=empty.copy(),
-            gpus=np.where(np.arange(width) < nodes.gpus[:, None], WHOLE_GPU, 0).astype(np.int64),
-            node_jobs=np.zeros((len(nodes), largest + 1), np.int64),
-            scores=np.full((kept + 1, len(nodes)), -1, SCORE),
-            notes=np.zeros(width, np.int64),
-            events=events,
-            users=users.copy(),
-            queue=empty_queue(len(jobs)),
-            running=empty_heap(len(jobs)),
-            now=np.zeros(2),
-            decisions=np.zeros(len(jobs), DECISION),
-            runs=np.zeros(room * len(jobs), RUN),
-            run_parts=np.zeros(room * parts, PART),
-            counts=np.zeros(COUNTS, np.int64),
-        )
+        sim = start.simulation(kept, room)
         compiled(node_loop, LOOP_SIGNATURE)(
             compiled(ordered_by.score, SCORE_SIGNATURE), compiled(placed_by.score, PLACEMENT_SIGNATURE), sim
         )
         if fill or (sim.counts[RUNS] <= len(sim.runs) and sim.counts[RUN_PARTS] <= len(sim.run_parts)):
             return _result(log, nodes, demand, possible, sim)
         room *= 2
+
+
+def _rules(
+    queue: QueuePolicy,
+    placement: PlacementPolicy,
+    operation: ClusterOperation,
+    jobs: Rows,
+    *,
+    easy: bool,
+    fills: bool,
+    seed: int,
+) -> Rules:
+    return Rules(
+        sorts=queue.ages or bool(queue.service) or len(np.unique(jobs["priority"])) > 1,
+        easy=easy,
+        fills=fills,
+        preempts=operation.preempt,
+        random_ties=placement.random_ties,
+        service=SERVICE[queue.service],
+        checkpoint=float(operation.checkpoint),
+        restart=float(operation.restart),
+        seed=seed,
+    )
+
+
+class _Start(NamedTuple):
+    """All that a simulation starts from."""
+
+    rules: Rules
+    typical: TypicalJobs
+    jobs: Rows
+    children: Ints
+    nodes: Rows
+    gpus: Ints
+    events: Rows
+    users: Rows
+
+    def simulation(self, kept: int, room: int) -> Simulation:
+        """Return the state before the first event, with kept scores of classes and room for runs of each job."""
+        jobs = len(self.jobs)
+        rows = len(self.nodes)
+        parts = int(self.jobs["parts"].sum())
+        width = max(int(self.gpus.max()), 1)
+        largest = max(width, int(self.jobs["gpus"].max()))
+        return Simulation(
+            rules=self.rules,
+            typical=self.typical,
+            jobs=self.jobs.copy(),
+            children=self.children,
+            parts=np.full(parts, -1, PART),
+            nodes=self.nodes.copy(),
+            gpus=np.where(np.arange(width) < self.gpus[:, None], WHOLE_GPU, 0).astype(np.int64),
+            node_jobs=np.zeros((rows, largest + 1), np.int64),
+            scores=np.full((kept + 1, rows), -1, SCORE),
+            notes=np.zeros(width, np.int64),
+            events=self.events,
+            users=self.users.copy(),
+            queue=empty_queue(jobs),
+            running=empty_heap(jobs),
+            now=np.zeros(2),
+            decisions=np.zeros(jobs, DECISION),
+            runs=np.zeros(room * jobs, RUN),
+            run_parts=np.zeros(room * parts, PART),
+            counts=np.zeros(COUNTS, np.int64),
+        )
 
 
 def _result(log: JobLog, nodes: Nodes, demand: JobDemand, possible: Ints, sim: Simulation) -> NodeResult:

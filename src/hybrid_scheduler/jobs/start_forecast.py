@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core import Floats, Ints, InvalidInputError, Outcome, Platform, Task, Workload
+from ..core import Floats, Ints, InvalidInputError, Outcome, Platform
 from ..core.platform import cpu
 from ..learning.duration.duration_regression import DurationRegression
 from .job_log import JobLog
+from .learned_requests import job_task, job_tasks
 from .queue_simulation import simulate_queue
 
 #: Share of waits that the interval shall cover.
@@ -39,8 +40,6 @@ _FEWEST_KNOWN = 10
 #: Logarithm of the least factor on an interval, and of how far outside a wait is that every interval covers.
 _MOST_NARROWED = -3.0
 _ALWAYS_INSIDE = -100.0
-#: Kind of jobs whose user is not known.
-_NO_USER = "generic"
 #: Fewest moments of the past that an interval can be calibrated and tested by.
 _FEWEST_MOMENTS = 20
 
@@ -324,16 +323,16 @@ class _Queue:
         rows = self.by_end[self.learned : last]
         self.learned = last
         for row in rows[self.log.run_time[rows] > 0].tolist():
-            mean, deviation = self.model.predict(_workload(self.log.rows(np.array([row]))))[0, 0]
+            mean, deviation = self.model.predict(job_tasks(self.log.rows(np.array([row]))))[0, 0]
             seconds = float(self.log.run_time[row])
             self.errors.append((np.log(seconds) - mean) / deviation)
-            task = _task(self.log, row)
+            task = job_task(self.log, row)
             self.model.learn(task, Outcome(row, 0, 0.0, 0.0, 0.0, seconds, np.nan, 0.0))
         del self.errors[:-_ERRORS]
 
     def _run_times(self, moment: _Moment, samples: int) -> Floats:
         """Return samples of run times, longer than what has elapsed, and at most the request if that is longer."""
-        mean, deviation = self.model.predict(_workload(moment.jobs))[:, 0].T
+        mean, deviation = self.model.predict(job_tasks(moment.jobs))[:, 0].T
         errors = np.array(self.errors or [0.0])
         least = (np.log(np.maximum(moment.elapsed, 1e-3)) - mean) / deviation
         seconds = np.empty((samples, len(mean)))
@@ -353,20 +352,3 @@ class _Queue:
         known = int(np.searchsorted(self.log.submit, now))
         first = int(self.random.integers(max(known // 2, 0), max(known - _LATER_JOBS, known // 2) + 1))
         return np.arange(first, min(first + _LATER_JOBS, known))
-
-
-def _task(log: JobLog, row: int) -> Task:
-    request = max(float(log.requested_time[row]), 1.0)
-    return Task(row, request, 0.5, float(log.processors[row]), kind=(log.user[row] if log.user else "") or _NO_USER)
-
-
-def _workload(log: JobLog) -> Workload:
-    """Return jobs as tasks of the duration model: requested time as size, processors as memory, user as kind."""
-    return Workload(
-        task_id=np.arange(len(log)),
-        size=np.maximum(log.requested_time, 1.0),
-        compute_intensity=np.full(len(log), 0.5),
-        memory_required=log.processors.astype(np.float64),
-        arrival_time=np.zeros(len(log)),
-        kind=[user or _NO_USER for user in log.user] or None,
-    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -430,34 +431,35 @@ def _checked(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     return inputs, labels
 
 
+def _parts_of(model: Any) -> Iterator[Any]:
+    """Yield a model and all estimators that it is made of: those of pipelines and ensembles, at any depth."""
+    yield model
+    steps = [step[1] for step in getattr(model, "steps", [])]
+    for part in steps + np.ravel(np.asarray(getattr(model, "estimators_", []), dtype=object)).tolist():
+        yield from _parts_of(part)
+
+
 def _check_trees(model: Any) -> None:
     """Raise ValueError if a tree somewhere in the model has branches that lead nowhere."""
-    for part in np.ravel(np.asarray(getattr(model, "estimators_", []), dtype=object)).tolist():
+    for part in _parts_of(model):
         tree = getattr(part, "tree_", None)
-        if tree is None:
-            _check_trees(part)
-        else:
-            if error := FlatForest.of([part], tree.n_features).structure_error():
-                raise ValueError(f"a tree is damaged: {error}")
-
-
-def _parts_of(model: Any) -> list[Any]:
-    """Return the estimators that a pipeline or an ensemble is made of."""
-    steps = [step[1] for step in getattr(model, "steps", [])]
-    return steps + np.ravel(np.asarray(getattr(model, "estimators_", []), dtype=object)).tolist()
+        if tree is not None and (error := FlatForest.of([part], tree.n_features).structure_error()):
+            raise ValueError(f"a tree is damaged: {error}")
 
 
 def _check_support_vectors(model: Any) -> None:
     """Raise ValueError if a support vector machine's arrays do not fit together; libsvm does not check them."""
     for part in _parts_of(model):
-        _check_support_vectors(part)
-    if type(model).__name__ != "SVR":
-        return
+        if type(part).__name__ == "SVR" and not _support_vectors_fit(part):
+            raise ValueError("support vectors and their weights do not fit together")
+
+
+def _support_vectors_fit(model: Any) -> bool:
     vectors = model.support_vectors_
     weights = model._dual_coef_
     count = model._n_support
     rows, columns = vectors.shape
-    fits = (
+    return bool(
         vectors.dtype == weights.dtype == np.float64
         and count.dtype == np.int32
         and columns == model.n_features_in_
@@ -467,8 +469,6 @@ def _check_support_vectors(model: Any) -> None:
         and model._intercept_.shape == (1,)
         and model._probA.shape == model._probB.shape == (0,)
     )
-    if not fits:
-        raise ValueError("support vectors and their weights do not fit together")
 
 
 def _check_boosted_trees(text: str) -> None:

@@ -8,6 +8,7 @@ in bins whose edges grow by the same factor, so that the middle of a bin is neve
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -94,25 +95,14 @@ class RunningMean:
 
     def state(self) -> dict[str, Any]:
         """Return the state as plain values for JSON; `from_state` restores it."""
-        return {
-            "count": self.count,
-            "total": self.total,
-            "size": self._size,
-            "sums": list(self._sums),
-            "filled": self._filled,
-            "open": self._open,
-        }
+        return {name.lstrip("_"): copy(value) for name, value in vars(self).items()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> RunningMean:
         """Return the mean that `state` described."""
         mean = cls()
-        mean.count = int(state["count"])
-        mean.total = float(state["total"])
-        mean._size = int(state["size"])
-        mean._sums = [float(value) for value in state["sums"]]
-        mean._filled = int(state["filled"])
-        mean._open = float(state["open"])
+        for name in vars(mean):
+            setattr(mean, name, copy(state[name.lstrip("_")]))
         return mean
 
 

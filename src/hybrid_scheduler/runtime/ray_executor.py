@@ -146,35 +146,37 @@ def connect(address: str | None) -> Any:
 
     Raises
     ------
+    InvalidInputError
+        If the cluster does not answer.
     HybridSchedulerError
-        If ray is not installed or the cluster does not answer.
+        If ray is not installed.
     """
     ray = _need_ray()
     if ray.is_initialized():
         return ray
     if address is not None and address != "auto":
-        _check_answers(address)
+        check_answers(address)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         options: dict[str, Any] = {"include_dashboard": False} if address is None else {"address": address}
         ray.init(log_to_driver=False, configure_logging=False, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         text = next(iter(str(error).splitlines()), type(error).__name__)
-        raise HybridSchedulerError(
-            f"no Ray cluster at {address or 'this machine'}: {text}", hint=RUN_WITHOUT_RAY
-        ) from None
+        allowed = f"that of a Ray cluster ({text})"
+        raise InvalidInputError("address", allowed, address or "none", hint=RUN_WITHOUT_RAY) from None
     return ray
 
 
-def _check_answers(address: str) -> None:
+def check_answers(address: str) -> None:
+    """Refuse an address at which nothing listens; Ray itself would try for a minute."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
-        raise InvalidInputError("address", "HOST:PORT or auto", address)
+        raise InvalidInputError("address", "HOST:PORT or auto", address, hint=RUN_WITHOUT_RAY)
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S).close()
     except OSError as error:
-        reason = error.strerror or str(error) or type(error).__name__
-        raise HybridSchedulerError(f"no Ray cluster answers at {address}: {reason}", hint=RUN_WITHOUT_RAY) from None
+        allowed = f"that of a Ray cluster, and nothing answers there ({error.strerror or error})"
+        raise InvalidInputError("address", allowed, address, hint=RUN_WITHOUT_RAY) from None
 
 
 class _RayTasks(KernelTasks):

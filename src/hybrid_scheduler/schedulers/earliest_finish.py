@@ -86,7 +86,4 @@ class MinCompletion(FastRule):
     rule = _min_completion_rule
     loop = _min_completion_loop
     knows = Knowledge.TOLD
-
-    def make_params(self) -> Floats:
-        """Return the objective's prices."""
-        return column_prices(self.setting)
+    make_params = EarliestFinish.make_params

@@ -8,6 +8,7 @@ between tasks that were placed before. Devices without enough memory are not con
 from __future__ import annotations
 
 import heapq
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -103,12 +104,9 @@ def _insert(  # type: ignore[no-untyped-def]
         start[row] = best_start
         finish[row] = best_end
         if counts[best] == capacity:
-            larger_begins = np.empty((devices, 2 * capacity))
-            larger_ends = np.empty((devices, 2 * capacity))
-            larger_begins[:, :capacity] = begins
-            larger_ends[:, :capacity] = ends
-            begins = larger_begins
-            ends = larger_ends
+            more = np.empty((devices, capacity))
+            begins = np.concatenate((begins, more), axis=1)
+            ends = np.concatenate((ends, more), axis=1)
             capacity = 2 * capacity
         for position in range(counts[best], best_gap, -1):
             begins[best, position] = begins[best, position - 1]
@@ -138,42 +136,47 @@ def _priority_order(costs: GraphCosts, priority: Floats) -> list[int]:
 # ------------------------------------------------------------------------------------------ schedulers
 
 
+class _ListScheduler(Static):
+    """Static scheduler that places tasks one after the other by the costs of their graph."""
+
+    knows = Knowledge.TOLD
+
+    def plan(self, workload: Workload, platform: Platform) -> Plan:
+        """Return the schedule of the whole workload."""
+        assert self.setting.times is not None
+        return self.schedule(GraphCosts(workload, platform, self.setting.times))
+
+    @abstractmethod
+    def schedule(self, costs: GraphCosts) -> Plan:
+        """Return the schedule by the costs of the tasks."""
+
+
 @register("heft", label="HEFT (knows durations)", look=Look("#C4B5FD", "#5B21B6", "⬡", "solid"))
-class Heft(Static):
+class Heft(_ListScheduler):
     """Static graph scheduler: by upward rank, each task on the device where it finishes first.
 
     Heterogeneous earliest finish time (Topcuoglu, Hariri, Wu 2002): ranks are the mean path lengths to the end.
     """
 
-    knows = Knowledge.TOLD
-
-    def plan(self, workload: Workload, platform: Platform) -> Plan:
-        """Return the schedule of a task graph."""
-        assert self.setting.times is not None
-        costs = GraphCosts(workload, platform, self.setting.times)
-        position = np.empty(len(workload))
-        position[workload.topological_order] = np.arange(len(workload))
+    def schedule(self, costs: GraphCosts) -> Plan:
+        """Return the schedule by these costs."""
         # A parent never ranks below its child; equal ranks (zero durations) keep the topological order.
-        order = np.lexsort((position, -costs.upward_rank()))
+        order = np.lexsort((np.argsort(costs.workload.topological_order), -costs.upward_rank()))
         return _insert_in_order(costs, order.tolist())
 
 
 @register("cpop", label="CPOP (knows durations)", look=Look("#F0ABFC", "#86198F", "⬟", "dashed"))
-class Cpop(Static):
+class Cpop(_ListScheduler):
     """Static graph scheduler: the critical path runs on one device.
 
     Critical path on a processor (Topcuoglu, Hariri, Wu 2002): the priority is the mean path length from the start
     plus the one to the end. Tasks on the critical path go to the device with the shortest total time for them.
     """
 
-    knows = Knowledge.TOLD
-
-    def plan(self, workload: Workload, platform: Platform) -> Plan:
-        """Return the schedule of a task graph."""
-        assert self.setting.times is not None
-        costs = GraphCosts(workload, platform, self.setting.times)
+    def schedule(self, costs: GraphCosts) -> Plan:
+        """Return the schedule by these costs."""
         priority = costs.upward_rank() + costs.downward_rank()
-        path = _critical_path(workload, costs, priority)
+        path = _critical_path(costs, priority)
         path_seconds = costs.seconds[path].sum(axis=0)
         preference = np.zeros_like(costs.seconds)
         if np.isfinite(path_seconds).any():
@@ -182,9 +185,9 @@ class Cpop(Static):
         return _insert_in_order(costs, _priority_order(costs, priority), preference)
 
 
-def _critical_path(workload: Workload, costs: GraphCosts, priority: Floats) -> list[int]:
+def _critical_path(costs: GraphCosts, priority: Floats) -> list[int]:
     """Follow the highest priority from an entry task to an exit task."""
-    entries = np.flatnonzero(np.diff(workload.parent_start) == 0)
+    entries = np.flatnonzero(np.diff(costs.workload.parent_start) == 0)
     row = int(entries[np.argmax(priority[entries])])
     path = [row]
     while costs.children[row]:
@@ -194,7 +197,7 @@ def _critical_path(workload: Workload, costs: GraphCosts, priority: Floats) -> l
 
 
 @register("peft", label="PEFT (knows durations)", look=Look("#67E8F9", "#155E75", "⬣", "dash-dot"))
-class Peft(Static):
+class Peft(_ListScheduler):
     """Static graph scheduler: each task where finish time plus optimistic remaining cost is least.
 
     Predict earliest finish time (Arabnejad, Barbosa 2014): a table of optimistic costs holds, for each task and
@@ -202,12 +205,8 @@ class Peft(Static):
     cost. This looks one step further than HEFT at the same complexity.
     """
 
-    knows = Knowledge.TOLD
-
-    def plan(self, workload: Workload, platform: Platform) -> Plan:
-        """Return the schedule of a task graph."""
-        assert self.setting.times is not None
-        costs = GraphCosts(workload, platform, self.setting.times)
+    def schedule(self, costs: GraphCosts) -> Plan:
+        """Return the schedule by these costs."""
         optimistic = optimistic_costs(costs)
         rank = np.where(np.isfinite(optimistic), optimistic, 0.0).mean(axis=1)
         order = _priority_order(costs, rank)
@@ -228,36 +227,30 @@ def optimistic_costs(costs: GraphCosts) -> Floats:
 
 
 @register("lpt", label="LPT (knows durations)", look=Look("#FDBA74", "#9A3412", "◧", "dashed"))
-class LongestFirst(Static):
+class LongestFirst(_ListScheduler):
     """Static plan for whole tasks: the longest first, each on the device where it finishes first.
 
     Longest processing time (Graham 1969), where a task is as long as on its fastest device. Of a graph, released
     tasks are considered.
     """
 
-    knows = Knowledge.TOLD
-
-    def plan(self, workload: Workload, platform: Platform) -> Plan:
-        """Return the schedule of the whole workload."""
-        assert self.setting.times is not None
-        costs = GraphCosts(workload, platform, self.setting.times)
+    def schedule(self, costs: GraphCosts) -> Plan:
+        """Return the schedule by these costs."""
         return _insert_in_order(costs, _priority_order(costs, costs.seconds.min(axis=1)))
 
 
 @register("min_min", label="Min-min (knows durations)", look=Look("#7DD3FC", "#075985", "◨", "dotted"))
-class MinMin(Static):
+class MinMin(_ListScheduler):
     """Static plan for whole tasks: next is always the task that can finish first.
 
     Min-min (Ibarra, Kim 1977). Of a graph, released tasks are considered.
     """
 
-    knows = Knowledge.TOLD
     _largest: ClassVar[bool] = False
 
-    def plan(self, workload: Workload, platform: Platform) -> Plan:
-        """Return the schedule of the whole workload."""
-        assert self.setting.times is not None
-        return _by_completion(GraphCosts(workload, platform, self.setting.times), largest=self._largest)
+    def schedule(self, costs: GraphCosts) -> Plan:
+        """Return the schedule by these costs."""
+        return _by_completion(costs, largest=self._largest)
 
 
 @register("max_min", label="Max-min (knows durations)", look=Look("#FDA4AF", "#9F1239", "◩", "dotted"))

@@ -205,10 +205,11 @@ class SplitSearch(Static):
         moves = min(self.iterations, _MAX_EVALUATIONS // (len(workload) + len(costs.parent_rows)))
         if self.seconds is not None:
             began = time.perf_counter()
-            compiled(_search, _SEARCH_SIGNATURE)(order.copy(), device.copy(), share.copy(), _TRIAL_MOVES, costs)
+            compiled(_search, _SEARCH_SIGNATURE)(order, device, share, _TRIAL_MOVES, costs)
             moves = int(_TRIAL_MOVES * self.seconds / (time.perf_counter() - began))
-        self._last = _searched(order, device, share, moves, costs)
-        return _as_plan(*self._last, costs)
+        order, device, share = compiled(_search, _SEARCH_SIGNATURE)(order, device, share, moves, costs)
+        self._last = order, device, share
+        return _as_plan(order, device, share, costs)
 
     def replan(self, workload: Workload, platform: Platform, progress: PlanProgress) -> Plan:
         """Return another schedule for the tasks that have not started; see `Static.replan`."""
@@ -226,7 +227,7 @@ class SplitSearch(Static):
         kept = place[order[place[order] >= 0]].astype(np.int64)
         start = _best_start(rest, costs, (kept, device[rows], share[rows]))
         moves = min(self.iterations // _REPLAN_SHARE, _MAX_EVALUATIONS // (len(rows) + len(costs.parent_rows)))
-        new_order, new_device, new_share = _searched(*start, moves, costs)
+        new_order, new_device, new_share = compiled(_search, _SEARCH_SIGNATURE)(*start, moves, costs)
         device[rows] = new_device
         share[rows] = new_share
         self._last = np.concatenate([order[place[order] < 0], rows[new_order]]), device, share
@@ -249,11 +250,6 @@ def _best_start(workload: Workload, costs: _Costs, other: _Solution | None) -> _
     if other is not None:
         starts.append((compiled(_decode, _DECODE_SIGNATURE)(*other, costs)[0], other))
     return min(starts, key=lambda one: one[0])[1]
-
-
-def _searched(order: Ints, device: Ints, share: Floats, moves: int, costs: _Costs) -> _Solution:
-    found: _Solution = compiled(_search, _SEARCH_SIGNATURE)(order.copy(), device.copy(), share.copy(), moves, costs)
-    return found
 
 
 def _as_plan(order: Ints, device: Ints, share: Floats, costs: _Costs) -> Plan:
@@ -296,8 +292,7 @@ def _rank_order(workload: Workload, costs: _Costs) -> Ints:
         for row in workload.topological_order[::-1].tolist():
             for parent in workload.parents(row).tolist():
                 rank[parent] = max(rank[parent], shortest[parent] + rank[row])
-    position = np.empty(len(workload))
-    position[workload.topological_order] = np.arange(len(workload))
+    position = np.argsort(workload.topological_order)
     order = np.lexsort((position, -rank)) if workload.has_dependencies else np.lexsort((-rank, costs.arrival))
     return order.astype(np.int64)
 
@@ -525,15 +520,6 @@ def _new_share(row, d, own, state, costs):  # type: ignore[no-untyped-def]
     return min(max(own + 0.1 * (_random(state) - 0.5), 0.0), largest)
 
 
-class _Moves(NamedTuple):
-    """Plan that the search changes, with the position of each row in the order."""
-
-    order: Ints
-    position: Ints
-    device: Ints
-    share: Floats
-
-
 class _Change(NamedTuple):
     """Change of a plan at a row and perhaps another one, by what was before; row -1 if there is none."""
 
@@ -547,45 +533,42 @@ class _Change(NamedTuple):
 
 
 @inner
-def _new_position(row, plan, child_start, child_rows, state, costs):  # type: ignore[no-untyped-def]
+def _new_position(row, position, child_start, child_rows, state, costs):  # type: ignore[no-untyped-def]
     """Return a position in the order between a row's parents and its children."""
     lowest = 0
-    highest = len(plan.order) - 1
+    highest = len(position) - 1
     for edge in range(costs.parent_start[row], costs.parent_start[row + 1]):
-        lowest = max(lowest, plan.position[costs.parent_rows[edge]] + 1)
+        lowest = max(lowest, position[costs.parent_rows[edge]] + 1)
     for edge in range(child_start[row], child_start[row + 1]):
-        highest = min(highest, plan.position[child_rows[edge]] - 1)
+        highest = min(highest, position[child_rows[edge]] - 1)
     return lowest + int(_random(state) * (highest - lowest + 1))
 
 
 @inner
-def _changed(plan, used, child_start, child_rows, state, costs):  # type: ignore[no-untyped-def]
+def _changed(order, position, device, share, used, child_start, child_rows, state, costs):  # type: ignore[no-untyped-def]
     """Move a row in the order, exchange the placements of two, or give one another device or share."""
-    n, devices = costs.whole.shape
-    device = plan.device
-    share = plan.share
-    row = int(_random(state) * n)
+    row = int(_random(state) * len(order))
     kind = _random(state)
-    change = _Change(row, plan.position[row], device[row], share[row], -1, 0, 0.0)
+    change = _Change(row, position[row], device[row], share[row], -1, 0, 0.0)
     none = _Change(-1, 0, 0, 0.0, -1, 0, 0.0)
     if kind < 0.3:
-        new = _new_position(row, plan, child_start, child_rows, state, costs)
+        new = _new_position(row, position, child_start, child_rows, state, costs)
         if new == change.position:
             return none
-        _shift(plan.order, plan.position, change.position, new)
+        _shift(order, position, change.position, new)
     elif kind < 0.45:
-        other = int(_random(state) * n)
+        other = int(_random(state) * len(order))
         if other == row or (device[other] == device[row] and share[other] == share[row]):
             return none
         if not (costs.divisible[row] and costs.divisible[other]) or len(costs.pairs) > 0:
             return none
-        change = _Change(row, plan.position[row], device[row], share[row], other, device[other], share[other])
+        change = _Change(row, position[row], device[row], share[row], other, device[other], share[other])
         device[row] = change.other_device
         share[row] = min(change.other_share, costs.largest_share[row, change.other_device])
         device[other] = change.device
         share[other] = min(change.share, costs.largest_share[other, change.device])
     else:
-        d = int(_random(state) * devices)
+        d = int(_random(state) * len(costs.host))
         wanted = _new_share(row, d, used[row], state, costs)
         if np.isnan(wanted) or (d == device[row] and wanted == share[row]):
             return none
@@ -595,14 +578,14 @@ def _changed(plan, used, child_start, child_rows, state, costs):  # type: ignore
 
 
 @inner
-def _undo(plan, change):  # type: ignore[no-untyped-def]
-    plan.device[change.row] = change.device
-    plan.share[change.row] = change.share
+def _undo(order, position, device, share, change):  # type: ignore[no-untyped-def]
+    device[change.row] = change.device
+    share[change.row] = change.share
     if change.other >= 0:
-        plan.device[change.other] = change.other_device
-        plan.share[change.other] = change.other_share
-    if plan.position[change.row] != change.position:
-        _shift(plan.order, plan.position, plan.position[change.row], change.position)
+        device[change.other] = change.other_device
+        share[change.other] = change.other_share
+    if position[change.row] != change.position:
+        _shift(order, position, position[change.row], change.position)
 
 
 @entry
@@ -616,13 +599,16 @@ def _search(order, device, share, moves, costs):  # type: ignore[no-untyped-def]
     free = np.zeros(devices)
     best = _decoded(order, device, share, costs, used, finish, begin, free, np.inf)
     value = best + _EARLY_DEVICES * free.mean()
-    best_order = order.copy()
-    best_device = device.copy()
-    best_share = share.copy()
-    plan = _Moves(order, np.argsort(order), device, share)
+    best_order = order
+    best_device = device
+    best_share = share
+    order = order.copy()
+    device = device.copy()
+    share = share.copy()
+    position = np.argsort(order)
     child_start, child_rows = _children_of(costs)
     for move in range(moves):
-        change = _changed(plan, used, child_start, child_rows, state, costs)
+        change = _changed(order, position, device, share, used, child_start, child_rows, state, costs)
         if change.row < 0:
             continue
         temperature = _TEMPERATURE * best * (1.0 - move / moves)
@@ -630,12 +616,12 @@ def _search(order, device, share, moves, costs):  # type: ignore[no-untyped-def]
         last = _decoded(order, device, share, costs, used, finish, begin, free, limit)
         found = last + _EARLY_DEVICES * free.mean()
         if found > limit:
-            _undo(plan, change)
+            _undo(order, position, device, share, change)
             continue
         value = found
         if last < best:
             best = last
-            best_order[:] = order
-            best_device[:] = device
-            best_share[:] = share
+            best_order = order.copy()
+            best_device = device.copy()
+            best_share = share.copy()
     return best_order, best_device, best_share

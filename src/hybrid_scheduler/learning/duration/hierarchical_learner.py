@@ -84,7 +84,7 @@ class HierarchicalLearner(Online):
         self.rule_ = PlacementRule(
             self.duration_model_, setting, prices=self.prices, limits=limits, guard=self.guard
         )
-        self._policy = RULES[LEARNED]
+        self.policy_ = RULES[LEARNED]
         #: Tasks under way, with the sides whose parts have not been learned from.
         self.decided: dict[int, tuple[Task, Decision, int]] = {}
 
@@ -136,7 +136,7 @@ class HierarchicalLearner(Online):
             return None
         means = self.rule_.shadow.means
         policy_costs = tuple(zip(RULES, map(float, means), strict=True)) if means.any() else ()
-        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), self._policy, policy_costs)
+        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), self.policy_, policy_costs)
 
     def decision_counts(self) -> dict[str, int]:
         """Return how many tasks each policy has decided; see `Scheduler.decision_counts`."""
@@ -149,7 +149,7 @@ class HierarchicalLearner(Online):
         self.rule_.restart_clock(view.now)
         counts = self.rule_.decision_counts()
         decision = self.rule_.decide(task, view)
-        self._policy = self.rule_.policy_since(counts)
+        self.policy_ = self.rule_.policy_since(counts)
         self.remember(task, decision)
         return decision
 

@@ -77,7 +77,6 @@ from .compiled_learner import (
     push_running,
 )
 from .hierarchical_learner import HierarchicalLearner
-from .hierarchical_regression import fixed_seconds, trusted_log_seconds
 from .learned_placement import (
     FALLBACK,
     LEARNED,
@@ -96,10 +95,10 @@ from .learned_placement import (
     predict_window_task,
     renew_prices,
     shadow_rules,
+    trust_durations,
     with_probe,
 )
 from .learner_state import WINDOW
-from .placement_rule import RULES
 
 _L = TypeVar("_L", bound=HierarchicalLearner)
 _VECTOR = types.float64[::1]
@@ -199,16 +198,12 @@ def _latency(now, device, share, times, planned, devices):  # type: ignore[no-un
 @leaf
 def _plan_by_fallback(learner, now, task, planned):  # type: ignore[no-untyped-def]
     """Return what `plan_task` does, by the fallback rule; durations that it trusts replace the predicted ones."""
-    model = learner.model
     placement = learner.placement
     devices = learner.devices
+    trust_durations(learner, task)
     for c in range(len(placement.times)):
-        predicted = math.log(placement.times[c, 0] + placement.times[c, 1])
-        seconds = math.exp(trusted_log_seconds(model, c, task.kind, math.log(task.size), predicted))
-        placement.times[c, 1] = fixed_seconds(model, c, seconds)
-        placement.times[c, 0] = seconds - placement.times[c, 1]
-        placement.trusted[c, 0] = placement.times[c, 0]
-        placement.trusted[c, 1] = placement.times[c, 1]
+        placement.times[c, 0] = placement.trusted[c, 0]
+        placement.times[c, 1] = placement.trusted[c, 1]
     device, share = fallback_placement(learner, now, task, planned)
     if devices[device].is_cpu == 1:
         share = 0.0
@@ -371,7 +366,6 @@ class LateLearner(QueuePlanner, Generic[_L]):
         objective = np.concatenate([[1.0], np.zeros(classes)])
         self.queue_arrays = new_queue_arrays(platform, COEFFICIENTS, self.boost, self.deferred, objective, classes)
         self.clear_queue()
-        self._policy = RULES[LEARNED]
 
     # ---------------------------------------------------------------- event by event
 
@@ -404,7 +398,7 @@ class LateLearner(QueuePlanner, Generic[_L]):
             rule.arrays, self.queue_arrays, now, known, waiting, planned
         )
         if begins:
-            self._policy = rule.policy_since(counts)
+            self.learner.policy_ = rule.policy_since(counts)
             self.learner.remember(task, Decision(int(device), float(share)))
         return device, share, begins, work
 
@@ -413,11 +407,8 @@ class LateLearner(QueuePlanner, Generic[_L]):
         return self.learner.prediction()
 
     def explanation(self) -> Explanation | None:
-        """Return predicted durations and the rule of the task that started last."""
-        known = self.prediction()
-        if known is None:
-            return None
-        return Explanation(Prediction(known.times.copy(), known.deviation.copy()), self._policy)
+        """Return predicted durations, the rule of the task that started last, and the costs of both rules."""
+        return self.learner.explanation()
 
     def decision_counts(self) -> dict[str, int]:
         """Return how many tasks each policy has decided; see `Scheduler.decision_counts`."""

@@ -1,9 +1,11 @@
 """Placement by learned durations: device prices, bounded trials, and splits only where durations are known.
 
-The rule is that of `price_index` on predicted seconds, ``exp(mean + variance / 2)``. A class of device whose
-duration for a task is uncertain is tried if an optimistic estimate beats the best known placement. Trials are
-bounded: one at a time for each class and task kind, a few in all, and only while the seconds that they may lose
-stay below a small share of all seconds spent. Small tasks are tried first.
+The rule is that of `price_index` on predicted seconds, ``exp(mean + variance / 2)``. With several classes of
+accelerators the worth of a second on each lies between its mean speed and the fluid optimum of the last tasks.
+
+A class of device whose duration for a task is uncertain is tried if an optimistic estimate beats the best known
+placement at present prices. Trials are bounded: one at a time for each class and task kind, a few in all, and only
+while the seconds that they may lose stay below a small share of all seconds spent. Small tasks are tried first.
 
 A task that takes longer than expected blocks its device, and the delay of later tasks grows with the square of its
 duration. Half the variance of the predicted seconds, times the arrival rate and a weight, is therefore added to the
@@ -230,23 +232,20 @@ def _balance_prices(worth, before, devices, cpu, table, ratio):  # type: ignore[
     devices_of = np.zeros(classes + 1)
     for d in range(len(devices)):
         devices_of[classes if devices[d].is_cpu == 1 else devices[d].column] += 1.0
+    least = cpu
+    for c in range(classes):
+        if devices_of[c] > 0.0:
+            least = np.minimum(least, table[:, c])
     seconds = np.zeros((tasks, classes + 1))
     power = np.zeros((tasks, classes + 1))
+    weight = np.ones(classes + 1)
     seconds[:, classes] = cpu
+    power[:, classes] = (least / cpu) ** CLASS_EXPONENT
     for c in range(classes):
         if devices_of[c] > 0.0:
             seconds[:, c] = table[:, c]
-    for r in range(tasks):
-        least = np.inf
-        for c in range(classes + 1):
-            if devices_of[c] > 0.0:
-                least = min(least, seconds[r, c])
-        for c in range(classes + 1):
-            if devices_of[c] > 0.0:
-                power[r, c] = (least / seconds[r, c]) ** CLASS_EXPONENT
-    weight = np.ones(classes + 1)
-    for c in range(classes):
-        weight[c] = max(before[c] if before[c] > 0.0 else worth[c] * ratio, 1e-6) ** -CLASS_EXPONENT
+            power[:, c] = (least / table[:, c]) ** CLASS_EXPONENT
+            weight[c] = max(before[c] if before[c] > 0.0 else worth[c] * ratio, 1e-6) ** -CLASS_EXPONENT
     balance_classes(weight, np.zeros(classes + 1), devices_of, seconds, power, tasks, _ROUNDS)
     for c in range(classes):
         if devices_of[c] > 0.0:
@@ -305,19 +304,15 @@ def _best_known_placement(learner, now, task, free_at, prices, split_fee):  # ty
     stretch = limits.max_delay
     limit = stretch * fastest.pessimistic + stretch * learner.placement.scalars[()].typical_time
     best = _least_placement(learner, now, task, free_at, _Terms(prices, split_fee, limit, True))
-    if best.device >= 0:
-        return best
-    return KnownPlacement(
-        max(fastest.device, 0), fastest.share, fastest.latency, fastest.pessimistic, fastest.value, fastest.free
-    )
+    return best if best.value < np.inf else fastest
 
 
 @leaf
 def _least_placement(learner, now, task, free_at, terms):  # type: ignore[no-untyped-def]
-    """Return the placement of the least value, device -1 if none."""
+    """Return the placement of the least value, an infinite one if none is within the limit."""
     placement = learner.placement
     devices = learner.devices
-    best = KnownPlacement(np.int64(-1), 0.0, np.inf, np.inf, np.inf, np.inf)
+    best = KnownPlacement(np.int64(0), 0.0, np.inf, np.inf, np.inf, np.inf)
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
