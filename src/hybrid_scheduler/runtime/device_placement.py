@@ -4,11 +4,6 @@ The expected end on a device is the sum of its queue, the transfer of arrays tha
 time, the measured overhead of the executor, and what is known to follow: tasks that wait for this result, and a
 copy back if the program usually asks for one. An array that many calls use is worth a transfer that one call is
 not. So every call that would have been faster with the array in place lowers the cost of the transfer.
-
-A device is worth a trial if a call could end there first, by the optimistic estimate for its size. What a trial is
-expected to lose is bounded by a share of the time that the function has taken so far, so that a function of short
-calls is tried on an accelerator only after it has spent enough time to repay that. A size counts as settled after a
-few runs: until then they may have been disturbed. Sizes between measured ones are estimated with their uncertainty.
 """
 
 from __future__ import annotations
@@ -20,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .data_handle import ASSUMED_BANDWIDTH, COPY_START_SECONDS, HOST
+from .device_trials import ASSUMED_CPU_SLOWDOWN, could_win, loss_of_trial, loss_on_cpu, may_lose, may_measure
 from .function_durations import NEAR, DurationEstimate, FunctionDurations, MeasuredOverhead
 from .task_function import CallSizes
 
@@ -55,18 +51,8 @@ _HAND_OVER_SECONDS = 200e-6
 _MAX_FETCHED = 1 << 20
 #: Successors that are considered to find where a chain of calls should run.
 _LOOK_AHEAD = 16
-#: Trials of a function may lose this share of its seconds so far, and these seconds in addition.
-_TRIAL_SHARE = 0.1
-_TRIAL_SECONDS = 1e-3
-#: The same for measurements on the CPU beside runs on an accelerator, for which the program does not wait.
-_SHADOW_SHARE = 0.5
-_SHADOW_SECONDS = 5e-3
 #: Apart from second trials of a size, one of so many calls is a trial: the others run where they end first.
 _TRIAL_EVERY = 5
-#: Seconds that the first run of a function on an accelerator is assumed to take more, for loading and planning.
-_LOADING_SECONDS = 2e-3
-#: Assumed ratio of CPU to GPU run time for a function that the CPU has not run.
-_ASSUMED_CPU_SLOWDOWN = 5.0
 
 
 class Candidate(NamedTuple):
@@ -185,28 +171,18 @@ class FunctionFacts:
     tried_at: float = -math.inf
     forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
 
-    def may_lose(self, seconds: float, best: float) -> bool:
-        """Return whether it has spent enough time to lose so much by a trial, or one call takes longer."""
-        return seconds <= max(best, _TRIAL_SECONDS + _TRIAL_SHARE * self.seconds - self.trial_seconds)
-
     def allows_trial(self, estimate: DurationEstimate | None, fixed: float, best: float) -> bool:
-        """Return whether a call is tried on an accelerator now, which is noted; arguments as of `_could_win`."""
+        """Return whether a call is tried on an accelerator now, which is noted; arguments as of `could_win`."""
         runs = sum(self.runs.values())
         repeats = estimate is not None and (not estimate.warm or estimate.runs == 1)
         if not repeats and runs - self.tried_at < _TRIAL_EVERY:
             return False
-        loss = fixed + (_LOADING_SECONDS if estimate is None else 0.0)
-        if estimate is not None and estimate.warm:
-            loss = max(0.0, fixed + estimate.likely - best)
-        if not self.may_lose(loss, best):
+        loss = loss_of_trial(estimate, fixed, best)
+        if not may_lose(self, loss, best):
             return False
         self.trial_seconds += loss
         self.tried_at = runs
         return True
-
-    def may_measure(self, seconds: float, best: float) -> bool:
-        """Return whether a measurement beside the program may take so long."""
-        return seconds <= max(best, _SHADOW_SECONDS + _SHADOW_SHARE * self.seconds - self.shadow_seconds)
 
 
 class AcceleratorState(NamedTuple):
@@ -429,9 +405,7 @@ class DevicePlacement:
             fixed[HOST] = transfers[HOST] + min(candidates[HOST].overhead, self.in_place.seconds)
         near = {space: one for space, one in warm.items() if one.distance <= NEAR}
         best, first = min((fixed[space] + one.seconds, space) for space, one in (near or warm).items())
-        ahead = [
-            space for space in estimates if space != first and _could_win(estimates[space], fixed[space], best)
-        ]
+        ahead = [space for space in estimates if space != first and could_win(estimates[space], fixed[space], best)]
         ahead = ahead if facts.shadows else [space for space in ahead if space != HOST]  # a call failed there
         for space in ahead:
             free = space != HOST and self._accelerators[space - 1].device_class not in facts.trials
@@ -444,10 +418,10 @@ class DevicePlacement:
         space = spaces[chosen]
         reason = "it is expected to end first here"
         if space != HOST and HOST in ahead:
-            expected = on_cpu.likely if on_cpu is not None else _ASSUMED_CPU_SLOWDOWN * best
+            expected = loss_on_cpu(on_cpu, best)
             if not self.measuring and _can_measure_beside(node, facts, self._cores):
-                node.shadow = facts.may_measure(expected, best)
-            if not node.function.repeatable and facts.may_lose(fixed[HOST] + expected - best, best):
+                node.shadow = may_measure(facts, expected, best)
+            if not node.function.repeatable and may_lose(facts, fixed[HOST] + expected - best, best):
                 facts.trial_seconds += max(0.0, fixed[HOST] + expected - best)
                 chosen = 0
                 space = HOST
@@ -537,7 +511,7 @@ class DevicePlacement:
         self, node: TaskFuture, facts: FunctionFacts, estimates: _Estimates, transfers: dict[int, float]
     ) -> tuple[Candidate, ...]:
         measured = [one.seconds for one in estimates.values() if one is not None]
-        guess = max(measured, default=0.0) * (_ASSUMED_CPU_SLOWDOWN if estimates[HOST] is None else 1.0)
+        guess = max(measured, default=0.0) * (ASSUMED_CPU_SLOWDOWN if estimates[HOST] is None else 1.0)
         certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
         ahead = self._ahead(node, list(estimates))
         moved = node.sizes.nbytes / ASSUMED_BANDWIDTH
@@ -612,23 +586,6 @@ class DevicePlacement:
             trials.add(device_class)
         seconds = known.seconds if known else 0.0
         return PlacementDecision(space, seconds, "it has not been measured here yet", candidates)
-
-
-def _could_win(estimate: DurationEstimate | None, fixed: float, best: float) -> bool:
-    """Return whether a call could end first on a device that has not settled this.
-
-    Parameters
-    ----------
-    estimate : DurationEstimate or None
-        Its run time there, as far as known.
-    fixed : float
-        Seconds that it takes there beside its run.
-    best : float
-        Seconds that it takes on the best device, as expected.
-    """
-    if estimate is None or not estimate.warm:
-        return fixed < best
-    return not estimate.is_settled and fixed + estimate.least < best
 
 
 def _can_measure_beside(node: TaskFuture, facts: FunctionFacts, cores: CpuCores) -> bool:
