@@ -42,7 +42,8 @@ VARIANTS = (
     "hybrid_ml(prices=False, guard=False)",
     "hybrid_ml(measured=True)",
     "rl_agent(model=None)",
-    "rl_agent(replay=bandit)",
+    "rl_agent(known=True)",
+    "rl_agent(binding=early)",
     "rl_agent(energy_weight=1.0)",
     "split_search(iterations=300)",
     "frozen_forest(tasks=30)",
@@ -214,7 +215,8 @@ def everything(only: list[str]) -> dict[str, Any]:
     """Return the content of the file; with names of schedulers, of these anew and of the rest as it is."""
     known = json.loads(TARGET.read_text(encoding="utf-8")) if only else {"schedulers": {}}
     wanted = [spec for spec in specifications() if not only or spec.partition("(")[0] in only]
-    kept = {spec: digests for spec, digests in known["schedulers"].items() if spec not in wanted}
+    present = {*specifications()} - {*wanted}
+    kept = {spec: digests for spec, digests in known["schedulers"].items() if spec in present}
     digests = kept | {spec: digests_of(spec) for spec in wanted}
     return {
         "schedulers": {spec: digests[spec] for spec in sorted(digests)},

@@ -37,7 +37,6 @@ import gc
 gc.set_threshold(200_000, 50, 50)
 import hybrid_scheduler.server.server_process
 from hybrid_scheduler import LiveConfig, Objective, compare
-from hybrid_scheduler.learning.dqn.training import train_agent
 from hybrid_scheduler.server.compiling import compile_live_code
 from hybrid_scheduler.schedulers import schedulers
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -46,7 +45,6 @@ late = "hybrid_ml(binding=late)"
 compare(tasks, (*schedulers(), late))
 compile_live_code(LiveConfig())
 compare(tasks, ("oracle", late), objective=Objective(0.5, 0.5))
-train_agent(1, 1, num_envs=2, episode_tasks=20, scenarios=["mixed"], loads=[0.7])
 """
 
 #: Tests that start no server and await no event, so that low priority does not disturb them. Those that need no

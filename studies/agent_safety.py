@@ -1,23 +1,22 @@
-"""RL agent against earliest finish: machines, streams and objectives that it was not trained on.
+"""The agent against the rules that it adapts: machines, streams and seeds that it was not trained on.
 
-    python -m studies.agent_safety                            20 seeds, about ten minutes on 16 cores (--jobs 16)
-    python -m studies.agent_safety --traces FOLDER            also windows of the Alibaba and Azure traces
-    python -m studies.agent_safety --first 7000 --out PATH    another block of seeds
-    python -m studies.agent_safety --seeds 2 --draws 3        a quick look
+    python -m studies.agent_safety                     200 random cells, and all cases; 20 minutes on two cores
+    python -m studies.agent_safety --traces FOLDER     also windows of the Alibaba and Azure traces
+    python -m studies.agent_safety --cells 20 --seeds 1 --only mixed       a quick look
 
-Result: docs/results/learning/agent_safety.txt and .json. Every case runs on paired seeds, 2,000 tasks each. The
-agent starts with the shipped network and prior, and knows no durations; `earliest_finish` and `price_index` know
-them. A ratio is mean latency (or its 99th percentile) over that of `earliest_finish`. For objectives it is the
-normalised objective: the weighted sum of mean latency, energy and cost, each divided by its payoff range. "network"
-is the share of the seeds at whose end the guard lets the network decide. Intervals are 95 % t-intervals.
+Result: docs/results/learning/agent.txt and .json. Ratios of mean latency, p99 and p99.9 on the same 2,000 tasks:
+`known` is rl_agent(known=True) over late_binding, both told the durations; `learned` is rl_agent over
+hybrid_ml(binding=late), both told nothing. Cells are random machines of 1 to 16 GPUs with random streams, at loads
+from 0.6 on, from a random stream of their own; their ratios are geometric means. `decided` is the share of tasks
+that started under coefficients other than those of late binding. `differ` is the share whose device or share (by
+0.01 and more) is another one than late binding would choose in the same situation. Intervals are 95 % t-intervals.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
@@ -27,36 +26,39 @@ from typing import Any
 import numpy as np
 
 from hybrid_scheduler.cluster import Cluster
-from hybrid_scheduler.core import Objective, Workload, workstation
+from hybrid_scheduler.cluster.queue_planner import WaitingTask
+from hybrid_scheduler.core import Floats, Scheduler, Setting, Workload, workstation
 from hybrid_scheduler.core.platform import platform_named
+from hybrid_scheduler.learning.agent.model_file import SHIPPED_MODEL, load_model
+from hybrid_scheduler.learning.agent.random_cells import draw_cell
+from hybrid_scheduler.learning.agent.training import CHECK
 from hybrid_scheduler.metrics.statistics import t_half_width
-from hybrid_scheduler.physics import AnalyticPhysics, Tariff, dollars_per_second, objective_scales
+from hybrid_scheduler.physics import AnalyticPhysics
 from hybrid_scheduler.physics.capacity import capacity
-from hybrid_scheduler.schedulers import create
-from hybrid_scheduler.schedulers.rl_agent import POLICIES, RLAgent
+from hybrid_scheduler.schedulers import LateBinding, create
+from hybrid_scheduler.schedulers.rl_agent import AGENT, KnownAgent
 from hybrid_scheduler.workload.distributions import BoundedPareto
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 from hybrid_scheduler.workload.trace_formats import import_trace
 
-from .learning_cases import RANDOM_PLATFORMS, TASKS, Case, cases
+from .learning_cases import RANDOM_PLATFORMS, TASKS, Case, cases, hard_cases
 
-AGENT = "rl_agent"
-REFERENCE, RULE = "earliest_finish", "price_index"
+_PAIRS = {"known": ("rl_agent(known=True)", "late_binding"), "learned": ("rl_agent", "hybrid_ml(binding=late)")}
+_FIGURES = ("mean", "p99", "p99.9")
 _FIRST_SEED = 3000
-_OUT = Path("docs/results/learning/agent_safety")
-OBJECTIVES = {
-    "latency + energy": Objective(0.5, 0.5),
-    "latency + cost": Objective(0.5, 0.0, 0.5),
-    "thirds": Objective(1.0, 1.0, 1.0),
-}
+#: First cell and seed of the check: training has checked itself on the cells before.
+_FIRST_CELL = 50_000
+_CELL_SEED = 9_000_000
+_LEAST_LOAD, _HIGH_LOAD = 0.6, 0.85
+#: Every how many cells are compared decision by decision, which takes longest.
+_COMPARED_EVERY = 5
+_OUT = Path("docs/results/learning/agent")
 #: Trace files below the folder of traces, and the load at which their windows are replayed.
 _TRACES = {
     "Alibaba": "alibaba_gpu_2023/openb_pod_list_default.csv",
     "Azure": "azure_llm_2023/AzureLLMInferenceTrace_code.csv",
 }
 _TRACE_LOADS = (0.7, 0.9)
-#: Cases that are also run with every objective.
-_OBJECTIVE_CASES = ("mixed at 0.7", "mixed at 0.95", "mixed-gpus, mixed at 0.7", "1+8 unequal at 0.9")
 
 
 def _laptop_case(load: float) -> Case:
@@ -141,134 +143,175 @@ def all_cases(traces: Path | None = None) -> list[Case]:
     return rows
 
 
-def _objective_value(objective: Objective) -> Callable[[Cluster, Any], float]:
-    def value(cluster: Cluster, result: Any) -> float:
-        workload, platform = result.outcomes.workload, cluster.platform
-        table = cluster.physics.times(workload, platform)
-        dollars = dollars_per_second(platform, Tariff())
-        scales = objective_scales(table, cluster.physics.columns(platform), platform, dollars)
-        return float(
-            objective.latency * result.outcomes.latency.mean() / scales.seconds
-            + objective.energy * result.energy_and_cost.energy.mean() / scales.joules
-            + objective.cost * result.energy_and_cost.cost.mean() / scales.dollars
+# ------------------------------------------------------------------------------------------ measuring
+
+
+class _Compared(KnownAgent):
+    """The agent that also asks, at each start, what late binding would have chosen in the same situation."""
+
+    compiled_loop = None  # type: ignore[assignment]
+
+    def start(self, setting: Setting) -> None:
+        super().start(setting)
+        self.rule = LateBinding()
+        self.rule.start(setting)
+        self.starts_of: list[bool] = []
+
+    def plan(
+        self, entry: WaitingTask, now: float, planned: Floats, behind: float
+    ) -> tuple[int, float, bool, float]:
+        """Plan by the agent, and by the rule with copies of all that it would change."""
+        arrays = self.queue_arrays
+        own = self.rule.queue_arrays
+        for name in ("prices", "totals", "classes"):
+            getattr(own, name)[:] = getattr(arrays, name)
+        other = self.rule.plan(entry, now, planned.copy(), behind)
+        found = super().plan(entry, now, planned, behind)
+        if found[2]:
+            same = found[0] == other[0] and abs(found[1] - other[1]) < 0.01 and other[2]
+            self.starts_of.append(not same)
+        return found
+
+
+def _latency(cluster: Cluster, workload: Workload, scheduler: Scheduler, seed: int) -> Floats:
+    latency = cluster.run(workload, scheduler, seed=seed).outcomes.latency
+    return np.array([latency.mean(), *np.quantile(latency, (0.99, 0.999))])
+
+
+def _pair(cluster: Cluster, workload: Workload, seed: int) -> tuple[dict[str, Floats], float]:
+    """Return the ratios of both pairs on one workload, and the share of decisions that the agent made."""
+    ratios = {}
+    decided = 0.0
+    for name, (agent, rule) in _PAIRS.items():
+        scheduler = create(agent)
+        ratios[name] = _latency(cluster, workload, scheduler, seed) / _latency(
+            cluster, workload, create(rule), seed
         )
+        counts = scheduler.decision_counts()
+        decided = counts.get(AGENT, 0) / len(workload) if counts else decided
+    return ratios, decided
 
-    return value
 
+def measure_cell(number: int) -> dict[str, Any] | None:
+    """Return the ratios of one random cell, and for some cells the share of decisions that differ from the rule.
 
-def measure(case: Case, first: int, seeds: int, goal: str | None = None, spec: str = AGENT) -> dict[str, Any]:
-    """Return the ratios of one case, for latency or for one of `OBJECTIVES`."""
-    objective = OBJECTIVES[goal] if goal else None
-    mean = _objective_value(objective) if objective else lambda _, result: float(result.outcomes.latency.mean())
-    ratios, network, cpu_seconds, tasks = [], [], 0.0, 0
-    for seed in range(first, first + seeds):
-        cluster, workload = case.make(seed)
-        known = {name: cluster.run(workload, create(name), objective=objective) for name in (REFERENCE, RULE)}
-        agent = create(spec)
-        if seed == first:  # compile, or load what was compiled before, outside the measured time
-            cluster.run(workload.rows(0, 300), agent, objective=objective)
-        begin = time.process_time()
-        result = cluster.run(workload, agent, objective=objective, seed=seed)
-        cpu_seconds += time.process_time() - begin
-        tasks += len(workload)
-        tail, least_tail, rule_tail = (
-            float(np.quantile(one.outcomes.latency, 0.99)) for one in (result, known[REFERENCE], known[RULE])
-        )
-        least = mean(cluster, known[REFERENCE])
-        ratios.append(
-            (mean(cluster, result) / least, tail / least_tail, mean(cluster, known[RULE]) / least,
-             rule_tail / least_tail)
-        )  # fmt: skip
-        acting = agent.guard_.active if isinstance(agent, RLAgent) else None
-        network.append(acting is not None and POLICIES[acting] == "network")
-    columns = dict(zip(("mean", "p99", "rule", "rule_p99"), np.array(ratios).T, strict=True))
+    None for a cell at a low load.
+    """
+    cell = draw_cell(CHECK, number)
+    if cell.load < _LEAST_LOAD:
+        return None
+    cluster = Cluster(cell.platform, cell.physics)
+    workload = cell.workload(_CELL_SEED + number)
+    ratios, decided = _pair(cluster, workload, number)
     row: dict[str, Any] = {
-        "case": f"{case.name}, {goal}" if goal else case.name,
-        "group": case.group,
-        "seeds": seeds,
+        "cell": number, "scenario": cell.scenario.name, "gpus": len(cell.platform) - 1, "load": cell.load,
+        "decided": decided,
+    }  # fmt: skip
+    if number % _COMPARED_EVERY == 0:
+        compared = _Compared(load_model(SHIPPED_MODEL).policy.numbers)
+        cluster.run(workload.rows(0, 300), compared)
+        row["differ"] = float(np.mean(compared.starts_of))
+    return row | {name: values.tolist() for name, values in ratios.items()}
+
+
+def measure(name: str, first: int, seeds: int, traces: Path | None) -> dict[str, Any]:
+    """Return the ratios of a case on paired seeds."""
+    case = next(case for case in [*all_cases(traces), *hard_cases()] if case.name == name)
+    found: dict[str, list[Floats]] = {name: [] for name in _PAIRS}
+    shares = []
+    for seed in range(first, first + seeds):
+        ratios, decided = _pair(*case.make(seed), seed)
+        shares.append(decided)
+        for pair, values in ratios.items():
+            found[pair].append(values)
+    row: dict[str, Any] = {"case": name, "group": case.group, "seeds": seeds, "decided": float(np.mean(shares))}
+    for pair, rows in found.items():
+        table = np.array(rows)
+        half = t_half_width(table[:, 0]) if seeds > 1 else float("nan")
+        row[pair] = {
+            **{figure: float(table[:, k].mean()) for k, figure in enumerate(_FIGURES)}, "half": float(half),
+            "worst": float(table[:, 0].max()),
+        }  # fmt: skip
+    return row
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+
+def cell_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the figures of the random cells as lines of text."""
+    groups: dict[str, Callable[[dict[str, Any]], bool]] = {
+        "all": lambda row: True,
+        f"load of at least {_HIGH_LOAD}": lambda row: row["load"] >= _HIGH_LOAD,
+        "without tasks beyond the memory": lambda row: row["scenario"] != "oom",
     }
-    for name, values in columns.items():
-        half = float(t_half_width(values)) if seeds > 1 else None
-        row[name] = {"ratio": float(values.mean()), "half": half, "worst": float(values.max())}
-    return row | {"network": float(np.mean(network)), "tasks_per_cpu_second": round(tasks / max(cpu_seconds, 1e-9))}
+    lines = [f"{'random cells':<46}{'cells':>6}{'mean':>16}{'p99':>8}{'p99.9':>8}{'worst':>8}{'above 1.01':>12}"]
+    for pair in _PAIRS:
+        for title, belongs in groups.items():
+            table = np.log([row[pair] for row in rows if belongs(row)])
+            mean = np.exp(table.mean(axis=0))
+            half = float(mean[0] * t_half_width(table[:, 0]))
+            above = (table[:, 0] > np.log(1.01)).mean()
+            tails = f"{mean[1]:>8.3f}{mean[2]:>8.3f}{np.exp(table[:, 0].max()):>8.3f}{above:>12.1%}"
+            lines.append(f"{pair + ', ' + title:<46}{len(table):>6}{mean[0]:>8.3f} ± {half:.3f}{tails}")
+    decided, differ = (np.mean([row[name] for row in rows if name in row]) for name in ("decided", "differ"))
+    lines.append(f"decisions under the agent's coefficients {decided:.1%}; other device or share than the rule's "
+                 f"{differ:.1%}")  # fmt: skip
+    return lines
 
 
-def _cell(number: dict[str, Any]) -> str:
-    return f"{number['ratio']:.3f}" + ("" if number["half"] is None else f" ± {number['half']:.3f}")
-
-
-def _line(row: dict[str, Any]) -> str:
-    return (
-        f"{row['case']:<46}{_cell(row['mean']):>16}{row['mean']['worst']:>8.3f}{_cell(row['p99']):>16}"
-        f"{row['rule']['ratio']:>13.3f}{row['rule_p99']['ratio']:>8.3f}{row['network']:>9.0%}"
-        f"{row['tasks_per_cpu_second']:>13,}"
-    )
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """Return the rows as text."""
-    lines = [
-        f"{'case':<46}{'mean':>16}{'worst':>8}{'p99':>16}{RULE:>13}{'p99':>8}{'network':>9}{'tasks/CPU-s':>13}"
-    ]
-    lines += [_line(row) for row in rows]
-    means, tails = (np.array([row[name]["ratio"] for row in rows]) for name in ("mean", "p99"))
-    lines.append(
-        f"{len(rows)} rows: mean ratio at most {means.max():.3f}, {(means <= 1.05).sum()} within 1.05; "
-        f"p99 ratio at most {tails.max():.3f}, {(tails <= 1.05).sum()} within 1.05"
-    )
-    return "\n".join(lines)
-
-
-def _measure_named(
-    name: str, goal: str | None, first: int, seeds: int, traces: Path | None, spec: str
-) -> dict[str, Any]:
-    return measure(next(case for case in all_cases(traces) if case.name == name), first, seeds, goal, spec)
-
-
-def _all_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    every = all_cases(options.traces)
-    draws = [case.name for case in every if case.group == RANDOM_PLATFORMS][: options.draws]
-    # Random platforms first: computing the capacity of one takes longest.
-    chosen: list[tuple[str, str | None, int]] = [(name, None, 1) for name in draws]
-    chosen += [(case.name, None, options.seeds) for case in every if case.group != RANDOM_PLATFORMS]
-    chosen += [(name, goal, options.seeds) for goal in OBJECTIVES for name in _OBJECTIVE_CASES]
-    chosen = [one for one in chosen if options.only in one[0]]
-    arguments = zip(
-        *((name, goal, options.first, seeds, options.traces, options.agent) for name, goal, seeds in chosen),
-        strict=True,
-    )
-    if options.jobs == 1:
-        yield from map(_measure_named, *arguments)
-        return
-    measure(every[0], options.first, 1)  # compile once, so that the other processes load what was compiled
-    with ProcessPoolExecutor(options.jobs) as pool:
-        yield from pool.map(_measure_named, *arguments)
+def case_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the figures of the cases as lines of text."""
+    title = "".join(f"{pair:>16}{'p99':>8}{'p99.9':>8}{'worst':>8}" for pair in _PAIRS)
+    lines = [f"{'case':<46}{title}{'decided':>9}"]
+    for row in rows:
+        cells = ""
+        for pair in _PAIRS:
+            own = row[pair]
+            cells += f"{own['mean']:>8.3f} ± {own['half']:.3f}{own['p99']:>8.3f}{own['p99.9']:>8.3f}"
+            cells += f"{own['worst']:>8.3f}"
+        lines.append(f"{row['case']:<46}{cells}{row['decided']:>9.0%}")
+    for pair in _PAIRS:
+        means = np.array([row[pair]["mean"] for row in rows])
+        tails = np.array([row[pair]["p99"] for row in rows])
+        lines.append(
+            f"{pair}, {len(rows)} cases: mean at most {means.max():.3f}, above 1.01 in {(means > 1.01).sum()}; "
+            f"p99 at most {tails.max():.3f}, above 1.03 in {(tails > 1.03).sum()}"
+        )
+    return lines
 
 
 def main() -> None:
     """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=20, help="paired seeds of each case")
+    parser.add_argument("--cells", type=int, default=200, help="random cells")
+    parser.add_argument("--seeds", type=int, default=10, help="paired seeds of each case")
     parser.add_argument("--first", type=int, default=_FIRST_SEED, help="first seed")
-    parser.add_argument("--draws", type=int, default=50, help="random platforms, one seed each")
     parser.add_argument("--traces", type=Path, help="folder with the Alibaba and Azure traces")
-    parser.add_argument("--jobs", type=int, default=1, help="cases that run at once")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--only", default="", help="part of the names of the cases to run")
-    parser.add_argument("--agent", default=AGENT, help="scheduler to measure, e.g. an ablation")
     parser.add_argument("--out", type=Path, default=_OUT, help="where .txt and .json go")
     options = parser.parse_args()
-    rows = []
-    for row in _all_rows(options):
-        rows.append(row)
-        print(_line(row), flush=True)
-    command = (
-        f"python -m studies.agent_safety --seeds {options.seeds} --first {options.first} --draws {options.draws}"
-    )
-    command += " --traces FOLDER" if options.traces else ""
-    command += "" if options.agent == AGENT else f' --agent "{options.agent}"'
+    chosen = [case.name for case in [*all_cases(options.traces), *hard_cases()] if options.only in case.name]
+    chosen = [name for name in chosen if not name.startswith("random ")]
+    measure_cell(_FIRST_CELL)  # compiles here, so that the processes need not
+    with ProcessPoolExecutor(options.jobs) as pool:
+        drawn = pool.map(measure_cell, range(_FIRST_CELL, _FIRST_CELL + 4 * options.cells // 3))
+        cells = [row for row in drawn if row is not None]
+        _write(options, cells, [])
+        arguments = zip(*((name, options.first, options.seeds, options.traces) for name in chosen), strict=True)
+        _write(options, cells, list(pool.map(measure, *arguments)))
+
+
+def _write(options: argparse.Namespace, cells: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """Write and print the tables, first without the cases, which take longer."""
+    command = f"python -m studies.agent_safety --cells {options.cells} --seeds {options.seeds}"
+    command += f' --only "{options.only}"' if options.only else ""
+    text = "\n".join([command, "", *cell_table(cells), "", *(case_table(rows) if rows else ()), ""])
+    print(text, flush=True)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.with_suffix(".txt").write_text(f"{command}\n\n{table(rows)}\n", encoding="utf-8")
-    document = {"command": command, "first_seed": options.first, "rows": rows}
+    options.out.with_suffix(".txt").write_text(text, encoding="utf-8")
+    document = {"command": command, "first_seed": options.first, "cells": cells, "cases": rows}
     options.out.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 

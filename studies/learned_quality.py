@@ -47,7 +47,7 @@ CASES = (
             *LEARNED,
             "hybrid_ml(model=None)",
             "hybrid_ml(prices=False)",
-            "rl_agent(replay=bandit)",
+            "rl_agent(model=None)",
         ),
     ),
     QualityCase("mixed", 0.95, 2000),

@@ -8,7 +8,7 @@ import pytest
 
 from hybrid_scheduler import OfflineTrainer, OnlineScheduler, RandomForestPredictor, WorkloadGenerator
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.learning.dqn.model_file import AgentModel
+from hybrid_scheduler.learning.agent.model_file import AgentModel
 from hybrid_scheduler.learning.model_files import ModelFileError, save_safetensors
 from hybrid_scheduler.profiling import load_profile, profiler
 from hybrid_scheduler.profiling.timing import RepetitionLimits

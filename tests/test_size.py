@@ -15,11 +15,11 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 3978,
+    ("core", "metrics", "physics", "compiled"): 4120,
     ("workload",): 2762,
-    ("cluster", "engine", "gym.py"): 2455,
-    ("learning",): 5290,
-    ("schedulers",): 2449,
+    ("cluster", "engine", "gym.py"): 2456,
+    ("learning",): 4457,
+    ("schedulers",): 2370,
     ("live",): 3263,
     ("config", "testing", ""): 1154,
     ("jobs",): 5000,

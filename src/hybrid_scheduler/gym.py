@@ -6,7 +6,7 @@
     env = gymnasium.make("HybridScheduler-v0", scenarios=["mixed"], loads=[0.7])
     envs = gymnasium.make_vec("HybridScheduler-v0", num_envs=64)  # one array program, not 64 objects
 
-One step places one task. Observation: the queues and the task as `learning/dqn/decision_options.py` describes them.
+One step places one task. Observation: the queues and the task as `learning/decision_options.py` describes them.
 Actions: five ways to place it. Reward: minus its latency in typical task times, times 1 - gamma.
 ``info["action_mask"]`` marks what fits into memory; an action that does not fit runs on the CPU instead. An episode
 is `episode_tasks` tasks long and ends by truncation: the stream of tasks itself never ends. Options are those of
@@ -30,10 +30,9 @@ from .cluster import Cluster, isolated_optimum
 from .cluster.event_loop import EventLoop
 from .cluster.queue_planner import WaitingTask
 from .compiled.late_binding import MAX_SKIPPED_PER_PASS
-from .core import Decision, Floats, Ints, InvalidInputError, MissingExtraError, Platform, workstation
-from .learning.dqn.decision_options import ACTIONS
-from .learning.dqn.q_network import Floats32
-from .learning.dqn.queue_env import LOADS, SCENARIOS, Bools, QueueEnv
+from .core import Decision, Floats, Floats32, Ints, InvalidInputError, MissingExtraError, Platform, workstation
+from .learning.decision_options import ACTIONS
+from .learning.queue_env import LOADS, SCENARIOS, Bools, QueueEnv
 from .physics import AnalyticPhysics, Physics
 from .schedulers import LateBinding
 from .workload.scenarios import Scenario, generate, scenario_named

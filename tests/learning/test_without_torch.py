@@ -8,13 +8,11 @@ import pytest
 LEARN = """
 import sys
 from hybrid_scheduler import Cluster, create
-from hybrid_scheduler.learning.dqn.training import train_agent
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 workload = generate(scenario_named("mixed"), 300, 1, utilisation=0.7)
-for spec in ("rl_agent", "rl_agent(replay=bandit)", "hybrid_ml"):
+for spec in ("rl_agent", "hybrid_ml", "dqn"):
     Cluster().run(workload, create(spec))
-train_agent(1, 5, num_envs=4, episode_tasks=50)
 assert "torch" not in sys.modules
 """
 

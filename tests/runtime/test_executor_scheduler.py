@@ -53,7 +53,7 @@ def learner(request: pytest.FixtureRequest) -> Online:
         ("greedy", "greedy"),
         ("hybrid_ml", "hybrid_ml(prices=False, measured=True)"),
         ("hybrid_ml(prices=True)", "hybrid_ml(prices=True, measured=True)"),
-        ("rl_agent", "rl_agent(replay='bandit', measured=True)"),
+        ("rl_agent", "rl_agent(binding='early', measured=True)"),
     ],
 )
 def test_learners_get_parameters_for_real_hardware(given: str, made: str) -> None:

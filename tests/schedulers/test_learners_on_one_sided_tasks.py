@@ -10,7 +10,7 @@ LEARNERS = [
     "hybrid_ml(binding=late)",
     "hybrid_ml(model=None)",
     "rl_agent",
-    "rl_agent(replay=bandit)",
+    "rl_agent(binding=early)",
 ]
 FORESTS = ["random_forest"]
 

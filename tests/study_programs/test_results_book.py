@@ -175,7 +175,7 @@ def test_other_tables_are_written_from_the_same_data(invented, tmp_path, monkeyp
     assert (results / "prices.txt").read_text() == "mixed 0.95\n"
     quality = (results / "learning" / "quality.txt").read_text(encoding="utf-8")
     assert "mixed, load 0.7, 2,000 tasks, 4 seeds" in quality
-    assert "rl_agent(replay=bandit)" in quality
+    assert "rl_agent(model=None)" in quality
     assert json.loads((results / "learning" / "shift.json").read_text())["policies"][4]["name"] == "frozen_forest"
     measured = json.loads((tmp_path / "docs/guide/schedulers/measured.json").read_text())
     assert measured["first_seed"] == 3000

@@ -29,7 +29,7 @@ const LAST = "whitespace-nowrap text-right text-muted max-xl:hidden";
 const POLICIES: Readonly<Record<string, string>> = {
   learned_rule: "rule on learned durations",
   earliest_finish: "earliest finish",
-  network: "network",
+  agent: "agent",
   trial: "trial",
 };
 

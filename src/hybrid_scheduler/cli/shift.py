@@ -18,7 +18,7 @@ _SEEDS = 20
 _REMARKS = (
     "ratio: sum of times over the optimum's, on the same tasks: every scheduler of a seed sees the same stream",
     "the published forest is frozen_forest, the published agent dqn; FAILED: a larger sum than every baseline",
-    "hybrid_ml and dqn know only the executed choice, as on real hardware; the forests and rl_agent also get "
+    "hybrid_ml and dqn know only the executed choice, as on real hardware; the forests also get "
     "the times of both devices from the simulation",
     "recovered: the first task from which 20 in a row cost at most 5 % more than the optimum; "
     f"{NOTHING} if that did not happen on every seed",

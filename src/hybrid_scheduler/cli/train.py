@@ -45,9 +45,9 @@ def train(
     """Train the models of hybrid_ml and rl_agent.
 
     Training uses tasks of every scenario with seeds below 1000. Seeds from 1000 to 2999 are for development;
-    published figures use seeds from 3000 on. If --minutes stops the agent's training, the result depends on the
-    machine's speed. With --from-history one model learns from tasks on the newest run's platform: the tables
-    training_data and scheduler_results, and the CSV file of the history.
+    published figures use seeds from 3000 on. The agent learns from as many random machines and streams as --minutes
+    allows; the one that ships has learned from hundreds. With --from-history one model learns from tasks on the
+    newest run's platform: the tables training_data and scheduler_results, and the CSV file of the history.
 
     \b
     Examples:
@@ -72,31 +72,31 @@ def train(
         )
         return
     _refuse_history_options(model_type, database_url)
-    from ..learning.dqn.training import train_default_agent
+    from ..learning.agent.model_file import SHIPPED_MODEL
     from ..learning.offline_trainer import train_default_duration_model
-    from ..schedulers.rl_agent import SHIPPED_MODEL
+    from ..schedulers.rl_agent import train_agent
 
     folder = out or Path("models")
     forest = folder / "scheduler_model.skops"
     agent = SHIPPED_MODEL if release else folder / "rl_agent.safetensors"
     command.after_interrupt = "a finished model is kept; the other is unchanged"
-    printer = command.printer
-    with printer.progress(_FOREST + _AGENT) as update:
+    with command.printer.progress(_FOREST + _AGENT) as update:
         update("forest", 0)
         metrics = {} if release else train_default_duration_model(forest, number)  # no forest ships
         if metrics:
-            printer.note(f"wrote {forest}")
+            command.printer.note(f"wrote {forest}")
         update("agent", _FOREST)
-        model = train_default_agent(
-            agent, number, minutes, lambda share, _: update("agent", _FOREST + int(share * _AGENT))
+        model = train_agent(
+            seed=number, minutes=minutes, progress=lambda share: update("agent", _FOREST + int(share * _AGENT))
         )
-        printer.note(f"wrote {agent}")
+        model.save_model(agent)
+        command.printer.note(f"wrote {agent}")
     if as_json:
-        printer.document({"seed": number, "forest": metrics, "agent": model.notes})
+        command.printer.document({"seed": number, "forest": metrics, "agent": model.notes})
         return
     if metrics:
-        printer.facts(["forest", *_facts(metrics)])
-    printer.facts(["agent", *_facts(model.notes)])
+        command.printer.facts(["forest", *_facts(metrics)])
+    command.printer.facts(["agent", *_facts(model.notes)])
 
 
 def _check(release: bool, minutes: float, out: Path | None) -> None:

@@ -407,7 +407,8 @@ class EventLoop:
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what `state` returned."""
         self.cluster.restore(state["cluster"])
-        if self._central is None:
+        # In earlier versions a scheduler of this name may have had no queue.
+        if self._central is None or "queue" not in state:
             return
         queue = state["queue"]
         if queue["tasks"]:

@@ -22,16 +22,26 @@ from ..compiled.late_binding import (
     WORK,
     QueueArrays,
     deferred_key,
+    set_coefficients,
 )
 from ..core import Central, Decision, Floats, Queue, Task, View
 
 _DEFERRED = types.float64(QUEUE_ARRAYS, types.float64, types.float64, types.float64)
+
+#: Arrays of the queue that a continued run restores.
+_STORED = ("prices", "totals", "classes", "regime")
 
 
 @entry
 def _deferred_one(arrays, release, key, work):  # type: ignore[no-untyped-def]
     """Call `deferred_key` from Python."""
     return deferred_key(arrays, release, key, work)
+
+
+@entry
+def _set_coefficients_one(arrays):  # type: ignore[no-untyped-def]
+    """Call `set_coefficients` from Python."""
+    set_coefficients(arrays)
 
 
 @dataclass(slots=True)
@@ -138,23 +148,21 @@ class QueuePlanner(Central):
             totals[WORK] = 0.0
 
     def queue_state(self) -> dict[str, Floats]:
-        """Return prices, totals and the keys of the waiting tasks; see `Central.queue_state`."""
+        """Return the arrays of the queue and the keys of the waiting tasks; see `Central.queue_state`."""
         entries = [(entry.release, entry.key, entry.work) for entry in self._waiting.values()]
         keys = np.array(entries, np.float64).reshape(-1, 3).ravel()
-        arrays = self.queue_arrays
-        return {
-            "prices": arrays.prices.copy(),
-            "totals": arrays.totals.copy(),
-            "classes": arrays.classes.copy(),
-            "waiting": keys,
-        }
+        return {name: getattr(self.queue_arrays, name).copy() for name in _STORED} | {"waiting": keys}
 
     def restore_queue(self, state: dict[str, Floats], queue: Queue) -> None:
         """Continue with these waiting tasks; see `Central.restore_queue`."""
-        # Runs of earlier versions have no classes, fewer totals and no blocks of the prices.
-        for name in ("prices", "totals"):
-            getattr(self.queue_arrays, name)[: len(state[name])] = state[name]
-        self.queue_arrays.classes[:] = state.get("classes", self.queue_arrays.classes)
+        # Runs of earlier versions have no classes and no regime, fewer totals and no blocks of the prices. An agent
+        # whose policy was refused has no regime now.
+        for name in _STORED:
+            own = getattr(self.queue_arrays, name)
+            stored = state.get(name, np.zeros(0))[: len(own)]
+            own[: len(stored)] = stored
+        if len(self.queue_arrays.regime):
+            compiled(_set_coefficients_one, types.void(QUEUE_ARRAYS))(self.queue_arrays)
         times = queue.times if self.setting.times is not None else None
         self.clear_queue()
         for position, (release, key, work) in enumerate(state["waiting"].reshape(-1, 3).tolist()):

@@ -54,6 +54,16 @@ from .device_prices import (
     window_prices,
 )
 from .jit_cache import helper, inner
+from .regime import (
+    FIRST_LOG,
+    MULTIPLIED,
+    STARTED,
+    STATE_LENGTH,
+    note_task,
+    renewal_is_due,
+    set_features,
+    set_multipliers,
+)
 from .row_heap import push_row, return_skipped, take_row, waiting_rows
 from .split_placement import FORBIDDEN_SPLIT_FEE, best_placement
 
@@ -110,6 +120,7 @@ class QueueArrays(NamedTuple):
     `classes` is empty where one price is enough. Else it holds the number of tasks, the weight of each column and
     of all CPUs together, the seconds of the last tasks there, and these relative to the least to the power of -32.
     `scratch` is space for numbers that are needed for a moment: compiled loops create no arrays.
+    `regime` and `policy` are empty where the coefficients are fixed; else see `regime.py`.
     """
 
     params: Floats
@@ -117,10 +128,12 @@ class QueueArrays(NamedTuple):
     totals: Floats
     classes: Floats
     scratch: Floats
+    regime: Floats
+    policy: Floats
 
 
 _VECTOR = types.float64[::1]
-QUEUE_ARRAYS = types.NamedUniTuple(_VECTOR, 5, QueueArrays)
+QUEUE_ARRAYS = types.NamedUniTuple(_VECTOR, 7, QueueArrays)
 
 
 def new_queue_arrays(
@@ -130,13 +143,21 @@ def new_queue_arrays(
     deferred: float,
     objective: Floats,
     columns: int,
+    policy: Floats | None = None,
 ) -> QueueArrays:
-    """Return the arrays of an empty queue; `objective` is the weight of latency and a price for each column."""
+    """Return the arrays of an empty queue.
+
+    `objective` is the weight of latency and a price for each column. With a `policy` the coefficients follow the
+    regime.
+    """
     counts = [platform.is_cpu.sum(), len(platform.accelerators)]
     params = np.concatenate([counts, coefficients, [boost, deferred], objective]).astype(np.float64)
     slots = columns + 1
     classes = np.zeros(1 + slots + 2 * CLASS_WINDOW * slots) if columns > 2 else np.zeros(0)
-    return QueueArrays(params, price_state(columns), np.zeros(6), classes, np.zeros(max(WINDOW_SCRATCH, 3 * slots)))
+    scratch = np.zeros(max(WINDOW_SCRATCH, 3 * slots))
+    regime = np.zeros(0 if policy is None else STATE_LENGTH)
+    base = np.zeros(0) if policy is None else np.concatenate([coefficients[: MULTIPLIED - 1], [boost], policy])
+    return QueueArrays(params, price_state(columns), np.zeros(6), classes, scratch, regime, base)
 
 
 def check_order(boost: float, deferred: float) -> None:
@@ -295,6 +316,8 @@ def enqueue(arrays, release, times, devices):  # type: ignore[no-untyped-def]
     totals[_MEAN_QUEUE] += (totals[WORK] - totals[_MEAN_QUEUE]) / memory
     totals[_MEAN_WORK] += (work - totals[_MEAN_WORK]) / memory
     totals[_BUDGET] = min(totals[_BUDGET] + params[_SHARE], _MAX_SAVED)
+    if len(arrays.regime) > 0:
+        follow_regime(arrays, release, work, times, devices)
     factor = params[_FACTOR]
     if factor == 0.0:
         return release, work
@@ -303,6 +326,37 @@ def enqueue(arrays, release, times, devices):  # type: ignore[no-untyped-def]
     scale += min(params[_QUEUE_SCALE] * totals[_MEAN_QUEUE], 0.5 * elapsed / (factor * _MAX_BOOST))
     boost = -factor * scale * math.log(-math.expm1(-max(work / scale, _MIN_WORK_RATIO)))
     return release - boost, work
+
+
+@inner
+def follow_regime(arrays, release, work, times, devices):  # type: ignore[no-untyped-def]
+    """Add a task to the regime, and let the coefficients follow it."""
+    regime = arrays.regime
+    params = arrays.params
+    note_task(regime, release, work, times, devices)
+    if not renewal_is_due(regime):
+        return
+    set_features(regime, arrays.totals[_MEAN_QUEUE], params[1])
+    set_multipliers(regime, arrays.policy)
+    set_coefficients(arrays)
+
+
+@inner
+def set_coefficients(arrays):  # type: ignore[no-untyped-def]
+    """Multiply the coefficients of late binding by the multipliers of the regime."""
+    for k in range(MULTIPLIED):
+        number = _COEFFICIENTS + k if k < MULTIPLIED - 1 else _FACTOR
+        arrays.params[number] = arrays.policy[k] * math.exp(arrays.regime[FIRST_LOG + k])
+
+
+@helper
+def note_start(arrays):  # type: ignore[no-untyped-def]
+    """Count a task that starts, if the policy has changed the coefficients."""
+    if len(arrays.regime) > 0:
+        for k in range(MULTIPLIED):
+            if arrays.regime[FIRST_LOG + k] != 0.0:
+                arrays.regime[STARTED] += 1.0
+                break
 
 
 @helper

@@ -40,6 +40,7 @@ from .scheduler_protocols import TimeModel as TimeModel
 from .scheduler_protocols import TimeTable as TimeTable
 from .scheduler_protocols import View as View
 from .workload import Floats as Floats
+from .workload import Floats32 as Floats32
 from .workload import Ints as Ints
 from .workload import Task as Task
 from .workload import Workload as Workload

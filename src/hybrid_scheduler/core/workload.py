@@ -27,6 +27,7 @@ _NUMBERS = ("task_id", "size", "compute_intensity", "memory_required", "arrival_
 _COLUMNS = (*_NUMBERS, "kind", "divisible")
 
 Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 

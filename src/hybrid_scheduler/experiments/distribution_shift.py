@@ -8,7 +8,7 @@ CPU does, by an order of magnitude. Tasks run one after the other, so all queues
 The published study found that a forest which is never trained again fails here and a deep Q-network does not. Its
 table is printed beside ours: its forest is `frozen_forest`, its agent `dqn`. Every scheduler is made by the
 registry, decides the same 1,000 training tasks and then the test tasks, and learns from its outcomes alone; the
-published forests and counterfactual replay also get the oracle's labels, as everywhere in the simulation.
+published forests also get the oracle's labels, as everywhere in the simulation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RECOVERED_OVER = 20
 #: Specifications of the compared schedulers; rows have their names.
 SPECS = (
     "round_robin", "random", "greedy", f"frozen_forest(tasks={TRAINING_TASKS})", "random_forest", "dqn",
-    "hybrid_ml", "rl_agent",
+    "hybrid_ml",
 )  # fmt: skip
 _OPTIMAL = "optimal"
 _BASELINES = ("round_robin", "random", "greedy")

@@ -39,10 +39,11 @@ from ..core import Floats, InvalidInputError, Workload
 from ..core.atomic_files import write_atomically
 from ..core.canonical_json import content_hash, pretty_json
 from ..learning import OfflineTrainer
-from ..learning.dqn.model_file import save_model
-from ..learning.dqn.training import train_agent
+from ..learning.agent.random_cells import cell_of
+from ..learning.agent.training import TuningBudget
 from ..profiling.machine_info import optional_torch
 from ..reports.file_formats import number, read_table, write_table
+from ..schedulers.rl_agent import train_agent
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load_workload, save_workload
@@ -67,8 +68,8 @@ RESULTS = "data/results/scheduling_results.csv"
 _METRICS = "data/results/scheduling_metrics.json"
 FIGURE = "data/results/performance_analysis.png"
 _SUMMARY = "data/results/performance_summary.csv"
-#: Tasks of an episode of the agent's training.
-_EPISODE = 500
+#: Loads of the agent's training.
+_AGENT_LOADS = (0.5, 0.7, 0.8, 0.9, 0.95)
 
 _SUMMARY_COLUMNS = (
     "scheduler", "makespan", "makespan_over_bound", "speed_up_over_cpu_only", "mean_latency", "p50_latency",
@@ -79,18 +80,17 @@ _SUMMARY_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class PipelineSize:
-    """Size of a pipeline run: sizes and seconds of the profile, tasks, updates and clusters of the agent."""
+    """Size of a pipeline run: sizes and seconds of the profile, tasks, and effort for the agent."""
 
     profile_sizes: tuple[int, ...]
     profile_seconds: float
     training_tasks: int
     test_tasks: int
-    agent_updates: int
-    agent_clusters: int
+    agent_budget: TuningBudget
 
 
-QUICK = PipelineSize((64, 128, 256), 3.0, 500, 500, 250, 16)
-USUAL = PipelineSize((256, 512, 1024, 2048), 45.0, 2000, 2000, 4000, 32)
+QUICK = PipelineSize((64, 128, 256), 3.0, 500, 500, TuningBudget(1, 4, 2))
+USUAL = PipelineSize((256, 512, 1024, 2048), 45.0, 2000, 2000, TuningBudget())
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def phases(study: PipelineStudy) -> list[Phase]:
             "train",
             inputs=(TRAINING_TASKS,),
             outputs=trained,
-            parameters=(study.scenario, *machine_inputs, seed, size.agent_updates, size.agent_clusters),
+            parameters=(study.scenario, *machine_inputs, seed, size.agent_budget),
             work=lambda context: _train(context, study),
         ),
         Phase(
@@ -252,7 +252,6 @@ def _generate(context: PhaseContext, study: PipelineStudy) -> None:
 def _train(context: PhaseContext, study: PipelineStudy) -> None:
     platform = study.machine.platform
     physics = study.machine.physics
-    size = study.size
     tasks = load_workload(context.read(TRAINING_TASKS))
     trainer = partial(OfflineTrainer, "random_forest", platform=platform, physics=physics, seed=study.seed)
     context.report("train durations", 0.0)
@@ -261,11 +260,12 @@ def _train(context: PhaseContext, study: PipelineStudy) -> None:
     forest = trainer().run_full_pipeline(tasks, context.write(FOREST))
     context.report("train agent", 0.4)
     agent = train_agent(
-        study.seed, size.agent_updates, num_envs=size.agent_clusters, episode_tasks=_EPISODE,
-        scenarios=(study.scenario,), platform=platform, physics=physics,
-        progress=lambda share, _: context.report("train agent", 0.4 + 0.6 * share),
-    )  # fmt: skip
-    save_model(context.write(_AGENT), agent)
+        [cell_of(platform, physics, study.scenario, load) for load in _AGENT_LOADS],
+        study.seed,
+        budget=study.size.agent_budget,
+        progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
+    )
+    agent.save_model(context.write(_AGENT))
     report = {"times": durations["metrics"], "random_forest": forest["metrics"], "rl_agent": agent.notes}
     context.write(_IMPORTANCES).write_text(pretty_json(forest["feature_importances"]), encoding="utf-8")
     context.write(_TRAINING_REPORT).write_text(pretty_json(report), encoding="utf-8")

@@ -83,6 +83,7 @@ def read_nodes(path: str | Path, *, skip_bad: bool = False) -> tuple[Nodes, Reje
     rows: list[tuple[float, ...]] = []
     names: list[str] = []
     models: list[str] = []
+    seen: set[str] = set()
     for line, row in readable(table_of(Path(path), _NODE_COLUMNS), Path(path)):
         if isinstance(row, WrongCells):
             reject(rejections, line, "row", f"{row.expected} cells, as in the header", f"{row.found} cells")
@@ -91,6 +92,10 @@ def read_nodes(path: str | Path, *, skip_bad: bool = False) -> tuple[Nodes, Reje
         if bad := [name for name, value in values.items() if not (value >= 0 and value == int(value))]:
             reject(rejections, line, bad[0], "a whole number >= 0", row[bad[0]])
             continue
+        if row["sn"] in seen:
+            reject(rejections, line, "sn", "different for every node", row["sn"])
+            continue
+        seen.add(row["sn"])
         rows.append(tuple(values.values()))
         names.append(row["sn"])
         models.append(row.get("model", "").strip())

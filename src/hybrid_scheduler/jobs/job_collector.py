@@ -18,7 +18,7 @@ from .job_log import JobLog
 from .rejected_rows import check_rows, reject
 
 #: Seconds of a wait or run time that has not ended.
-NOT_YET = 1e12
+_NOT_YET = 1e12
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ class JobCollector:
         if run > 0 and processors > 0:
             self.seconds += run * processors
         if self.unfinished:
-            wait = NOT_YET if math.isnan(wait) else wait
-            run = NOT_YET if math.isnan(run) else run
+            wait = _NOT_YET if math.isnan(wait) else wait
+            run = _NOT_YET if math.isnan(run) else run
         request = run if math.isnan(request) else request
         called = names or {}
         found = {"submit": times["submit"], "run": run, "request": request, "processors": processors}
@@ -173,7 +173,7 @@ class JobCollector:
 def _most_at_once(log: JobLog) -> int:
     """Return the most processors that recorded jobs held at once; ends come before starts."""
     assert log.start is not None
-    began = log.start < NOT_YET
+    began = log.start < _NOT_YET
     time = np.concatenate((log.start[began], (log.start + log.run_time)[began]))
     change = np.concatenate((log.processors[began], -log.processors[began]))
     held = np.cumsum(change[np.lexsort((change, time))])

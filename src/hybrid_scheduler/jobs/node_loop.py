@@ -8,7 +8,7 @@ none
     They wait.
 easy
     One that fits passes if it does not delay the head beyond its reservation (Lifka 1995): the time at which the
-    head fits once running jobs have ended at their requested times. It ends before, or leaves the head enough room.
+    head fits once running jobs have ended at their requested times. It ends before, or leaves enough for the head.
 
 With `preempts`, the head takes the place of running jobs that the queue would put behind it. A job that is stopped,
 or whose node fails, waits again and repeats what it did after its last checkpoint.
@@ -54,7 +54,7 @@ from .waiting_queue import (
 #: Places in `counts` of the numbers of runs, of their parts, and of submitted jobs, after those of the queue.
 RUNS = 3
 RUN_PARTS = 4
-ARRIVED = 5
+_ARRIVED = 5
 COUNTS = 6
 #: Values of `Rules.service`: the fourth argument of a queue policy is the wait, or the processor seconds that the
 #: job or its user has had.
@@ -417,7 +417,7 @@ def _end_first(now, score_of, limit, sim):  # type: ignore[no-untyped-def]
     for at in range(sim.jobs[job].child, sim.jobs[job].last_child):
         child = sim.children[at]
         sim.jobs[child].left -= 1
-        if sim.jobs[child].left == 0 and child < sim.counts[ARRIVED]:
+        if sim.jobs[child].left == 0 and child < sim.counts[_ARRIVED]:
             _enter(child, now, score_of, limit, sim)
 
 
@@ -636,7 +636,7 @@ def node_loop(score_of, place_of, sim):  # type: ignore[no-untyped-def]
         _account(node, 0, sim)
     changed = 0
     while True:
-        now = next_event(counts[ARRIVED], jobs, sim.running)
+        now = next_event(counts[_ARRIVED], jobs, sim.running)
         if changed < len(sim.events) and (now < np.inf or counts[WAITING] > 0):
             now = min(now, sim.events[changed].time)
         if now == np.inf:
@@ -646,10 +646,10 @@ def node_loop(score_of, place_of, sim):  # type: ignore[no-untyped-def]
         while changed < len(sim.events) and sim.events[changed].time <= now:
             _fail_or_repair(changed, now, score_of, limit, sim)
             changed += 1
-        while counts[ARRIVED] < len(jobs) and jobs[counts[ARRIVED]].submit <= now:
-            if jobs[counts[ARRIVED]].left == 0:
-                _enter(counts[ARRIVED], now, score_of, limit, sim)
-            counts[ARRIVED] += 1
+        while counts[_ARRIVED] < len(jobs) and jobs[counts[_ARRIVED]].submit <= now:
+            if jobs[counts[_ARRIVED]].left == 0:
+                _enter(counts[_ARRIVED], now, score_of, limit, sim)
+            counts[_ARRIVED] += 1
         if sim.rules.sorts:
             _sort(now, score_of, sim)
         _start_in_order(now, score_of, place_of, limit, sim)

@@ -212,16 +212,16 @@ def simulate_nodes(
     rules = _rules(ordered_by, placed_by, operation, jobs, easy=backfilling == "easy", fills=fill, seed=seed)
     events = operation.failure_events(nodes)
     start = _Start(rules, _typical_jobs(table), jobs, children, empty, nodes.gpus, events, users)
-    room = 0 if fill else 1
+    spare = 0 if fill else 1
     while True:
         # Stops are not known beforehand, so that a record that was too short is made again, twice as long.
-        sim = start.simulation(kept, room)
+        sim = start.simulation(kept, spare)
         compiled(node_loop, LOOP_SIGNATURE)(
             compiled(ordered_by.score, SCORE_SIGNATURE), compiled(placed_by.score, PLACEMENT_SIGNATURE), sim
         )
         if fill or (sim.counts[RUNS] <= len(sim.runs) and sim.counts[RUN_PARTS] <= len(sim.run_parts)):
             return _result(log, nodes, demand, possible, sim)
-        room *= 2
+        spare *= 2
 
 
 def _rules(
@@ -259,8 +259,8 @@ class _Start(NamedTuple):
     events: Rows
     users: Rows
 
-    def simulation(self, kept: int, room: int) -> Simulation:
-        """Return the state before the first event, with kept scores of classes and room for runs of each job."""
+    def simulation(self, kept: int, spare: int) -> Simulation:
+        """Return the state before the first event, with kept scores of classes and space for spare runs."""
         jobs = len(self.jobs)
         rows = len(self.nodes)
         parts = int(self.jobs["parts"].sum())
@@ -283,8 +283,8 @@ class _Start(NamedTuple):
             running=empty_heap(jobs),
             now=np.zeros(2),
             decisions=np.zeros(jobs, DECISION),
-            runs=np.zeros(room * jobs, RUN),
-            run_parts=np.zeros(room * parts, PART),
+            runs=np.zeros(spare * jobs, RUN),
+            run_parts=np.zeros(spare * parts, PART),
             counts=np.zeros(COUNTS, np.int64),
         )
 

@@ -21,10 +21,8 @@ def read_philly_log(path: str | Path, *, skip_bad: bool = False, unfinished: boo
     ----------
     path
         The file.
-    skip_bad
-        Whether jobs that cannot be used are left out; by default they are an error.
-    unfinished
-        Whether jobs that wait or run at the end of the log are kept; else they are left out and counted.
+    skip_bad, unfinished
+        What is done with jobs that cannot be used, and with those that wait or run at the end; see `JobCollector`.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ..core import InvalidInputError, UnknownNameError
 
 
-class NamedPolicy(Protocol):
+class _NamedPolicy(Protocol):
     """Policy with a name and a compiled score."""
 
     @property
@@ -19,7 +19,7 @@ class NamedPolicy(Protocol):
         """Compiled function."""
 
 
-P = TypeVar("P", bound=NamedPolicy)
+P = TypeVar("P", bound=_NamedPolicy)
 
 
 class PolicyRegistry(Generic[P]):

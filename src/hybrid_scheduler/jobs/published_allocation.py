@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from ..core import Floats, Ints, InvalidInputError
-from ..metrics.statistics import t_half_width
 from .cluster_nodes import WHOLE_GPU, Nodes
 from .gpu_cluster_files import read_pods
 from .job_log import JobLog
 from .node_simulation import simulate_nodes
+from .published_cell import MeanOfValues
 
 #: Policies of the published table, and at the end the one-line rule that it lacks.
 PLACEMENTS = ("random", "dot_product", "gpu_clustering", "gpu_packing", "best_fit", "fgd", "fewest_free_gpus")
@@ -59,23 +59,13 @@ _PUBLISHED = {
 
 
 @dataclass(frozen=True)
-class AllocationCell:
+class AllocationCell(MeanOfValues):
     """One policy at one demand: the published mean and ours, in percent of the cluster's accelerators."""
 
     policy: str
     demand: int
     published: float | None
     values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Mean over the seeds."""
-        return float(np.mean(self.values))
-
-    @property
-    def half_width(self) -> float:
-        """Half of the 95 % interval of the mean over the seeds."""
-        return float(t_half_width(np.array(self.values))) if len(self.values) > 1 else float("nan")
 
     @property
     def verdict(self) -> str:

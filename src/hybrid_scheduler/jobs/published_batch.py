@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import Floats, InvalidInputError, UnknownNameError
-from ..metrics.statistics import t_half_width
 from .job_log import JobLog
 from .lower_bound import least_weighted_response
+from .published_cell import MeanOfValues
 from .queue_policies import QueuePolicy, queue_policy_named
 from .slowdown import SLOWDOWN_BOUND_S, bounded_slowdown
 from .swf_log import swf_rows
@@ -225,7 +225,7 @@ class _Sequence:
 
 
 @dataclass(frozen=True)
-class _Metric:
+class _PublishedMetric:
     """Measure of a published table: mean over the jobs of a sequence."""
 
     #: Value of a sequence from its log, starts and pool, and the best that any policy could reach.
@@ -256,27 +256,27 @@ def _least_response(log: JobLog, pool: int, unit: Floats | float) -> float:
 
 
 METRICS = {
-    "bounded_slowdown": _Metric(
+    "bounded_slowdown": _PublishedMetric(
         lambda log, start, pool: float(bounded_slowdown(start - log.submit, log.run_time).mean()),
         lambda log, pool: max(1.0, _least_response(log, pool, _slowdown(log, SLOWDOWN_BOUND_S))),
     ),
-    "slowdown": _Metric(
+    "slowdown": _PublishedMetric(
         lambda log, start, pool: _mean_response(log, start, _slowdown(log, 1.0)),
         lambda log, pool: _least_response(log, pool, _slowdown(log, 1.0)),
     ),
-    "wait": _Metric(
+    "wait": _PublishedMetric(
         lambda log, start, pool: float((start - log.submit).mean()),
         lambda log, pool: _least_response(log, pool, 1.0) - float(log.run_time.mean()),
     ),
-    "turnaround": _Metric(
+    "turnaround": _PublishedMetric(
         lambda log, start, pool: _mean_response(log, start, 1.0), lambda log, pool: _least_response(log, pool, 1.0)
     ),
-    "utilization": _Metric(_utilization, lambda log, pool: _utilization(log, log.submit, pool), 3),
+    "utilization": _PublishedMetric(_utilization, lambda log, pool: _utilization(log, log.submit, pool), 3),
 }
 
 
 @dataclass(frozen=True)
-class TableCell:
+class TableCell(MeanOfValues):
     """One policy with or without backfilling: the published mean and ours."""
 
     policy: str
@@ -292,16 +292,6 @@ class TableCell:
     published_waits: bool = True
     #: Mean of the published agent on the same sequences.
     published_agent: float | None = None
-
-    @property
-    def mean(self) -> float:
-        """Mean over the sequences."""
-        return float(np.mean(self.values))
-
-    @property
-    def half_width(self) -> float:
-        """Half of the 95 % interval of the mean over the sequences."""
-        return float(t_half_width(np.array(self.values)))
 
     @property
     def verdict(self) -> str:

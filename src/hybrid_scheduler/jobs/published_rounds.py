@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Floats, Ints
-from ..metrics.statistics import t_half_width
 from .gavel_trace import Throughputs, read_gavel_trace
+from .published_cell import MeanOfValues
 
 _KINDS = ("v100", "p100", "k80")
 #: Accelerators of each kind, as in the published simulations.
@@ -89,14 +89,14 @@ RULE = "Shortest first on the fastest"
 
 
 @dataclass(frozen=True)
-class _Jobs:
+class _RoundJobs:
     submit: Floats
     steps: Floats
     gpus: Ints
     rates: Matrix
 
 
-def simulate_shares(jobs: _Jobs, policy: Policy) -> Floats:
+def simulate_shares(jobs: _RoundJobs, policy: Policy) -> Floats:
     """Return the end of every job."""
     left = jobs.steps.copy()
     end = np.full(len(left), np.nan)
@@ -120,7 +120,7 @@ def simulate_shares(jobs: _Jobs, policy: Policy) -> Floats:
 
 
 @dataclass(frozen=True)
-class GainCell:
+class GainCell(MeanOfValues):
     """One policy and measure: hours per seed, and gain over the policy that does not know speeds."""
 
     measure: str
@@ -130,16 +130,6 @@ class GainCell:
     published: float | None
     rule: float
     bound: float
-
-    @property
-    def mean(self) -> float:
-        """Mean over the seeds."""
-        return float(np.mean(self.values))
-
-    @property
-    def half_width(self) -> float:
-        """Half of the 95 % interval of the mean over the seeds; 0 for one value."""
-        return float(t_half_width(np.array(self.values))) if len(self.values) > 1 else 0.0
 
     @property
     def verdict(self) -> str:
@@ -180,7 +170,7 @@ def gain_table(trace: str | Path, throughputs: Throughputs, *, seeds: int = _SEE
     keys = [(name, int(gpus)) for name, gpus in zip(log.name, log.processors, strict=True)]
     rates = np.array([[throughputs[kind].get(key, 0.0) for kind in _KINDS] for key in keys])
     steps = log.run_time * rates[:, 0]
-    jobs = _Jobs(np.zeros(len(log)), steps, log.processors, rates)
+    jobs = _RoundJobs(np.zeros(len(log)), steps, log.processors, rates)
     drawn = [_drawn(jobs, seed) for seed in range(seeds)]
     for measure, names, unknowing, knowing, published in _TABLES:
         sets = [jobs] if measure == "makespan" else drawn
@@ -201,14 +191,14 @@ def gain_table(trace: str | Path, throughputs: Throughputs, *, seeds: int = _SEE
         ]  # fmt: skip
 
 
-def _least_makespan(jobs: _Jobs) -> float:
+def _least_makespan(jobs: _RoundJobs) -> float:
     """Return the makespan if shares could be kept until all jobs end at once: no policy is faster."""
     shares = _shares(jobs.rates, jobs.gpus, jobs.steps)
     speed = (shares * jobs.rates).sum(axis=1)
     return float((jobs.steps / speed).max())
 
 
-def _drawn(jobs: _Jobs, seed: int) -> _Jobs:
+def _drawn(jobs: _RoundJobs, seed: int) -> _RoundJobs:
     """Return jobs drawn from those of a file, with random arrivals."""
     random = np.random.Generator(np.random.PCG64(seed))
     rows = random.integers(len(jobs.steps), size=len(jobs.steps))
@@ -216,4 +206,4 @@ def _drawn(jobs: _Jobs, seed: int) -> _Jobs:
     work = jobs.steps / np.nanmean(mean, axis=1) * jobs.gpus
     gap = float(work.mean()) / (_EACH * len(_KINDS)) / _LOAD
     submit = np.cumsum(random.exponential(gap, len(rows)))
-    return _Jobs(submit, jobs.steps[rows], jobs.gpus[rows], jobs.rates[rows])
+    return _RoundJobs(submit, jobs.steps[rows], jobs.gpus[rows], jobs.rates[rows])

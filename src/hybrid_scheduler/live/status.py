@@ -143,14 +143,14 @@ class ModelCard:
 
     scheduler_name: str
     state: str
-    #: Number of the duration model, by which rules and network decide.
+    #: Number of the duration model, by which rules and agent decide.
     current_version: int | None
     feature_importance: dict[str, float] | None
     #: {epsilon, updates, loss} of a reinforcement learner.
     agent: dict[str, float | int | None] | None
     #: {error, kinds, outcomes}: typical relative error of recent predictions, of all and by task kind.
     accuracy: dict[str, Any] | None = None
-    #: The policy that decided the newest task, such as ``"learned_rule"`` or ``"network"``; None before the first.
+    #: The policy that decided the newest task, such as ``"learned_rule"`` or ``"agent"``; None before the first.
     policy: str | None = None
     #: Share of the tasks that each policy decided.
     decided_by: dict[str, float] = field(default_factory=dict)

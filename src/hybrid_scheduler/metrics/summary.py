@@ -107,7 +107,7 @@ class Summary:
     paged
         Tasks whose data moved between an accelerator and its host, because they exceed its memory.
     decided_by
-        Share of the tasks that each policy of a learned scheduler decided, such as ``"network"``; empty for
+        Share of the tasks that each policy of a learned scheduler decided, such as ``"agent"``; empty for
         schedulers with one policy.
 
     Examples

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Parameters of learned schedulers on real hardware, where the times on other devices stay unknown.
 _REAL: dict[str, dict[str, object]] = {
     "hybrid_ml": {"prices": False, "measured": True},
-    "rl_agent": {"replay": "bandit", "measured": True},
+    "rl_agent": {"binding": "early", "measured": True},
 }
 
 

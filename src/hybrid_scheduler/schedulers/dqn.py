@@ -31,11 +31,11 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+from numba import types
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from ..core import Decision, Ints, InvalidInputError, Learner, Online, Outcome, Setting, Task, View
-from ..learning.dqn.double_dqn import Adam
-from ..learning.dqn.q_network import Floats32
+from ..compiled import compiled, entry
+from ..core import Decision, Floats32, Ints, InvalidInputError, Learner, Online, Outcome, Setting, Task, View
 from ..learning.model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
 from .registry import Look, register
 
@@ -113,6 +113,50 @@ class DuelingNetwork:
             h2.T @ dv, dv.sum(axis=0), h2.T @ da, da.sum(axis=0),
         )  # fmt: skip
         return np.concatenate([part.ravel() for part in parts])
+
+
+class Adam:
+    """Adam optimiser (Kingma and Ba, 2015) with gradient clipping, in one pass over flat weights.
+
+        m = 0.9 m + 0.1 g          v = 0.999 v + 0.001 g²          w -= rate * m̂ / (sqrt(v̂) + 1e-8)
+
+    where m̂ and v̂ are corrected for starting at zero.
+
+    Parameters
+    ----------
+    weights
+        Weights, which it changes in place.
+    """
+
+    def __init__(self, weights: Floats32) -> None:
+        self._weights = weights
+        self._first = np.zeros_like(weights)
+        self._second = np.zeros_like(weights)
+        self._steps = 0
+
+    def step(self, gradient: Floats32, length: float, rate: float, clip: float) -> None:
+        """Take one step against the gradient, whose Euclidean norm is `length`; a norm above `clip` is scaled."""
+        self._steps += 1
+        step = rate / (1.0 - 0.9**self._steps)
+        correction = 1.0 / math.sqrt(1.0 - 0.999**self._steps)
+        shorten = min(1.0, clip / length) if length > 0 else 1.0
+        compiled(_adam, _ADAM)(self._weights, gradient, self._first, self._second, step, correction, shorten)
+
+
+_WEIGHTS = types.float32[::1]
+_ADAM = types.void(*(_WEIGHTS,) * 4, *(types.float32,) * 3)
+
+
+@entry
+def _adam(weights, gradient, first, second, step, correction, clip):  # type: ignore[no-untyped-def]
+    for i in range(len(weights)):
+        g = gradient[i] * clip
+        m = np.float32(0.9) * first[i] + np.float32(0.1) * g
+        v = np.float32(0.999) * second[i] + np.float32(0.001) * g * g
+        # Moments of inactive units decay to denormal numbers, which slow the processor down a hundredfold.
+        first[i] = m if abs(m) > np.float32(1e-30) else np.float32(0.0)
+        second[i] = v if v > np.float32(1e-30) else np.float32(0.0)
+        weights[i] -= step * m / (math.sqrt(v) * correction + np.float32(1e-8))
 
 
 # ------------------------------------------------------------------------------------------ agent

@@ -56,6 +56,7 @@ from ..compiled.late_binding import (
     end_pass,
     new_queue_arrays,
     next_waiting,
+    note_start,
     plan_task,
     reserve,
 )
@@ -130,7 +131,9 @@ def _admit_one(arrays, release, times, devices):  # type: ignore[no-untyped-def]
 def _plan_one(arrays, now, memory, divisible, times, work, planned, behind, devices):  # type: ignore[no-untyped-def]
     """Plan one waiting task; one that does not start now is added to the planned queues."""
     device, share, starts = plan_task(arrays, now, memory, divisible, times, work, planned, behind, devices)
-    if not starts:
+    if starts:
+        note_start(arrays)
+    else:
         reserve(now, device, share, times, planned, devices)
     return device, share, starts
 
@@ -203,6 +206,7 @@ def _start_tasks(own, now, run):  # type: ignore[no-untyped-def]
             skip_row(own.queue, key, i)
             continue
         arrays.totals[0] -= work[i]
+        note_start(arrays)
         place_task(i, device, share, now, run)
         for d in range(len(planned)):
             planned[d] = max(planned[d], run.cluster.free_at[d])
@@ -232,6 +236,8 @@ class LateBinding(QueuePlanner):
     """
 
     knows = Knowledge.TOLD
+    #: Map from the regime to multipliers of the coefficients; see `compiled/regime.py`. None keeps them fixed.
+    policy: Floats | None = None
 
     def __init__(
         self, boost: float = BOOST, deferred: float = DEFERRED, coefficients: Sequence[float] = COEFFICIENTS
@@ -251,8 +257,9 @@ class LateBinding(QueuePlanner):
         columns = setting.times.columns
         self.devices = device_table(platform, columns)
         self.queue_arrays = new_queue_arrays(
-            platform, self.coefficients, self.boost, self.deferred, column_prices(setting), int(columns.max()) + 1
-        )
+            platform, self.coefficients, self.boost, self.deferred, column_prices(setting), int(columns.max()) + 1,
+            self.policy if setting.objective.is_latency_only else None,
+        )  # fmt: skip
         self.clear_queue()
         self._admit = compiled(_admit_one, _ADMIT)
         self._plan = compiled(_plan_one, _PLAN)

@@ -41,7 +41,7 @@ async def return_memory_regularly() -> None:
         await asyncio.sleep(_INTERVAL_S)
 
 
-def load_forests() -> None:
+def _load_forests() -> None:
     """Load scikit-learn without pandas, which it would load where it is installed; it takes 80 MB."""
     if "pandas" not in sys.modules:
         sys.modules["pandas"] = None  # type: ignore[assignment]
@@ -52,7 +52,7 @@ def load_forests() -> None:
 
 def train_frugally(request: FitRequest) -> TrainedModel:
     """Fit the requested model in a process that does nothing else."""
-    load_forests()
+    _load_forests()
     trained = train(request)
     return_memory()
     return trained

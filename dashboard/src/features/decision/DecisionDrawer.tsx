@@ -98,7 +98,7 @@ function classWords(devices: readonly string[]): string {
 
 const POLICY_WORDS: Readonly<Record<string, string>> = {
   trial: "It tried a device whose speed is still unknown.",
-  network: "The network decided.",
+  agent: "The agent adapted the rule.",
 };
 
 /** Tables of the values by which a learned scheduler decided. */

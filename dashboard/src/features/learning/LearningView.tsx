@@ -242,7 +242,7 @@ function Model({ name, live }: { name: string; live: boolean }) {
       note={
         shares.length
           ? "Permutation importance: each property of the newest tasks is shuffled among them. It holds for forests and for the regression by kinds, which has no splits to count."
-          : "The agent's network has no importances. Its durations come from a regression by kinds; the table shows its errors and stated uncertainty."
+          : "Importances are not known yet. Durations come from a regression by kinds; the table shows its errors and stated uncertainty."
       }
     >
       <ShareBars shares={shares} />

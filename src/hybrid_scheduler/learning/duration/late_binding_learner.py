@@ -38,6 +38,7 @@ from ...compiled.late_binding import (
     forget_classes,
     new_queue_arrays,
     next_waiting,
+    note_start,
     plan_task,
     reserve,
     set_class_seconds,
@@ -257,6 +258,8 @@ def _plan(learner, arrays, now, task, waiting, planned):  # type: ignore[no-unty
             device = trial
             share = begin_trial(placement, task.kind, trial, devices)
     guard.decided[policy] += 1
+    if policy == LEARNED:
+        note_start(arrays)
     await_parts(placement, now, task.kind, device, share, planned, devices)
     begin_parts(placement, task.kind, device, share, devices)
     return device, share, True, work
@@ -352,6 +355,9 @@ class LateLearner(QueuePlanner, Generic[_L]):
         Largest share of tasks that may be deferred; see `LateBinding`.
     """
 
+    #: Network from the regime to multipliers of the coefficients; see `compiled/regime.py`. None keeps them fixed.
+    policy: Floats | None = None
+
     def __init__(self, learner: _L, boost: float = BOOST, deferred: float = DEFERRED) -> None:
         self.learner = learner
         self.boost = boost
@@ -364,7 +370,10 @@ class LateLearner(QueuePlanner, Generic[_L]):
         platform = setting.platform
         classes = len(platform.classes)
         objective = np.concatenate([[1.0], np.zeros(classes)])
-        self.queue_arrays = new_queue_arrays(platform, COEFFICIENTS, self.boost, self.deferred, objective, classes)
+        policy = self.policy if setting.objective.is_latency_only else None
+        self.queue_arrays = new_queue_arrays(
+            platform, COEFFICIENTS, self.boost, self.deferred, objective, classes, policy
+        )
         self.clear_queue()
 
     # ---------------------------------------------------------------- event by event

@@ -116,7 +116,7 @@ def learned_task(task: Task, kind: int) -> LearnedTask:
     return LearnedTask(*numbers, kind, bool(task.divisible))
 
 
-class KnownPlacement(NamedTuple):
+class _KnownPlacement(NamedTuple):
     """Placement of a task whose durations were predicted.
 
     Latency, the same with the risk of uncertain durations, and the value by which placements are compared: that
@@ -312,7 +312,7 @@ def _least_placement(learner, now, task, free_at, terms):  # type: ignore[no-unt
     """Return the placement of the least value, an infinite one if none is within the limit."""
     placement = learner.placement
     devices = learner.devices
-    best = KnownPlacement(np.int64(0), 0.0, np.inf, np.inf, np.inf, np.inf)
+    best = _KnownPlacement(np.int64(0), 0.0, np.inf, np.inf, np.inf, np.inf)
     first = 0
     while first < len(devices):
         d = earliest_free(free_at, first, devices[first].group_end)
@@ -344,7 +344,7 @@ def _on_cpu(learner, now, d, free_at, terms):  # type: ignore[no-untyped-def]
     latency = wait + part
     pessimistic = latency + placement.risk[learner.devices[d].column]
     value = placement.params[LATENCY_WEIGHT] * pessimistic + price * part if terms.priced else pessimistic
-    return KnownPlacement(np.int64(d), 0.0, latency, pessimistic, value, np.inf)
+    return _KnownPlacement(np.int64(d), 0.0, latency, pessimistic, value, np.inf)
 
 
 @leaf
@@ -376,7 +376,7 @@ def _on_accelerator(learner, now, d, cap, split, free_at, terms):  # type: ignor
         value = placement.params[LATENCY_WEIGHT] * pessimistic + terms.prices[column] * part
         if share != 1.0:
             value = value + cpu_price * rest + terms.split_fee
-    return KnownPlacement(np.int64(d), share, latency, pessimistic, value, free_at[d])
+    return _KnownPlacement(np.int64(d), share, latency, pessimistic, value, free_at[d])
 
 
 @leaf

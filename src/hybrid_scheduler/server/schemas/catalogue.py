@@ -71,7 +71,7 @@ class Model(ResponseModel):
     scheduler_name: str
     state: str
     current_version: int | None = Field(
-        description="Number of the duration model, by which the rules and the network decide."
+        description="Number of the duration model, by which rules and agent decide."
     )
     #: Newest versions, oldest first.
     versions: list[VersionRecord]
@@ -84,7 +84,7 @@ class Model(ResponseModel):
     accuracy: Accuracy | None
     policy: str | None = Field(
         None,
-        description="The policy that decided last: learned_rule, earliest_finish, network or trial.",
+        description="The policy that decided last: agent, learned_rule, earliest_finish or trial.",
     )
     decided_by: dict[str, float] = Field(
         default_factory=dict, description="Share of the tasks that each of these policies decided."

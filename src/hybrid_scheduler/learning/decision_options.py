@@ -1,9 +1,7 @@
-"""Options of a placement decision, with their known costs and the features the agent sees.
+"""Options of a placement decision, with their known costs and the features that an agent observes.
 
-The environment that trains the agent and the scheduler that uses it call the same code, so a network
-sees in a run exactly what it saw in training. Everything is measured in typical task times, and backlogs are those
-of one node, sorted: the same network therefore serves fast and slow machines, one GPU or four, one node or a
-thousand.
+Everything is measured in typical task times, and backlogs are those of one node, sorted: the same network therefore
+serves fast and slow machines, one GPU or four, one node or a thousand.
 
 The options give the accelerator none, half, exactly, half-way beyond, or the largest part that fits, of the
 balancing share. With the balancing share CPU and accelerator finish together; the accelerator is the one on which
@@ -20,18 +18,14 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from ...cluster.arrival_loop import CLIP, ClusterArrays, place
-from ...compiled import DEVICE_TABLE, beats, compiled, device_table, earliest_free, entry, fitting_share, inner
-from ...core import Decision, Floats, Ints, Objective, Platform, Task
-from ...physics import Tariff, dollars_per_second
-from .q_network import Floats32
+from ..cluster.arrival_loop import CLIP, ClusterArrays, place
+from ..compiled import DEVICE_TABLE, beats, compiled, device_table, earliest_free, entry, fitting_share, inner
+from ..core import Floats, Floats32, Ints, Objective, Platform
+from ..physics import Tariff, dollars_per_second
 
 ACTIONS = 5
 #: Length of the observation.
 FEATURES = 21
-#: Options known to cost more than this many times the best one are not considered: large tasks must not be
-#: sacrificed for the mean.
-MAX_COST_RATIO = 1.4
 
 # task_means: running means over the tasks seen. The last nine are the payoff matrix: row = goal whose isolated
 # optimum is taken (time, energy, cost), column = what it makes of (time, energy, cost).
@@ -50,7 +44,6 @@ class OptionSetting(NamedTuple):
     cost: float
     first_accelerator: int  # -1 if there is none
     nodes: float
-    max_cost_ratio: float
 
 
 class ArrivingTask(NamedTuple):
@@ -62,27 +55,16 @@ class ArrivingTask(NamedTuple):
     times: Floats
 
 
-def arriving_task(task: Task, now: float, times: Floats) -> ArrivingTask:
-    """Return a task for compiled code."""
-    return ArrivingTask(float(now), float(task.memory_required), bool(task.divisible), times)
-
-
 class Options(NamedTuple):
-    """Options of a task as the network sees them; arrays of several clusters have these as first dimension.
+    """Options of a task as an agent sees them; arrays of several clusters have these as first dimension.
 
-    `cost` is the predicted cost of an option in typical task times: infinity if it does not fit. `masked_cost` is
-    the part of it that the agent's value starts from: infinity also for options far worse than the best.
+    `cost` is the cost of an option in typical task times: infinity if it does not fit.
     """
 
     features: Floats32
     cost: Floats
-    masked_cost: Floats
     device: Ints
     fraction: Floats
-
-    def decision(self, action: int) -> Decision:
-        """Return the placement of one option."""
-        return Decision(int(self.device[action]), float(self.fraction[action]))
 
 
 class Episodes(NamedTuple):
@@ -96,27 +78,14 @@ class Episodes(NamedTuple):
     task_means: Floats
 
 
-class StatesAfter(NamedTuple):
-    """What the next task would have seen after each option."""
-
-    features: Floats32
-    masked_cost: Floats
-
-
-def new_options(*clusters: int) -> Options:
-    """Return space for the options of one task, or of one in each of several clusters."""
-    cost, masked_cost, fraction = np.zeros((3, *clusters, ACTIONS))
-    features = np.zeros((*clusters, FEATURES), np.float32)
-    return Options(features, cost, masked_cost, np.zeros((*clusters, ACTIONS), np.int64), fraction)
+def new_options(clusters: int) -> Options:
+    """Return space for the options of one task in each of several clusters."""
+    cost, fraction = np.zeros((2, clusters, ACTIONS))
+    features = np.zeros((clusters, FEATURES), np.float32)
+    return Options(features, cost, np.zeros((clusters, ACTIONS), np.int64), fraction)
 
 
-def option_setting(
-    platform: Platform,
-    columns: Ints,
-    objective: Objective | None = None,
-    dollars: Floats | None = None,
-    max_cost_ratio: float = MAX_COST_RATIO,
-) -> OptionSetting:
+def option_setting(platform: Platform, columns: Ints, objective: Objective | None = None) -> OptionSetting:
     """Return what stays fixed in a run.
 
     Parameters
@@ -128,20 +97,15 @@ def option_setting(
     objective
         Weights of latency, energy and cost. They are divided by that of latency, so that costs are seconds of
         latency under every objective; without latency they sum to 1. Default: latency alone.
-    dollars
-        Dollars per busy second of each device, by default at the usual tariff.
-    max_cost_ratio
-        Options that cost more than this many times the best one are not considered.
     """
     goal = objective or Objective()
     total = goal.latency or goal.energy + goal.cost
-    if dollars is None or not len(dollars):
-        dollars = dollars_per_second(platform, Tariff())
     return OptionSetting(
-        device_table(platform, columns), np.stack([platform.column("watts"), dollars]),
+        device_table(platform, columns),
+        np.stack([platform.column("watts"), dollars_per_second(platform, Tariff())]),
         goal.latency / total, goal.energy / total, goal.cost / total,
         int(platform.accelerators[0]) if len(platform.accelerators) else -1,
-        float(platform.is_cpu.sum()), float(max_cost_ratio),
+        float(platform.is_cpu.sum()),
     )  # fmt: skip
 
 
@@ -316,8 +280,6 @@ def _set_costs(setting, task, free_at, task_means, out):  # type: ignore[no-unty
         if cost[a] == 0.0:
             cost[a] = _cost_of(setting, out.device[a], out.fraction[a], task, free_at, price) / typical
             least = min(least, cost[a])
-    for a in range(ACTIONS):
-        out.masked_cost[a] = cost[a] if cost[a] <= setting.max_cost_ratio * least else np.inf
     return least
 
 
@@ -387,63 +349,13 @@ def _observe_task(setting, task, free_at, task_means, out):  # type: ignore[no-u
 
 
 @inner
-def _counterfactuals(setting, task, options, free_at, later, later_means, realised_cost, after):  # type: ignore[no-untyped-def]
-    """Compute the cost of every option in seconds, and the state that the next task would have seen after it.
-
-    The times of `task` are its realised seconds, `later` is the next task as it arrived. Features and masked costs
-    of `after` are written, with the options as first dimension. Options that are not considered (masked_cost =
-    infinity) are skipped.
-    """
-    devices = setting.devices
-    queues = np.empty(len(devices))
-    busy = np.zeros(len(devices))
-    price = np.empty(len(devices))
-    _device_prices(setting, later_means, price)
-    cost = np.empty(ACTIONS)
-    device = np.empty(ACTIONS, np.int64)
-    fraction = np.empty(ACTIONS)
-    for a in range(ACTIONS):
-        if options.masked_cost[a] == np.inf:
-            realised_cost[a] = 0.0
-            after.features[a, :] = 0.0
-            after.masked_cost[a, :] = 0.0
-            continue
-        realised_cost[a] = _cost_of(setting, options.device[a], options.fraction[a], task, free_at, price)
-        queues[:] = free_at
-        cluster = ClusterArrays(devices, queues, busy, 0.0, 0, CLIP)
-        place(options.device[a], options.fraction[a], 0, task.memory, task.now, task.times, cluster)
-        out = Options(after.features[a], cost, after.masked_cost[a], device, fraction)
-        _describe_options(setting, later, queues, later_means, out)
-
-
-@entry
-def device_prices(setting, task_means, price):  # type: ignore[no-untyped-def]
-    """Call `_device_prices` from Python."""
-    _device_prices(setting, task_means, price)
-
-
-@entry
-def describe_one(setting, task, free_at, task_means, out):  # type: ignore[no-untyped-def]
-    """Call `_observe_task` from Python; with a copy: code for arrays that are read only would be compiled apart."""
-    _observe_task(setting, task, free_at.copy(), task_means, out)
-
-
-@entry
-def counterfactuals_one(setting, task, options, free_at, later, later_means, realised_cost, after):  # type: ignore[no-untyped-def]
-    """Call `_counterfactuals` from Python."""
-    _counterfactuals(setting, task, options, free_at, later, later_means, realised_cost, after)
-
-
-@inner
 def _task_of(episodes, e, i):  # type: ignore[no-untyped-def]
     return ArrivingTask(episodes.arrival[e, i], episodes.memory[e, i], True, episodes.times[e, i])
 
 
 @inner
 def _options_of(options, e):  # type: ignore[no-untyped-def]
-    return Options(
-        options.features[e], options.cost[e], options.masked_cost[e], options.device[e], options.fraction[e]
-    )
+    return Options(options.features[e], options.cost[e], options.device[e], options.fraction[e])
 
 
 @inner
@@ -475,44 +387,16 @@ def step_all(setting, episodes, options, actions):  # type: ignore[no-untyped-de
         _observe_current(setting, episodes, options, e)
 
 
-@entry
-def counterfactuals_all(setting, episodes, options, features, masked_cost):  # type: ignore[no-untyped-def]
-    """Compute, before a step, the state that every cluster would see after each of its options."""
-    later_means = np.empty(episodes.task_means.shape[1])
-    realised_cost = np.empty(ACTIONS)
-    for e in range(len(episodes.position)):
-        i = episodes.position[e]
-        later = _task_of(episodes, e, i + 1)
-        later_means[:] = episodes.task_means[e]
-        _update_task_means(setting, later, later_means)
-        after = StatesAfter(features[e], masked_cost[e])
-        _counterfactuals(
-            setting, _task_of(episodes, e, i), _options_of(options, e), episodes.free_at[e], later, later_means,
-            realised_cost, after,
-        )  # fmt: skip
-
-
-_VECTOR = types.float64[::1]
 _MATRIX = types.float64[:, ::1]
-_CUBE = types.float64[:, :, ::1]
 _INTS = types.int64[::1]
-_FEATURES = types.float32[::1]
-_FEATURE_ROWS = types.float32[:, ::1]
 _SETTING = types.NamedTuple(
-    (DEVICE_TABLE, _MATRIX, *(types.float64,) * 3, types.int64, types.float64, types.float64), OptionSetting
+    (DEVICE_TABLE, _MATRIX, *(types.float64,) * 3, types.int64, types.float64), OptionSetting
 )
-_TASK = types.NamedTuple((types.float64, types.float64, types.boolean, _MATRIX), ArrivingTask)
-_OPTIONS = types.NamedTuple((_FEATURES, _VECTOR, _VECTOR, _INTS, _VECTOR), Options)
-_OPTION_ROWS = types.NamedTuple((_FEATURE_ROWS, _MATRIX, _MATRIX, types.int64[:, ::1], _MATRIX), Options)
+_OPTION_ROWS = types.NamedTuple((types.float32[:, ::1], _MATRIX, types.int64[:, ::1], _MATRIX), Options)
 _EPISODES = types.NamedTuple((_MATRIX, _MATRIX, types.float64[:, :, :, ::1], _INTS, _MATRIX, _MATRIX), Episodes)
-_AFTER = types.NamedTuple((_FEATURE_ROWS, _MATRIX), StatesAfter)
 _SIGNATURES = {
-    describe_one: types.void(_SETTING, _TASK, types.Array(types.float64, 1, "C", readonly=True), _VECTOR, _OPTIONS),
-    device_prices: types.void(_SETTING, _VECTOR, _VECTOR),
-    counterfactuals_one: types.void(_SETTING, _TASK, _OPTIONS, _VECTOR, _TASK, _VECTOR, _VECTOR, _AFTER),
     describe_all: types.void(_SETTING, _EPISODES, _OPTION_ROWS, types.boolean[::1]),
     step_all: types.void(_SETTING, _EPISODES, _OPTION_ROWS, _INTS),
-    counterfactuals_all: types.void(_SETTING, _EPISODES, _OPTION_ROWS, types.float32[:, :, ::1], _CUBE),
 }
 
 
@@ -521,17 +405,9 @@ def compiled_entry(function: Any) -> Any:
     return compiled(function, _SIGNATURES[function])
 
 
-def new_task_means(*clusters: int) -> NDArray[np.float64]:
-    """Return empty running means, for one cluster or for several."""
-    return np.zeros((*clusters, _NUM_MEANS))
-
-
-def restart_clock(task_means: Floats, now: float) -> bool:
-    """Count gaps from `now` on if the last task lies after it, as in stored means; return whether it does."""
-    later = bool(task_means[_LAST] > now)
-    if later:
-        task_means[_LAST] = now
-    return later
+def new_task_means(clusters: int) -> Floats:
+    """Return empty running means for several clusters."""
+    return np.zeros((clusters, _NUM_MEANS))
 
 
 def typical_time(task_means: Floats) -> float:

@@ -6,7 +6,7 @@ the cluster, so an episode gives the numbers that `Cluster.run` would give. A st
 cluster; the state is arrays of shape (E, devices).
 
     env = QueueEnv(64, seed=1)
-    env.features, env.masked_cost            observation of the agent: (E, features), (E, actions)
+    env.features, env.cost             observation: (E, features), (E, actions)
     reward, over = env.step(actions)   reward = -(cost in typical task times) * (1 - gamma)
     env.restart(over)                  new episodes where the old ones are over
 
@@ -22,25 +22,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import Floats, Ints, InvalidInputError, Objective, Platform, Workload, workstation
-from ...physics import AnalyticPhysics, Physics
-from ...workload.scenarios import Scenario, generate, scenario_named
+from ..core import Floats, Floats32, Ints, InvalidInputError, Objective, Platform, Workload, workstation
+from ..physics import AnalyticPhysics, Physics
+from ..workload.scenarios import Scenario, generate, scenario_named
 from .decision_options import (
-    ACTIONS,
-    FEATURES,
-    MAX_COST_RATIO,
     Episodes,
     compiled_entry,
-    counterfactuals_all,
     describe_all,
     new_options,
     new_task_means,
     option_setting,
     step_all,
 )
-from .q_network import Floats32
 
-#: Discount of future costs: the agent looks about fifty tasks ahead.
+#: Discount of future costs: an agent looks about fifty tasks ahead.
 _GAMMA = 0.98
 #: From idle to nearly full.
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -96,10 +91,6 @@ class QueueEnv:
         Weights of latency, energy and cost.
     gamma
         Discount of future costs.
-    max_cost_ratio
-        Options that cost more than this many times the best one are not considered; infinity allows all that fit.
-    stagger
-        Cut the first episodes short at random, so that a batch holds empty and full queues alike.
     source
         Options of the episodes: ``scenarios``, ``loads``, ``episode_tasks`` and ``workload_seeds``.
     """
@@ -113,8 +104,6 @@ class QueueEnv:
         physics: Physics | None = None,
         objective: Objective | None = None,
         gamma: float = _GAMMA,
-        max_cost_ratio: float = MAX_COST_RATIO,
-        stagger: bool = False,
         **source: Any,
     ) -> None:
         if num_envs < 1:
@@ -122,11 +111,10 @@ class QueueEnv:
         self.source = _EpisodeSource(**source)
         self.num_envs = num_envs
         self.gamma = gamma
-        self.stagger = stagger
         self.platform = platform or workstation()
         self.physics = physics or AnalyticPhysics()
         columns = self.physics.columns(self.platform)
-        self._setting = option_setting(self.platform, columns, objective, max_cost_ratio=max_cost_ratio)
+        self._setting = option_setting(self.platform, columns, objective)
         tasks = (num_envs, self.source.episode_tasks)
         self.episodes = Episodes(
             arrival=np.empty(tasks),
@@ -137,19 +125,12 @@ class QueueEnv:
             task_means=new_task_means(num_envs),
         )
         self.options = new_options(num_envs)
-        self.next_features = np.zeros((num_envs, ACTIONS, FEATURES), np.float32)
-        self.next_masked_cost: Floats = np.zeros((num_envs, ACTIONS, ACTIONS))
         self.reset(seed)
 
     def reset(self, seed: int) -> None:
         """Start new episodes in all clusters."""
         self._rng = np.random.default_rng(seed)
-        everywhere = np.ones(self.num_envs, np.bool_)
-        self.restart(everywhere)
-        if self.stagger:
-            self.episodes.position[:] = self._rng.integers(self.source.episode_tasks - 1, size=self.num_envs)
-            self.episodes.task_means[:] = 0.0
-            self._describe(everywhere)
+        self.restart(np.ones(self.num_envs, np.bool_))
 
     def restart(self, which: Bools) -> None:
         """Give the marked clusters empty queues and another stream of tasks."""
@@ -200,28 +181,12 @@ class QueueEnv:
         over = self.episodes.position == self.source.episode_tasks - 1
         return -(1.0 - self.gamma) * realised_cost, over
 
-    def counterfactuals(self) -> None:
-        """Fill `next_features` and `next_masked_cost`, before a step, with the state after each action."""
-        compiled_entry(counterfactuals_all)(
-            self._setting, self.episodes, self.options, self.next_features, self.next_masked_cost
-        )
-
     @property
     def features(self) -> Floats32:
-        """Observation of the agent in every cluster."""
+        """Observation in every cluster."""
         return self.options.features
 
     @property
     def cost(self) -> Floats:
         """Cost of every option, infinity where it does not fit."""
         return self.options.cost
-
-    @property
-    def masked_cost(self) -> Floats:
-        """Cost of the options that are considered, infinity for the others."""
-        return self.options.masked_cost
-
-    @property
-    def rewards_of_all(self) -> Floats:
-        """Rewards of all actions, minus infinity where the option does not fit."""
-        return -(1.0 - self.gamma) * self.cost

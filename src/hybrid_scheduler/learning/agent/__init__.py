@@ -1,0 +1,1 @@
+"""Agent that adapts late binding to the regime: its policy, its training, and its files."""

@@ -1,1 +1,0 @@
-"""Deep Q-learning: network, replay buffer, training in simulation, learning online."""
