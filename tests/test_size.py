@@ -30,7 +30,7 @@ BUDGETS = {
     ("storage",): 3750,
     ("server",): 5626,
     ("cli",): 4326,
-    ("intercept",): 1723,
+    ("intercept",): 1730,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10
