@@ -139,6 +139,7 @@ def test_small_modules_say_why_they_stand_alone() -> None:
 #: Public names that no other file uses, and why they are public all the same.
 USED_IN_ONE_FILE = {
     "HybridSchedulerEnv": "Gymnasium creates it by the name of its registration",
+    "QueueOrderEnv": "Gymnasium creates it by the name of its registration",
     "HybridSchedulerVectorEnv": "Gymnasium creates it by the name of its registration",
     "LateHybridML": "the registry makes it for `hybrid_ml(binding=late)`",
     "RemoteCentral": "messages about a decision name the class of the scheduler",

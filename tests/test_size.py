@@ -24,7 +24,7 @@ BUDGETS = {
     ("config", "testing", ""): 1154,
     ("jobs",): 5000,
     ("profiling",): 1941,
-    ("runtime",): 5949,
+    ("runtime",): 5948,
     ("experiments",): 3458,
     ("reports",): 1504,
     ("storage",): 3750,

@@ -2,14 +2,52 @@
 
 import numpy as np
 
-from hybrid_scheduler.learning.shadow_guard import ShadowGuard
+from hybrid_scheduler.compiled import entry
+from hybrid_scheduler.learning.shadow_guard import ACTIVE, new_shadow, shadow_end, shadow_place
+
+LEAD = 0.01
 
 TIMES = np.array([[2.0, 0.0], [1.0, 0.5]])  # a CPU and an accelerator: whole and fixed seconds
 FREE = np.zeros(2)
 
 
+@entry
+def place_one(shadow, policy, now, device, share, times, weight, prices):
+    shadow_place(shadow, policy, now, device, share, times, weight, prices)
+
+
+@entry
+def end_one(shadow, allowed, lead):
+    return shadow_end(shadow, allowed, lead)
+
+
+class Guard:
+    """The guard as Python sees it."""
+
+    def __init__(self, policies, class_of, cpu_of):
+        self.shadow = new_shadow(policies, class_of, cpu_of)
+
+    @property
+    def active(self):
+        return int(self.shadow.counters[ACTIVE])
+
+    @property
+    def free_at(self):
+        return self.shadow.free_at
+
+    @property
+    def means(self):
+        return self.shadow.means
+
+    def place(self, *decision):
+        place_one(self.shadow, *decision)
+
+    def end_task(self, allowed):
+        return bool(end_one(self.shadow, np.array(allowed, np.bool_), LEAD))
+
+
 def new_guard(policies=2):
-    return ShadowGuard(policies, np.array([0, 1]), np.array([0, 0]))
+    return Guard(policies, np.array([0, 1]), np.array([0, 0]))
 
 
 def test_tasks_wait_on_the_queues_of_their_policy_alone():

@@ -14,18 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from ..compiled import compiled, entry
 from ..compiled.jit_cache import leaf
 from ..core import Floats, Ints
 
-#: Tasks of the running mean, tasks before the first change, and share by which another policy must be cheaper.
+#: Tasks of the running mean, and tasks before the first change.
 _MEMORY = 400
 _FIRST_CHANGE = 100
-_LEAD = 0.01
 
 
 class ShadowState(NamedTuple):
-    """Arrays of a `ShadowGuard`; compiled loops use them through `shadow_place` and `shadow_end`."""
+    """Arrays of the guard; compiled loops use them through `shadow_place` and `shadow_end`."""
 
     free_at: Floats  # time at which each device is free, for every policy
     means: Floats  # running mean cost of every policy
@@ -41,11 +39,6 @@ ACTIVE, _TASKS, _SINCE = range(3)
 #: Name for the policy of a task that is tried on a device of unknown duration, and its place in `decided`.
 TRIAL_NAME = "trial"
 TRIAL = -1
-_PLACE = types.void(
-    SHADOW, types.int64, types.float64, types.int64, types.float64, types.float64[:, ::1], types.float64,
-    types.Array(types.float64, 1, "C", readonly=True),
-)  # fmt: skip
-_END = types.boolean(SHADOW, types.boolean[::1], types.float64)
 
 
 def new_shadow(policies: int, class_of: Ints, cpu_of: Ints) -> ShadowState:
@@ -64,7 +57,11 @@ def decision_counts(shadow: ShadowState, policies: Sequence[str]) -> dict[str, i
 
 @leaf
 def shadow_place(shadow, policy, now, device, share, times, weight, prices):  # type: ignore[no-untyped-def]
-    """Place a task on the queues of a policy and add its cost to the mean; see `ShadowGuard.place`."""
+    """Place a task on the queues of a policy and add its cost to the mean.
+
+    `share` and `device` are the policy's decision, `times` the predicted (whole, fixed) seconds by class of device,
+    `weight` and `prices` the cost of a second of latency and of a busy second by class.
+    """
     free_at = shadow.free_at[policy]
     cpu = shadow.cpu_of[device]
     end = now
@@ -127,78 +124,3 @@ def shadow_restart(shadow):  # type: ignore[no-untyped-def]
         for d in range(shadow.free_at.shape[1]):
             shadow.free_at[policy, d] = shadow.free_at[active, d]
         shadow.means[policy] = shadow.means[active]
-
-
-@entry
-def _place_one(shadow, policy, now, device, share, times, weight, prices):  # type: ignore[no-untyped-def]
-    """Call `shadow_place` from Python."""
-    shadow_place(shadow, policy, now, device, share, times, weight, prices)
-
-
-@entry
-def _end_one(shadow, allowed, lead):  # type: ignore[no-untyped-def]
-    """Call `shadow_end` from Python."""
-    return shadow_end(shadow, allowed, lead)
-
-
-class ShadowGuard:
-    """Costs of several policies on simulated queues; `active` is the number of the one that should decide.
-
-    Parameters
-    ----------
-    policies
-        Number of policies; the first decides until another has a lower cost.
-    class_of, cpu_of
-        Class of each device, and the CPU of its node.
-    """
-
-    def __init__(self, policies: int, class_of: Ints, cpu_of: Ints) -> None:
-        self.shadow = new_shadow(policies, class_of, cpu_of)
-        self._place = compiled(_place_one, _PLACE)
-        self._end = compiled(_end_one, _END)
-
-    @property
-    def active(self) -> int:
-        """Number of the policy that should decide."""
-        return int(self.shadow.counters[ACTIVE])
-
-    @property
-    def free_at(self) -> Floats:
-        """Time at which each device is free, for every policy."""
-        return self.shadow.free_at
-
-    @property
-    def means(self) -> Floats:
-        """Running mean cost of every policy."""
-        return self.shadow.means
-
-    def place(
-        self,
-        policy: int,
-        now: float,
-        device: int,
-        share: float,
-        times: Floats,
-        weight: float,
-        prices: Floats,
-    ) -> None:
-        """Place a task on the queues of a policy and add its cost to the mean.
-
-        Parameters
-        ----------
-        policy
-            Number of the policy.
-        now
-            Arrival of the task.
-        device, share
-            Decision of the policy.
-        times
-            Predicted (whole, fixed) seconds by class of device.
-        weight, prices
-            Cost of a second of latency, and of a busy second by class of device.
-        """
-        self._place(self.shadow, policy, now, device, share, times, weight, prices)
-
-    def end_task(self, allowed: Sequence[bool]) -> bool:
-        """Count a task that all policies have placed; True if another policy decides from now on."""
-        return bool(self._end(self.shadow, np.array(allowed, np.bool_), _LEAD))

@@ -43,10 +43,10 @@ _SHADOW_PATIENCE_S = 2.0
 
 #: A task that is about to end, and its error.
 _Failure = tuple[TaskFuture, BaseException]
-CLOSED = "cannot schedule new futures after shutdown"
+_CLOSED = "cannot schedule new futures after shutdown"
 
 
-class OpenTasks:
+class _OpenTasks:
     """Tasks that have not ended, and the wait for the last one."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class OpenTasks:
         """Count tasks among those that must end before a shutdown does."""
         with self._lock:
             if self.closed:
-                raise RuntimeError(CLOSED)
+                raise RuntimeError(_CLOSED)
             self._tasks.update(nodes)
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class OpenTasks:
         return interrupted
 
 
-class CallStarter:
+class _CallStarter:
     """Starts calls whose inputs are available, where the placement wants them.
 
     Parameters
@@ -332,8 +332,8 @@ class TaskGraph:
         self.learner = OutcomeLearner(self)
         #: Running tasks with a time limit.
         self.limits: dict[TaskFuture, threading.Timer] = {}
-        self.starter = CallStarter(self)
-        self.open = OpenTasks()
+        self.starter = _CallStarter(self)
+        self.open = _OpenTasks()
         self.numbers = itertools.count()
         self._lock = threading.Lock()
         self._ending = threading.Lock()
@@ -366,7 +366,7 @@ class TaskGraph:
         """Add a task; it starts when its inputs are available. `pinned` is the memory space of a chosen device."""
         node = TaskFuture(self, next(self.numbers), function, args, kwargs)
         if self.open.closed:
-            raise RuntimeError(CLOSED)
+            raise RuntimeError(_CLOSED)
         node.pinned = pinned
         node.timeout = timeout
         try:
@@ -424,7 +424,7 @@ class TaskGraph:
         """Add a device for direct tasks only, which move their data themselves."""
         with self._lock:
             if self.open.closed:
-                raise RuntimeError(CLOSED)
+                raise RuntimeError(_CLOSED)
             worker = AcceleratorWorker(self, device, len(self.workers) + 1)
             self.directory.add(device)
             self.workers.append(worker)

@@ -29,10 +29,7 @@ from .learned_placement import (
     LearnerArrays,
     choose,
     end_parts,
-    fallback_placement,
     learn_outcome,
-    place_by_rules,
-    trust_durations,
 )
 from .learner_state import DEVICES, PLACEMENT, RECENT, RECENT_OUTCOMES, STATE
 from .model import ACCELERATOR_SIDE, BOTH_SIDES, CPU_SIDE
@@ -71,19 +68,6 @@ LEARNER_LOOP = types.NamedTuple(
 def decide_one(learner, now, task, free_at, starts):  # type: ignore[no-untyped-def]
     """Call `choose` from Python; with copies, because code for arrays that are read only is compiled apart."""
     return choose(learner, now, task, free_at.copy(), starts.copy())
-
-
-@entry
-def place_by_rules_one(learner, now, task):  # type: ignore[no-untyped-def]
-    """Call `trust_durations` and `place_by_rules` from Python, for the task that was decided last."""
-    trust_durations(learner, task)
-    place_by_rules(learner, now, task)
-
-
-@entry
-def fallback_one(learner, now, task, starts):  # type: ignore[no-untyped-def]
-    """Call `fallback_placement` from Python, for the task whose durations were trusted last."""
-    return fallback_placement(learner, now, task, starts.copy())
 
 
 @entry
@@ -249,8 +233,6 @@ def learner_loop(loop, begin, end, run):  # type: ignore[no-untyped-def]
 _PLACED = types.Tuple((types.int64, types.float64))
 _SIGNATURES = {
     decide_one: _PLACED(LEARNER, types.float64, LEARNED_TASK, _READ_ONLY, _READ_ONLY),
-    place_by_rules_one: types.void(LEARNER, types.float64, LEARNED_TASK),
-    fallback_one: _PLACED(LEARNER, types.float64, LEARNED_TASK, _READ_ONLY),
     end_one: types.void(PLACEMENT, types.int64, ENDED_PARTS, DEVICES),
     learn_one: types.boolean(STATE, LEARNED_TASK, ENDED_PARTS, DEVICES),
     add_kind_entry: types.int64(STATE),

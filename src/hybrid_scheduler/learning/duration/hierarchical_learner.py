@@ -170,15 +170,10 @@ class HierarchicalLearner(Online):
 
     def observe(self, outcome: Outcome) -> None:
         """Learn from a finished task; see `Scheduler.observe`."""
-        self.learn_decided(outcome)
-
-    def learn_decided(self, outcome: Outcome) -> bool:
-        """Learn from a task that this scheduler decided; True if that detected drift."""
         decided = self.decided.pop(outcome.task_id, None)
-        if decided is None:
-            return False
-        task, decision, sides = decided
-        return self._end_and_learn(task, decision, outcome, sides)
+        if decided is not None:
+            task, decision, sides = decided
+            self._end_and_learn(task, decision, outcome, sides)
 
     def _end_and_learn(self, task: Task, decision: Decision, outcome: Outcome, sides: int) -> bool:
         self.rule_.end_decision(task, decision, outcome.cpu_time, outcome.accelerator_time, sides)

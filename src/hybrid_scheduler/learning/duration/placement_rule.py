@@ -22,8 +22,6 @@ from .compiled_learner import (
     compiled_entry,
     decide_one,
     end_one,
-    fallback_one,
-    place_by_rules_one,
 )
 from .duration_files import DurationSnapshot, fill_arrays, load_prior
 from .duration_regression import STORED, DurationRegression
@@ -150,17 +148,6 @@ class PlacementRule:
         device, share = compiled_entry(decide_one)(self.arrays, view.now, known, view.free_at, view.placement_times)
         if self.fallen_back != before:
             self.model.add_guard_event(task.task_id, fallen_back=not before)
-        return Decision(int(device), float(share))
-
-    def place_by_rules(self, guard: ShadowState, task: Task, now: float) -> None:
-        """Let the rules place the task that was decided last on their simulated queues in another guard."""
-        known = self.learned_task(task)
-        compiled_entry(place_by_rules_one)(self.arrays._replace(guard=guard), now, known)
-
-    def fallback_decision(self, task: Task, view: View) -> Decision:
-        """Return the fallback rule's placement of the task that the rules have placed last."""
-        known = self.learned_task(task)
-        device, share = compiled_entry(fallback_one)(self.arrays, view.now, known, view.placement_times)
         return Decision(int(device), float(share))
 
     def end_decision(
