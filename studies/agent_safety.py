@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -178,11 +178,14 @@ def _latency(cluster: Cluster, workload: Workload, scheduler: Scheduler, seed: i
     return np.array([latency.mean(), *np.quantile(latency, (0.99, 0.999))])
 
 
-def _pair(cluster: Cluster, workload: Workload, seed: int) -> tuple[dict[str, Floats], float]:
-    """Return the ratios of both pairs on one workload, and the share of decisions that the agent made."""
+def _pair(
+    cluster: Cluster, workload: Workload, seed: int, pairs: Iterable[str] = _PAIRS
+) -> tuple[dict[str, Floats], float]:
+    """Return the ratios of pairs on one workload, and the share of decisions that the agent made."""
     ratios = {}
     decided = 0.0
-    for name, (agent, rule) in _PAIRS.items():
+    for name in pairs:
+        agent, rule = _PAIRS[name]
         scheduler = create(agent)
         ratios[name] = _latency(cluster, workload, scheduler, seed) / _latency(
             cluster, workload, create(rule), seed
@@ -192,7 +195,7 @@ def _pair(cluster: Cluster, workload: Workload, seed: int) -> tuple[dict[str, Fl
     return ratios, decided
 
 
-def measure_cell(number: int) -> dict[str, Any] | None:
+def measure_cell(number: int, *, known_only: bool = False) -> dict[str, Any] | None:
     """Return the ratios of one random cell, and for some cells the share of decisions that differ from the rule.
 
     None for a cell at a low load.
@@ -202,12 +205,12 @@ def measure_cell(number: int) -> dict[str, Any] | None:
         return None
     cluster = Cluster(cell.platform, cell.physics)
     workload = cell.workload(_CELL_SEED + number)
-    ratios, decided = _pair(cluster, workload, number)
+    ratios, decided = _pair(cluster, workload, number, ["known"] if known_only else _PAIRS)
     row: dict[str, Any] = {
         "cell": number, "scenario": cell.scenario.name, "gpus": len(cell.platform) - 1, "load": cell.load,
         "decided": decided,
     }  # fmt: skip
-    if number % _COMPARED_EVERY == 0:
+    if number % _COMPARED_EVERY == 0 and not known_only:
         compared = _Compared(load_model(SHIPPED_MODEL).policy.numbers)
         cluster.run(workload.rows(0, 300), compared)
         row["differ"] = float(np.mean(compared.starts_of))
@@ -248,13 +251,20 @@ def cell_table(rows: list[dict[str, Any]]) -> list[str]:
     lines = [f"{'random cells':<46}{'cells':>6}{'mean':>16}{'p99':>8}{'p99.9':>8}{'worst':>8}{'above 1.01':>12}"]
     for pair in _PAIRS:
         for title, belongs in groups.items():
-            table = np.log([row[pair] for row in rows if belongs(row)])
+            ratios = [row[pair] for row in rows if pair in row and belongs(row)]
+            if len(ratios) < 2:
+                continue
+            table = np.log(ratios)
             mean = np.exp(table.mean(axis=0))
             half = float(mean[0] * t_half_width(table[:, 0]))
             above = (table[:, 0] > np.log(1.01)).mean()
             tails = f"{mean[1]:>8.3f}{mean[2]:>8.3f}{np.exp(table[:, 0].max()):>8.3f}{above:>12.1%}"
             lines.append(f"{pair + ', ' + title:<46}{len(table):>6}{mean[0]:>8.3f} ± {half:.3f}{tails}")
-    decided, differ = (np.mean([row[name] for row in rows if name in row]) for name in ("decided", "differ"))
+    compared = [row["differ"] for row in rows if "differ" in row]
+    if not compared:
+        return lines
+    decided = np.mean([row["decided"] for row in rows])
+    differ = np.mean(compared)
     lines.append(f"decisions under the agent's coefficients {decided:.1%}; other device or share than the rule's "
                  f"{differ:.1%}")  # fmt: skip
     return lines
@@ -284,6 +294,7 @@ def case_table(rows: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Run the study from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--known", action="store_true", help="only known durations in the random cells, no cases")
     parser.add_argument("--cells", type=int, default=200, help="random cells")
     parser.add_argument("--seeds", type=int, default=10, help="paired seeds of each case")
     parser.add_argument("--first", type=int, default=_FIRST_SEED, help="first seed")
@@ -294,18 +305,22 @@ def main() -> None:
     options = parser.parse_args()
     chosen = [case.name for case in [*all_cases(options.traces), *hard_cases()] if options.only in case.name]
     chosen = [name for name in chosen if not name.startswith("random ")]
-    measure_cell(_FIRST_CELL)  # compiles here, so that the processes need not
+    measure_cell(_FIRST_CELL, known_only=options.known)  # compiles here, so that the processes need not
     with ProcessPoolExecutor(options.jobs) as pool:
-        drawn = pool.map(measure_cell, range(_FIRST_CELL, _FIRST_CELL + 4 * options.cells // 3))
+        numbers = range(_FIRST_CELL, _FIRST_CELL + 4 * options.cells // 3)
+        drawn = pool.map(partial(measure_cell, known_only=options.known), numbers)
         cells = [row for row in drawn if row is not None]
         _write(options, cells, [])
+        if options.known:
+            return
         arguments = zip(*((name, options.first, options.seeds, options.traces) for name in chosen), strict=True)
         _write(options, cells, list(pool.map(measure, *arguments)))
 
 
 def _write(options: argparse.Namespace, cells: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
     """Write and print the tables, first without the cases, which take longer."""
-    command = f"python -m studies.agent_safety --cells {options.cells} --seeds {options.seeds}"
+    command = f"python -m studies.agent_safety --cells {options.cells}"
+    command += " --known" if options.known else f" --seeds {options.seeds}"
     command += f' --only "{options.only}"' if options.only else ""
     text = "\n".join([command, "", *cell_table(cells), "", *(case_table(rows) if rows else ()), ""])
     print(text, flush=True)
