@@ -18,7 +18,7 @@ BUDGETS = {
     ("core", "metrics", "physics", "compiled"): 4120,
     ("workload",): 2762,
     ("cluster", "engine", "gym.py"): 2456,
-    ("learning",): 4457,
+    ("learning",): 4393,
     ("schedulers",): 2370,
     ("live",): 3263,
     ("config", "testing", ""): 1154,

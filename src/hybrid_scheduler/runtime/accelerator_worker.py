@@ -135,7 +135,7 @@ class _Launcher:
             rates[i] += _NEWEST_WEIGHT * (rate - rates[i])
 
 
-class LaunchedTasks:
+class _LaunchedTasks:
     """Tasks of an accelerator that are started and not ended, and a thread that ends those that no other one ends.
 
     Parameters
@@ -343,7 +343,7 @@ class AcceleratorWorker:
         #: Held by the thread that starts a task; a task may itself submit one that is started in the same thread.
         self._starting = threading.RLock()
         self._launcher = _Launcher(graph, accelerator, space)
-        self.started = LaunchedTasks(graph, accelerator, self._lose)
+        self.started = _LaunchedTasks(graph, accelerator, self._lose)
         self._lock = threading.Lock()
         #: Expected seconds of the tasks in the queue.
         self._queued = 0.0
