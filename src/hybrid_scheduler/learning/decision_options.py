@@ -46,7 +46,7 @@ class OptionSetting(NamedTuple):
     nodes: float
 
 
-class ArrivingTask(NamedTuple):
+class _ArrivingTask(NamedTuple):
     """Task whose options are described; `times` are its (whole, fixed) seconds by class of device."""
 
     now: float
@@ -350,7 +350,7 @@ def _observe_task(setting, task, free_at, task_means, out):  # type: ignore[no-u
 
 @inner
 def _task_of(episodes, e, i):  # type: ignore[no-untyped-def]
-    return ArrivingTask(episodes.arrival[e, i], episodes.memory[e, i], True, episodes.times[e, i])
+    return _ArrivingTask(episodes.arrival[e, i], episodes.memory[e, i], True, episodes.times[e, i])
 
 
 @inner

@@ -115,7 +115,7 @@ class DuelingNetwork:
         return np.concatenate([part.ravel() for part in parts])
 
 
-class Adam:
+class _Adam:
     """Adam optimiser (Kingma and Ba, 2015) with gradient clipping, in one pass over flat weights.
 
         m = 0.9 m + 0.1 g          v = 0.999 v + 0.001 g²          w -= rate * m̂ / (sqrt(v̂) + 1e-8)
@@ -181,7 +181,7 @@ class QLearner:
         self.target = DuelingNetwork(actions)
         self.network.draw_weights(self.rng)
         self.copy_to_target()
-        self._adam = Adam(self.network.flat)
+        self._adam = _Adam(self.network.flat)
         self.actions = actions
         self.lowest_epsilon = epsilon
         self.epsilon = 1.0

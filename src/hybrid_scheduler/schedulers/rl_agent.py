@@ -36,7 +36,7 @@ from ..core import (
 )
 from ..learning.agent.model_file import SHIPPED_MODEL, AgentModel, load_model
 from ..learning.agent.policy import Policy
-from ..learning.agent.random_cells import Cell
+from ..learning.agent.random_cells import TrainingCell
 from ..learning.agent.training import SMALL, train_policy
 from ..learning.duration.learned_placement import LEARNED
 from ..learning.duration.placement_rule import RULES, device_kinds_of
@@ -77,7 +77,7 @@ class KnownAgent(LateBinding):
         return self
 
 
-def train_agent(cells: int | Sequence[Cell] = 400, seed: int = 0, **options: Any) -> AgentModel:
+def train_agent(cells: int | Sequence[TrainingCell] = 400, seed: int = 0, **options: Any) -> AgentModel:
     """Return the model of an agent that is trained on cells; options are those of `train_policy`."""
     policy, count = train_policy(KnownAgent, cells, seed, **options)
     return AgentModel(policy, {"seed": seed, "cells": count})

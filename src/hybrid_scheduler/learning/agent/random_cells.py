@@ -62,7 +62,7 @@ class KindPhysics:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TrainingCell:
     """A machine and a stream of tasks.
 
     Parameters
@@ -88,7 +88,7 @@ class Cell:
         return _draw(self.scenario, self.rate, TASKS, seed)
 
 
-def draw_cell(part: int, number: int) -> Cell:
+def draw_cell(part: int, number: int) -> TrainingCell:
     """Return a cell of a part: training, selection and checks draw from different random streams.
 
     The machine has 1 to 16 GPUs: equal ones, two kinds, or all different. Tasks follow a built-in scenario or a
@@ -109,11 +109,11 @@ def draw_cell(part: int, number: int) -> Cell:
     return cell_of(platform, physics, scenario, load)
 
 
-def cell_of(platform: Platform, physics: Physics, scenario: Scenario, load: float) -> Cell:
+def cell_of(platform: Platform, physics: Physics, scenario: Scenario, load: float) -> TrainingCell:
     """Return the cell of a machine and a scenario at a load."""
     scenario = replace(scenario, kinds=scenario.kinds or kinds_of(physics, platform))
     draws = _draw(scenario, 1.0, _CAPACITY_TASKS, _CAPACITY_SEED)
-    return Cell(platform, physics, scenario, load, load * capacity(draws, platform, physics))
+    return TrainingCell(platform, physics, scenario, load, load * capacity(draws, platform, physics))
 
 
 def _draw(scenario: Scenario, rate: float, tasks: int, seed: int) -> Workload:

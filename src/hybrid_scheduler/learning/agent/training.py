@@ -17,7 +17,7 @@ from ...cluster import Cluster
 from ...compiled.regime import FEATURES, FIRST_FEATURE, INPUTS, MAX_FEATURE, MAX_LOG, MULTIPLIED
 from ...core import Floats, Workload
 from .policy import Policy
-from .random_cells import Cell, draw_cell
+from .random_cells import TrainingCell, draw_cell
 
 #: Random streams of the cells of training and of checks; those of selection were stream 2.
 TRAINING = 1
@@ -58,7 +58,7 @@ def figures(cluster: Cluster, workload: Workload, scheduler: Any) -> Floats:
     return np.log([latency.mean(), *np.quantile(latency, (0.99, 0.999))])
 
 
-def ratios(make: Make, cell: Cell, seeds: Sequence[int], policies: Sequence[Floats]) -> Floats:
+def ratios(make: Make, cell: TrainingCell, seeds: Sequence[int], policies: Sequence[Floats]) -> Floats:
     """Return the logarithms of the ratios to late binding by policy and figure, means over seeds."""
     cluster = Cluster(cell.platform, cell.physics)
     found = np.zeros((len(policies), 3))
@@ -69,7 +69,7 @@ def ratios(make: Make, cell: Cell, seeds: Sequence[int], policies: Sequence[Floa
     return found / len(seeds)
 
 
-def tune_cell(make: Make, cell: Cell, seed: int, budget: TuningBudget) -> tuple[Floats, Floats]:
+def tune_cell(make: Make, cell: TrainingCell, seed: int, budget: TuningBudget) -> tuple[Floats, Floats]:
     """Return the features of a cell, and the logarithms of its best constant multipliers."""
     cluster = Cluster(cell.platform, cell.physics)
     rng = np.random.default_rng([seed, 12])
@@ -124,7 +124,7 @@ def imitate(features: Floats, logs: Floats) -> Policy:
 
 def train_policy(
     make: Make,
-    cells: int | Sequence[Cell],
+    cells: int | Sequence[TrainingCell],
     seed: int = 0,
     *,
     budget: TuningBudget = FULL,
