@@ -145,7 +145,6 @@ USED_IN_ONE_FILE = {
     "RemoteCentral": "messages about a decision name the class of the scheduler",
     "RemoteOnline": "messages about a decision name the class of the scheduler",
     "RayBackend": "the type of the values of `RayExecutor.backends`",
-    "QueueOrderEnv": "Gymnasium creates it by the name of its registration",
 }
 
 

@@ -75,7 +75,7 @@ class Program(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands, each with its whole first sentence."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, one.get_short_help_str(limit=1_000)) for name, one in found if one is not None]
+        rows = [(name, command.get_short_help_str(limit=1_000)) for name, command in found if command is not None]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

@@ -63,12 +63,12 @@ def scenarios(command: CommandContext, as_json: bool = False) -> None:
             {
                 "scenarios": [
                     {
-                        "name": one.name,
-                        "summary": one.description,
-                        "arrivals": one.arrivals,
-                        "load": one.utilisation,
+                        "name": scenario.name,
+                        "summary": scenario.description,
+                        "arrivals": scenario.arrivals,
+                        "load": scenario.utilisation,
                     }
-                    for one in SCENARIOS.values()
+                    for scenario in SCENARIOS.values()
                 ],
                 "graphs": [
                     {"name": name, "summary": text, "parameters": graph_parameters(name)}
@@ -80,9 +80,9 @@ def scenarios(command: CommandContext, as_json: bool = False) -> None:
     command.printer.table(
         [
             Column("scenario", list(SCENARIOS), number=False),
-            Column("arrivals", [one.arrivals for one in SCENARIOS.values()], 2, number=False),
-            Column("load", [f"{one.utilisation:g}" for one in SCENARIOS.values()], 1),
-            Column("tasks", [one.description for one in SCENARIOS.values()], number=False, flexible=True),
+            Column("arrivals", [scenario.arrivals for scenario in SCENARIOS.values()], 2, number=False),
+            Column("load", [f"{scenario.utilisation:g}" for scenario in SCENARIOS.values()], 1),
+            Column("tasks", [scenario.description for scenario in SCENARIOS.values()], number=False, flexible=True),
         ]
     )
     command.printer.text()
@@ -121,13 +121,17 @@ def platforms(command: CommandContext, as_json: bool = False) -> None:
         return
     counts = {name: Counter(device.kind for device in platform.devices) for name, platform in known.items()}
     memory = [
-        " / ".join(f"{size:g}" for size in sorted({one.memory for one in platform.devices if not one.is_cpu}))
+        " / ".join(
+            f"{size:g}" for size in sorted({device.memory for device in platform.devices if not device.is_cpu})
+        )
         for platform in known.values()
     ]
     command.printer.table(
         [
             Column("platform", list(known), number=False),
-            Column("nodes", [str(len({one.node for one in platform.devices})) for platform in known.values()]),
+            Column(
+                "nodes", [str(len({device.node for device in platform.devices})) for platform in known.values()]
+            ),
             Column(
                 "devices",
                 [", ".join(f"{n:,} {kind}" for kind, n in found.items()) for found in counts.values()],

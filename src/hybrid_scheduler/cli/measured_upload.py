@@ -194,7 +194,7 @@ def _tasks(benchmark: KernelBenchmark) -> Workload:
 
     One after the other, submissions depend on the scheduler.
     """
-    submitted = [[record.submitted for record in one.records] for one in benchmark.executions.values()]
+    submitted = [[record.submitted for record in execution.records] for execution in benchmark.executions.values()]
     arrivals: Floats = np.min([np.array(each) - each[0] for each in submitted], axis=0)
     return as_workload(benchmark.calls, arrivals.tolist())
 

@@ -104,22 +104,22 @@ def list_models(context: typer.Context, as_json: bool = False, folder: Path | No
     where = _folder(folder)
     found = _read(command, where)
     if as_json:
-        command.printer.document({"folder": str(where), "functions": [_entry(one) for one in found]})
+        command.printer.document({"folder": str(where), "functions": [_entry(entry) for entry in found]})
         return
     if not found:
         command.printer.text(f"{where}: no run times are kept here")
         return
-    machines = {one.file.machine: one.file.description for one in found}
+    machines = {entry.file.machine: entry.file.description for entry in found}
     columns = [
-        Column("function", [one.name for one in found], number=False),
-        Column("code", [Text(one.code[:6], "dim") for one in found], 4, number=False),
-        Column("devices", [", ".join(one.devices) for one in found], 1, number=False),
-        Column("sizes", [str(len({(row.signature, *row.sizes) for row in one.rows})) for one in found], 2),
-        Column("runs", [f"{sum(row.runs for row in one.rows):,}" for one in found], 1),
-        Column("last measured", [_time(one.measured_at) for one in found], 3, number=False),
+        Column("function", [entry.name for entry in found], number=False),
+        Column("code", [Text(entry.code[:6], "dim") for entry in found], 4, number=False),
+        Column("devices", [", ".join(entry.devices) for entry in found], 1, number=False),
+        Column("sizes", [str(len({(row.signature, *row.sizes) for row in entry.rows})) for entry in found], 2),
+        Column("runs", [f"{sum(row.runs for row in entry.rows):,}" for entry in found], 1),
+        Column("last measured", [_time(entry.measured_at) for entry in found], 3, number=False),
     ]
     if len(machines) > 1:
-        columns.append(Column("machine", [one.file.machine for one in found], 2, number=False))
+        columns.append(Column("machine", [entry.file.machine for entry in found], 2, number=False))
     command.printer.table(columns)
     command.printer.text()
     for machine, description in machines.items():
@@ -152,12 +152,12 @@ def show(
     tables = list(_tables(model))
     if as_json:
         calls = [_call_entry(call, signature) for signature, calls, _ in tables for call in calls]
-        crossovers = [{"signature": kind, **one._asdict()} for kind, _, found in tables for one in found]
+        crossovers = [{"signature": kind, **entry._asdict()} for kind, _, found in tables for entry in found]
         command.printer.document({**_entry(model), "calls": calls, "crossovers": crossovers})
     else:
         _print(command, model, tables)
         if len(matching) > 1:
-            names = ", ".join(sorted(f"{one.name}:{one.code[:6]}" for one in matching if one is not model))
+            names = ", ".join(sorted(f"{entry.name}:{entry.code[:6]}" for entry in matching if entry is not model))
             command.printer.note(f"also kept: {names}")
     if plot is not None:
         from ..reports.figure_style import save_png, style_context
@@ -191,7 +191,7 @@ def clear(
     where = _folder(folder)
     found = _read(command, where, warn=function is not None)
     chosen = found if function is None else _matching(found, function)
-    files = duration_paths(where) if function is None else sorted({one.path for one in chosen})
+    files = duration_paths(where) if function is None else sorted({model.path for model in chosen})
     names = f"the run times of {len(chosen)} function{'' if len(chosen) == 1 else 's'} in {where}"
     if files and not yes:
         if not sys.stdin.isatty():
@@ -199,10 +199,10 @@ def clear(
         command.printer.calm()
         typer.confirm(f"Delete {names}?", abort=True, err=True)
     for path in files:
-        keys = None if function is None else {one.key for one in chosen if one.path == path}
+        keys = None if function is None else {model.key for model in chosen if model.path == path}
         delete_durations(path, keys)
     if as_json:
-        command.printer.document({"folder": str(where), "deleted": [_entry(one) for one in chosen]})
+        command.printer.document({"folder": str(where), "deleted": [_entry(model) for model in chosen]})
     else:
         command.printer.text(f"deleted {names}" if files else f"{where}: no run times are kept here")
 
@@ -243,12 +243,12 @@ def _matching(found: list[_Model], function: str) -> list[_Model]:
         raise InvalidInputError("FUNCTION", "one whose run times are kept; there is none", function)
     name, _, code = function.partition(":")
     for matches in (
-        [one for one in found if one.name == name and one.code.startswith(code)],
-        [one for one in found if one.name.endswith(f".{name}") and one.code.startswith(code)],
+        [entry for entry in found if entry.name == name and entry.code.startswith(code)],
+        [entry for entry in found if entry.name.endswith(f".{name}") and entry.code.startswith(code)],
     ):
         if matches:
             return matches
-    raise UnknownNameError("FUNCTION", function, {one.name for one in found})
+    raise UnknownNameError("FUNCTION", function, {entry.name for entry in found})
 
 
 def _tables(model: _Model) -> Iterator[tuple[str, list[_Call], list[_Crossover]]]:
@@ -296,19 +296,19 @@ def _crossovers(calls: list[_Call]) -> list[_Crossover]:
 
 def _arguments(call: Any) -> str:
     """Return the arguments of a call as text: 512×512 float64, 7."""
-    sizes = [round(math.expm1(one)) for one in call.sizes]
+    sizes = [round(math.expm1(size)) for size in call.sizes]
     if call.signature == ("size",):
         return f"size {significant(math.expm1(call.sizes[0]))}"
     words = []
-    for one in call.signature:
-        if isinstance(one, tuple) and len(sizes) >= one[0]:
-            shape = sizes[: one[0]]
-            sizes = sizes[one[0] :]
-            words.append(f"{'×'.join(map(str, shape)) or 'scalar'} {one[1].removeprefix('torch.')}")
-        elif one == "int" and sizes:
+    for part in call.signature:
+        if isinstance(part, tuple) and len(sizes) >= part[0]:
+            shape = sizes[: part[0]]
+            sizes = sizes[part[0] :]
+            words.append(f"{'×'.join(map(str, shape)) or 'scalar'} {part[1].removeprefix('torch.')}")
+        elif part == "int" and sizes:
             words.append(str(sizes.pop(0)))
         else:
-            words.append(str(one))
+            words.append(str(part))
     return ", ".join(words) or "no arguments"
 
 
@@ -316,7 +316,7 @@ def _kinds(signature: str) -> str:
     """Return the types of a call's arguments as text: rank 2 float64, int."""
     import json
 
-    words = [f"rank {one[0]} {one[1]}" if isinstance(one, list) else str(one) for one in json.loads(signature)]
+    words = [f"rank {item[0]} {item[1]}" if isinstance(item, list) else str(item) for item in json.loads(signature)]
     return ", ".join(words) or "no arguments"
 
 
@@ -328,7 +328,7 @@ def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[
     command.printer.text(f"machine {model.file.machine}: {model.file.description}", "dim")
     for _, calls, crossovers in tables:
         devices = sorted({device for call in calls for device in call.seconds})
-        unit = unit_for([one for call in calls for one in call.seconds.values()], SECONDS)
+        unit = unit_for([second for call in calls for second in call.seconds.values()], SECONDS)
         columns = [
             Column("arguments", [call.arguments for call in calls], number=False),
             Column("bytes", [_bytes(call.nbytes) for call in calls], 1),
@@ -347,9 +347,9 @@ def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[
         columns.append(Column("fastest", [call.best for call in calls], 1, number=False))
         command.printer.text()
         command.printer.table(columns)
-        for one in crossovers:
-            size = _bytes(one.size) if calls[0].nbytes else f"size {significant(one.size)}"
-            command.printer.text(f"from about {size} on, {one.after} is faster than {one.before}")
+        for crossover in crossovers:
+            size = _bytes(crossover.size) if calls[0].nbytes else f"size {significant(crossover.size)}"
+            command.printer.text(f"from about {size} on, {crossover.after} is faster than {crossover.before}")
     remark = "~: not measured at this size; estimated from others. Copies between devices are not included."
     command.printer.text()
     command.printer.text(remark, "dim")
@@ -369,8 +369,8 @@ def _draw(model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]
             if line:
                 axes.plot(*zip(*line, strict=True), "-", color=f"C{index}", linewidth=1.0, label=device)
                 axes.plot(*zip(*dots, strict=True), "o", color=f"C{index}", markersize=4)
-        for one in crossovers:
-            axes.axvline(one.size, color="0.5", linestyle=":", linewidth=1.0)
+        for crossover in crossovers:
+            axes.axvline(crossover.size, color="0.5", linestyle=":", linewidth=1.0)
         axes.set_xscale("log" if min(call.size for call in calls) > 0 else "symlog")
         axes.set_yscale("log")
         axes.set_xlabel("bytes of the arguments" if calls[0].nbytes else "size of the call")

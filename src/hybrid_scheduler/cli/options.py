@@ -250,14 +250,16 @@ def with_options(
         options and arguments of this command alone, by parameter.
     """
     narrower = {name: {"help": text} for name, text in own.items() if isinstance(text, str)}
-    described = _SHARED | {name: one for name, one in own.items() if isinstance(one, _Own)}
+    described = _SHARED | {name: given for name, given in own.items() if isinstance(given, _Own)}
     if missing := {*names, *narrower} - {field.name for field in fields(Inputs)}:
         raise TypeError(f"not options of Inputs: {', '.join(sorted(missing))}")
     hints = get_type_hints(Inputs)
     shared = [
-        _parameter(one.name, one.default, hints[one.name], _SHARED[one.name], **narrower.get(one.name, {}))
-        for one in fields(Inputs)
-        if one.name in {*names, *narrower}
+        _parameter(
+            field.name, field.default, hints[field.name], _SHARED[field.name], **narrower.get(field.name, {})
+        )
+        for field in fields(Inputs)
+        if field.name in {*names, *narrower}
     ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -272,7 +274,7 @@ def with_options(
         @wraps(command)
         def run(context: typer.Context, **values: Any) -> None:
             if "inputs" in own_parameters:
-                values["inputs"] = Inputs(**{one.name: values.pop(one.name) for one in shared})
+                values["inputs"] = Inputs(**{field.name: values.pop(field.name) for field in shared})
             if "command" in own_parameters:
                 values["command"] = context.obj
             else:

@@ -101,7 +101,10 @@ def show(printer: Printer, profile: Profile) -> None:
         facts.append([machine.gpu.name, f"launch {with_unit(launch.median if launch else None, SECONDS)}"])
     copy = ((profile.cpu_memory_bandwidth, "CPU"), (profile.gpu_memory_bandwidth, "GPU"))
     facts.append([f"{name} memory {significant(rate / 1e9)} GB/s" for rate, name in copy if rate])
-    skipped = [f"skipped {one.kernel} {one.size} on {one.device}: {one.reason}" for one in profile.skipped]
+    skipped = [
+        f"skipped {omission.kernel} {omission.size} on {omission.device}: {omission.reason}"
+        for omission in profile.skipped
+    ]
     printer.result(facts, _columns(profile), _headline(profile), [*skipped, *profile.notes])
 
 
@@ -243,7 +246,7 @@ def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Prof
 
 def _show(printer: Printer, profile: Profile, found: Calibration) -> None:
     machine = profile.machine
-    kinds = [one.kind for one in found.held_out]
+    kinds = [curve_fit.kind for curve_fit in found.held_out]
     names = [kind if i == 0 or kinds[i - 1] != kind else "" for i, kind in enumerate(kinds)]
     by_kind = [_percent(found.by_kind[kind]) if name else "" for kind, name in zip(kinds, names, strict=True)]
     good = frozenset(i for i, kind in enumerate(kinds) if names[i] and (found.by_kind[kind] or 1.0) <= _GOOD)
@@ -252,11 +255,11 @@ def _show(printer: Printer, profile: Profile, found: Calibration) -> None:
         [
             Column("kernel", names, number=False),
             Column("held-out\nerror", by_kind, best=good),
-            Column("device", [one.device for one in found.held_out], number=False),
-            Column("median", [_percent(one.median) for one in found.held_out]),
-            Column("worst", [_percent(one.worst) for one in found.held_out], 2),
-            Column("sizes", [str(one.points) for one in found.held_out], 3),
-            Column("form", [one.form for one in found.held_out], 1, number=False),
+            Column("device", [curve_fit.device for curve_fit in found.held_out], number=False),
+            Column("median", [_percent(curve_fit.median) for curve_fit in found.held_out]),
+            Column("worst", [_percent(curve_fit.worst) for curve_fit in found.held_out], 2),
+            Column("sizes", [str(curve_fit.points) for curve_fit in found.held_out], 3),
+            Column("form", [curve_fit.form for curve_fit in found.held_out], 1, number=False),
         ],
         _calibration_headline(found),
     )

@@ -87,7 +87,7 @@ def score(
                 score_policy(path.stem, source, chosen, sandbox, show_worst=sealed is None, progress=progress)
             )
     if as_json:
-        documents = [one.as_dict() for one in found]
+        documents = [score.as_dict() for score in found]
         printer.document(documents[0] if len(documents) == 1 else {"policies": documents})
     else:
         _show(printer, found, len(chosen.seeds), sealed is not None)
@@ -95,25 +95,25 @@ def score(
         _write(out, found, printer)
     if found and not found[0].sandboxed and found[0].sandboxed is not None:
         command.show_warning("this system has no filter of system calls: score only policies that you trust")
-    if any(one.disqualified for one in found):
+    if any(score.disqualified for score in found):
         raise typer.Exit(1)
 
 
 def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) -> None:
     from ..experiments.policy_score import REFERENCES
 
-    for one in found:
-        if one.disqualified:
-            printer.text(f"{one.name}: disqualified, {one.disqualified}")
+    for score in found:
+        if score.disqualified:
+            printer.text(f"{score.name}: disqualified, {score.disqualified}")
             printer.text()
             continue
-        interval = one.interval
+        interval = score.interval
         width = f" ± {interval.half_width:.3f}" if interval.low == interval.low else ""
         facts = [
-            f"{one.name}: score {interval.mean:.3f}{width}",
+            f"{score.name}: score {interval.mean:.3f}{width}",
             f"{seeds} {'private' if sealed else 'public'} seeds",
         ]
-        rows = [*one.by_case(), ("all cases", one.figures())]
+        rows = [*score.by_case(), ("all cases", score.figures())]
         printer.result(
             [facts],
             [
@@ -127,7 +127,7 @@ def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) 
             ],
             remarks=[
                 f"worst: {case.ratio:.2f} of {case.reference} on {case.tasks} tasks of {case.case}"
-                for case in one.worst
+                for case in score.worst
             ],
         )
         printer.text()
@@ -136,8 +136,8 @@ def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) 
 def _write(folder: Path, found: list[PolicyScore], printer: Printer) -> None:
     """Write every worst case as a native trace."""
     folder.mkdir(parents=True, exist_ok=True)
-    for one in found:
-        for position, case in enumerate(one.worst, 1):
-            file = folder / f"{one.name}-{position}.csv"
+    for score in found:
+        for position, case in enumerate(score.worst, 1):
+            file = folder / f"{score.name}-{position}.csv"
             file.write_text(case.trace, encoding="utf-8")
             printer.note(f"{file}: replay with simulate --trace {file} --schedulers {case.reference}")

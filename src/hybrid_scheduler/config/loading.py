@@ -133,15 +133,15 @@ def load_settings(
     given: _Layer = {}
     for layer in layers:
         if any(layer[key].value for key in _DATABASE_KEYS & layer.keys()):
-            given = {key: one for key, one in given.items() if key not in _DATABASE_KEYS}
+            given = {key: setting for key, setting in given.items() if key not in _DATABASE_KEYS}
         given |= layer
     nested: dict[str, Any] = {}
-    for key, one in given.items():
+    for key, setting in given.items():
         section, dot, name = key.partition(".")
         if dot:
-            nested.setdefault(section, {})[name] = one.value
+            nested.setdefault(section, {})[name] = setting.value
         else:
-            nested[section] = one.value
+            nested[section] = setting.value
     settings = None
     try:
         settings = Settings.model_validate(nested)

@@ -67,7 +67,7 @@ def _physics(name: str) -> str:
     if not colon and name in PHYSICS:
         return name
     if source not in _PHYSICS_FILES or not file:
-        raise UnknownNameError("physics", name, (*PHYSICS, *(f"{one}:FILE" for one in _PHYSICS_FILES)))
+        raise UnknownNameError("physics", name, (*PHYSICS, *(f"{file}:FILE" for file in _PHYSICS_FILES)))
     physics_from_file(source, file)
     return name
 

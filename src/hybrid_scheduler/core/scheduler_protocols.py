@@ -381,8 +381,13 @@ class Explanation(NamedTuple):
             ],
             "records": dict(self.policy_costs),
             "options": [
-                {"device": names[one.device], "gpu_fraction": one.fraction, "cost": one.cost, "value": one.value}
-                for one in self.options
+                {
+                    "device": names[option.device],
+                    "gpu_fraction": option.fraction,
+                    "cost": option.cost,
+                    "value": option.value,
+                }
+                for option in self.options
             ],
             "queued": self.queued,
         }

@@ -185,10 +185,10 @@ def speedup_over_frozen(runs: Sequence[dict[str, ShiftRun]]) -> Floats:
 
 
 def _row(name: str, runs: list[ShiftRun], worst_baseline: float) -> ShiftRow:
-    ratios = np.array([one.ratio for one in runs])
-    total = float(np.mean([one.total for one in runs]))
+    ratios = np.array([run.ratio for run in runs])
+    total = float(np.mean([run.total for run in runs]))
     published = PUBLISHED.get(name)
-    recoveries = [one.recovery for one in runs if one.recovery is not None]
+    recoveries = [run.recovery for run in runs if run.recovery is not None]
     all_recovered = len(recoveries) == len(runs)
     status = "FAILED" if total > worst_baseline else "SUCCESS"
     if name in (_OPTIMAL, *_BASELINES):

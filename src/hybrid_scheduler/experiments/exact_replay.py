@@ -181,7 +181,7 @@ def unpack_evidence(path: Path, folder: Path) -> RunFile:
         evidence = json.loads(block)
         if evidence["format"] != _EVIDENCE_FORMAT:
             raise ValueError(f"its format is {evidence['format']}")
-        files = {name: _embedded(path, name, one) for name, one in evidence["files"].items()}
+        files = {name: _embedded(path, name, content) for name, content in evidence["files"].items()}
         if run_record.RECORD not in files or any(name not in RUN_FILES for name in files):
             raise ValueError(f"its files are {', '.join(files)}")
         report_sha256 = evidence["report_sha256"]

@@ -143,7 +143,7 @@ class HeavyResult:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One row per scheduler."""
-        return [one.row(name, self.lower_bound) for name, one in self.totals.items()]
+        return [total.row(name, self.lower_bound) for name, total in self.totals.items()]
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield the log: one line per scheduler, since a line per task would be larger than the simulated data."""

@@ -443,7 +443,7 @@ class PairwiseTests:
                 }
                 for s in self.ranking
             },
-            "pairs": [{"first": a, "second": b, **pair(one)} for (a, b), one in self.pairs.items()],
+            "pairs": [{"first": a, "second": b, **pair(test)} for (a, b), test in self.pairs.items()],
         }  # fmt: skip
 
 

@@ -282,7 +282,7 @@ def _load(code: CodeType, register: _Register) -> core.Online | core.Central:
         if isinstance(value, type) and issubclass(value, core.Scheduler) and value.__module__ == "policy"
     ]
     if len(classes) > 1:
-        raise TypeError(f"one policy per file, got {', '.join(one.__name__ for one in classes)}")
+        raise TypeError(f"one policy per file, got {', '.join(policy_class.__name__ for policy_class in classes)}")
     if classes:
         policy = classes[0]()
         if not isinstance(policy, core.Online | core.Central):

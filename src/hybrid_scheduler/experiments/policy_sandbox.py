@@ -359,14 +359,14 @@ class _RemoteEvents:
     def observe(self, outcome: Outcome) -> None:
         """Send the outcome of a finished task."""
         if self._learns:
-            values = [getattr(outcome, one.name) for one in fields(outcome) if one.name != "labels"]
+            values = [getattr(outcome, field.name) for field in fields(outcome) if field.name != "labels"]
             self._connection.send(["observe", *values])
 
     def _released(self, task: Task) -> tuple[list[Any], Any]:
         """Return a task as plain values, with its expected durations if the policy knows them."""
         assert self._setting is not None
         times = self._setting.times
-        values = [getattr(task, one.name) for one in fields(task)]
+        values = [getattr(task, field.name) for field in fields(task)]
         return values, None if times is None else times.row(task).tolist()
 
 
@@ -411,7 +411,9 @@ class RemoteCentral(_RemoteEvents, Central):
 
 def _without_speeds(platform: Platform) -> dict[str, Any]:
     """Return the platform as plain values; speeds and links are those of a reference device."""
-    hidden = [replace(one, speedup_base=1.0, speedup_slope=0.0, bandwidth=math.inf) for one in platform.devices]
+    hidden = [
+        replace(device, speedup_base=1.0, speedup_slope=0.0, bandwidth=math.inf) for device in platform.devices
+    ]
     return asdict(replace(platform, devices=tuple(hidden)))
 
 

@@ -197,7 +197,7 @@ class PolicyScore:
             "artifacts": {
                 "disqualified": self.disqualified,
                 "system_calls_filtered": self.sandboxed,
-                "worst_cases": [vars(one) for one in self.worst],
+                "worst_cases": [vars(case) for case in self.worst],
             },
         }
 

@@ -260,7 +260,11 @@ def figure_data(
 def _bands(paired: PairedComparison, metric: str) -> dict[str, Interval]:
     found = {name: paired.interval(metric, name) for name in paired.spec.schedulers}
     # A queue that grows has a value and no interval.
-    return {name: one for name, one in found.items() if one is not None and math.isfinite(one.half_width)}
+    return {
+        name: interval
+        for name, interval in found.items()
+        if interval is not None and math.isfinite(interval.half_width)
+    }
 
 
 def _repetitions(paired: PairedComparison | None, seed: int) -> str:

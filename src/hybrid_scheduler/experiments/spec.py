@@ -192,7 +192,7 @@ class ExperimentSpec:
     indivisible: bool = False
 
     def __post_init__(self) -> None:
-        given = [one for one in (self.scenario, self.trace, self.graph) if one is not None]
+        given = [source for source in (self.scenario, self.trace, self.graph) if source is not None]
         if len(given) != 1:
             raise InvalidInputError("spec", "about one scenario, trace or graph", f"{len(given)} of them")
         if not self.schedulers:

@@ -259,7 +259,9 @@ def load_ipython_extension(shell: Any) -> None:
 
 def unload_ipython_extension(shell: Any) -> None:
     """End with ``%unload_ext hybrid_scheduler``."""
-    shell.ast_transformers[:] = [one for one in shell.ast_transformers if not isinstance(one, OperatorRewriter)]
+    shell.ast_transformers[:] = [
+        transformer for transformer in shell.ast_transformers if not isinstance(transformer, OperatorRewriter)
+    ]
     for acceleration in tuple(_active):
         acceleration.undo()
 

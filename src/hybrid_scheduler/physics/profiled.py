@@ -261,10 +261,10 @@ class ProfiledPhysics:
         try:
             curves = tuple(
                 Curve(
-                    str(one["kind"]), str(one["device"]), tuple(map(float, one["sizes"])),
-                    tuple(map(float, one["seconds"])), float(one["fixed"]), float(one["spread"]),
+                    str(curve["kind"]), str(curve["device"]), tuple(map(float, curve["sizes"])),
+                    tuple(map(float, curve["seconds"])), float(curve["fixed"]), float(curve["spread"]),
                 )
-                for one in document["curves"]
+                for curve in document["curves"]
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, InvalidInputError):

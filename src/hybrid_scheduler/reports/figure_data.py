@@ -62,7 +62,7 @@ class FigureData:
     @property
     def seeds(self) -> int:
         """Largest number of seeds of any sample."""
-        return max((len(values) for one in self.samples.values() for values in one.values()), default=0)
+        return max((len(values) for sample in self.samples.values() for values in sample.values()), default=0)
 
     def intervals(self, metric: str) -> dict[str, Interval]:
         """Return mean and 95 % interval of every scheduler, best first; a single run has an empty interval."""

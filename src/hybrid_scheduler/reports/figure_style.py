@@ -240,21 +240,23 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 def dots(axes: Axes, intervals: dict[str, Interval], *, log: bool | None = None, unit: str = "") -> None:
     """Draw one row per scheduler: its mean as a mark, its interval as a line, and both as numbers."""
     names = list(intervals)
-    values = np.array([[one.low, one.mean, one.high] for one in intervals.values()])
+    values = np.array([[interval.low, interval.mean, interval.high] for interval in intervals.values()])
     positive = values[values > 0]
     spans = bool(len(positive)) and float(values[:, 1].max()) > _LOG_FROM * float(max(values[:, 1].min(), 0.0))
     logarithmic = spans and float(values.min()) > 0 if log is None else log
-    for row, (name, one) in enumerate(intervals.items()):
+    for row, (name, interval) in enumerate(intervals.items()):
         base = len(names) - 1 - row
         style = line_style(name)
         axes.axhline(base, color=HAIRLINE, linewidth=0.5, zorder=1)
-        axes.plot([one.low, one.high], [base, base], color=style["color"], linewidth=2.4, alpha=0.45, zorder=2)
         axes.plot(
-            [one.mean], [base], linestyle="none", marker=style["marker"], markersize=7, color=style["color"],
+            [interval.low, interval.high], [base, base], color=style["color"], linewidth=2.4, alpha=0.45, zorder=2
+        )
+        axes.plot(
+            [interval.mean], [base], linestyle="none", marker=style["marker"], markersize=7, color=style["color"],
             markerfacecolor=style["markerfacecolor"], markeredgewidth=1.3, zorder=3,
         )  # fmt: skip
         axes.annotate(
-            f"{with_interval(one)}{unit}", (1, base), (8, 0), xycoords=("axes fraction", "data"),
+            f"{with_interval(interval)}{unit}", (1, base), (8, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", size=8.5, va="center", color=INK, annotation_clip=False,
         )  # fmt: skip
     name_rows(axes, names)

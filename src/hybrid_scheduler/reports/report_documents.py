@@ -413,8 +413,8 @@ def _pdf_widths(table: TableBlock, width: float) -> list[float]:
         longest.append(max(widths) + 7)
     spare = width - sum(longest)
     if spare >= 0:
-        return [one + spare * one / sum(longest) for one in longest]
-    return [one * width / sum(longest) for one in longest]
+        return [width + spare * width / sum(longest) for width in longest]
+    return [width_needed * width / sum(longest) for width_needed in longest]
 
 
 def _ascii(text: str) -> str:

@@ -81,9 +81,9 @@ class _Launcher:
         accelerator = self._accelerator
         handles = node.handles
         missing = 0
-        for one in handles:
-            if self._space not in one.copies:
-                missing += one.nbytes
+        for handle in handles:
+            if self._space not in handle.copies:
+                missing += handle.nbytes
         began = time.perf_counter()
         directory = self._graph.directory
         if missing:
@@ -113,7 +113,7 @@ class _Launcher:
         on_accelerator = self._graph.directory.on_accelerator
         space = self._space
         if node.flat:
-            return tuple([on_accelerator(one, space) if type(one) is DataHandle else one for one in node.args]), {}
+            return tuple([on_accelerator(arg, space) if type(arg) is DataHandle else arg for arg in node.args]), {}
         args, kwargs = replaced(
             (node.args, node.kwargs), lambda one: on_accelerator(one, space) if type(one) is DataHandle else one
         )
@@ -224,8 +224,8 @@ class _LaunchedTasks:
 
     def end_to(self, most: int) -> bool:
         """End tasks that are complete; return whether at most so many are left."""
-        for one in self._claim_complete():
-            self._finish(*one)
+        for launch in self._claim_complete():
+            self._finish(*launch)
         return len(self._tasks) <= most
 
     def _complete(self) -> None:
@@ -253,8 +253,8 @@ class _LaunchedTasks:
 
     def _asked_for(self) -> tuple[bool, bool]:
         """Return whether a thread waits for the result of a started task, and whether one is told of its end."""
-        started = [one[0] for one in list(self._tasks)]
-        return any(one.awaited for one in started), any(one.is_watched for one in started)
+        started = [task[0] for task in list(self._tasks)]
+        return any(launch.awaited for launch in started), any(launch.is_watched for launch in started)
 
     def _claim(self, node: TaskFuture | None = None, *, wait: bool = True) -> _Started | None:
         """Take a task that is started, so that this thread ends it: this one, or the oldest.
@@ -266,7 +266,7 @@ class _LaunchedTasks:
                 return None
             one = self._tasks[0]
             if node is not None and one[0] is not node:
-                found = next((one for one in self._tasks if one[0] is node), None)
+                found = next((task for task in self._tasks if task[0] is node), None)
                 if found is None:
                     return None
                 one = found
@@ -318,7 +318,7 @@ class _LaunchedTasks:
         else:
             if node.predicted > _REESTIMATE_RATIO * node.seconds or not self._tasks:
                 # It was expected to take far longer, and with it the end of all.
-                self._busy_until = node.finished + sum(one[0].predicted for one in list(self._tasks))
+                self._busy_until = node.finished + sum(task[0].predicted for task in list(self._tasks))
             self._graph.finished(node)
 
 
@@ -599,7 +599,7 @@ class AcceleratorWorker:
         # Memory of results that nothing else uses is free for the next task. Copies of the program's own arrays are
         # kept until the task has ended, so that further tasks find them.
         node.args = node.kwargs = None
-        node.handles = [one for one in node.handles if HOST in one.copies]
+        node.handles = [handle for handle in node.handles if HOST in handle.copies]
         graph.launched(node, value)
         node.unshared = False
         self.started.add(node, start, end)

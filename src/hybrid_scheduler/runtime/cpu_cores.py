@@ -189,9 +189,9 @@ class CpuCores:
     def replace(self, thread: int) -> None:
         """Start another thread in place of one whose task takes too long; Python cannot end a thread."""
         with self._lock:
-            for one in self._threads:
-                if one.ident == thread:
-                    self._threads.remove(one)
+            for worker in self._threads:
+                if worker.ident == thread:
+                    self._threads.remove(worker)
                     self._replaced.add(thread)
                     self._busy.discard(thread)
                     self._start_thread()
@@ -259,7 +259,7 @@ class CpuCores:
         if len(self._threads) > self.cores + len(self._waiting):  # a task that waited goes on
             with self._lock:
                 if len(self._threads) > self.cores + len(self._waiting):
-                    self._threads = [one for one in self._threads if one.ident != me]
+                    self._threads = [worker for worker in self._threads if worker.ident != me]
                     return False
         return True
 

@@ -210,13 +210,13 @@ class DashboardStream:
         devices = (cpu(), *(Device(name, "gpu", memory=float("inf")) for name in names))
         records = [row.record for row in rows]
         code_of = {"cpu": 0, **{state.name: code for code, state in enumerate(self._graph.states, 1)}}
-        device = np.array([code_of[one.device] for one in records])
+        device = np.array([code_of[record.device] for record in records])
         on_cpu = device == 0
         start = np.array([row.start for row in rows])
-        seconds = np.maximum([one.seconds for one in records], 1e-9)
+        seconds = np.maximum([record.seconds for record in records], 1e-9)
         finish = np.maximum([row.end for row in rows], start + 1e-9)
-        submitted = np.array([one.submitted for one in records])
-        megabytes = np.array([one.nbytes for one in records]) / 1e6
+        submitted = np.array([record.submitted for record in records])
+        megabytes = np.array([record.nbytes for record in records]) / 1e6
         results = ResultColumns(
             device=device.astype(np.int32),
             fraction=(~on_cpu).astype(float),
@@ -230,7 +230,7 @@ class DashboardStream:
             accelerator_time=np.where(on_cpu, 0.0, seconds),
             energy=unknown,
             cost=unknown,
-            predicted_time=np.array([one.predicted or np.nan for one in records]),
+            predicted_time=np.array([record.predicted or np.nan for record in records]),
             regret=unknown,
             confidence=unknown,
             status=np.full(n, RAN, dtype=np.uint8),
@@ -241,7 +241,7 @@ class DashboardStream:
             compute_intensity=np.full(n, 0.5),
             memory_required=megabytes,
             arrival_time=submitted,
-            kind=[_identifier(one.function.rpartition(".")[2]) for one in records],
+            kind=[_identifier(record.function.rpartition(".")[2]) for record in records],
         )
         run = MeasuredRun(
             created_at=self._created_at,
@@ -274,14 +274,14 @@ class _Row(NamedTuple):
 def _columns(rows: list[_Row]) -> dict[str, list[Any]]:
     """Return calls as columns; nine digits are nanoseconds."""
     records = [row.record for row in rows]
-    times = {name: [getattr(one, name) for one in records] for name in ("submitted", "seconds", "transfer")}
-    times |= {"launched": [one.started for one in records]}
+    times = {name: [getattr(record, name) for record in records] for name in ("submitted", "seconds", "transfer")}
+    times |= {"launched": [record.started for record in records]}
     times |= {"started": [row.start for row in rows], "finished": [row.end for row in rows]}
     return {
-        "number": [one.number for one in records],
-        "function": [_identifier(one.function.rpartition(".")[2]) for one in records],
-        "device": [_identifier(one.device) for one in records],
-        "predicted": [round(one.predicted, 9) if one.predicted else None for one in records],
+        "number": [record.number for record in records],
+        "function": [_identifier(record.function.rpartition(".")[2]) for record in records],
+        "device": [_identifier(record.device) for record in records],
+        "predicted": [round(record.predicted, 9) if record.predicted else None for record in records],
         **{name: [round(value, 9) for value in column] for name, column in times.items()},
     }
 

@@ -447,7 +447,9 @@ class DataDirectory:
     def _space_of(self, array: Any) -> int:
         if not is_tensor(array) or array.device.type == "cpu":
             return HOST
-        return next((space for space, one in enumerate(self.accelerators, 1) if one.holds(array)), HOST)
+        return next(
+            (space for space, accelerator in enumerate(self.accelerators, 1) if accelerator.holds(array)), HOST
+        )
 
     # ---------------------------------------------------------------- copies
 
@@ -516,9 +518,9 @@ class DataDirectory:
             if handles is None:
                 counted = list(self._counted.values())
             else:
-                arrays = [one.copies[HOST] for one in handles if one.home == HOST]
-                counted = [count for one in arrays if (count := self._counted.get(id(one))) is not None]
-        return sorted((one for one in counted if one.copies >= _OFTEN), key=lambda one: -one.avoidable)
+                arrays = [handle.copies[HOST] for handle in handles if handle.home == HOST]
+                counted = [count for array in arrays if (count := self._counted.get(id(array))) is not None]
+        return sorted((count for count in counted if count.copies >= _OFTEN), key=lambda count: -count.avoidable)
 
     # ---------------------------------------------------------------- memory
 
@@ -558,7 +560,11 @@ class DataDirectory:
         with self._lock:
             self._sweep()
             found = [ref() for ref in self._resident[space].values()]
-            return [one for one in found if one is not None and not one.users.get(space) and one.home != space]
+            return [
+                handle
+                for handle in found
+                if handle is not None and not handle.users.get(space) and handle.home != space
+            ]
 
     def _take_constants(self) -> list[_ConstantCopies]:
         """Remove the copies of arrays that cannot change, and that no task uses."""
@@ -571,7 +577,7 @@ class DataDirectory:
             array = handle.copies.pop(space)
             event = handle.events.get(space)
             if event is not None:
-                handle.events = {k: one for k, one in handle.events.items() if k != space}
+                handle.events = {k: event for k, event in handle.events.items() if k != space}
             self._leave(handle.serial, space, handle.nbytes)
             self.evicted += 1
         self.accelerators[space - 1].release(array, event)

@@ -238,8 +238,8 @@ class DevicePlacement:
         self.choosing = MeasuredOverhead(_DECIDING_SECONDS)
         self.in_place = MeasuredOverhead(_IN_PLACE_SECONDS)
         self.hand_over = MeasuredOverhead(_HAND_OVER_SECONDS)
-        by_class = {one.device_class: MeasuredOverhead(_IN_PLACE_SECONDS) for one in accelerators}
-        self.starting = [self.in_place, *(by_class[one.device_class] for one in accelerators)]
+        by_class = {accelerator.device_class: MeasuredOverhead(_IN_PLACE_SECONDS) for accelerator in accelerators}
+        self.starting = [self.in_place, *(by_class[accelerator.device_class] for accelerator in accelerators)]
         #: Whether a call is being measured on the CPU.
         self.measuring = False
 
@@ -282,10 +282,10 @@ class DevicePlacement:
         What is certainly below the limit may be any value below it.
         """
         seconds = self._cores.queue_seconds if space == HOST else self._accelerators[space - 1].backlog(limit)
-        for one in handles:
+        for handle in handles:
             # In the same place it is complete in time, because tasks are run in the order of their starts.
-            events = one.events  # another thread may replace it
-            if events and space not in one.copies and HOST not in one.copies:
+            events = handle.events  # another thread may replace it
+            if events and space not in handle.copies and HOST not in handle.copies:
                 made, event = next(iter(events.items()))
                 seconds = max(seconds, self._accelerators[made - 1].time_to(event))
         return seconds
@@ -333,22 +333,26 @@ class DevicePlacement:
         known = self._on_cpu(node) if decision.space == HOST else self._on_accelerator(node, decision.space)
         if known is None or not known.warm:
             return [], 0
-        spaces = {"cpu": HOST} | {one.name: space for space, one in enumerate(self._accelerators, 1)}
+        spaces = {"cpu": HOST} | {
+            accelerator.name: space for space, accelerator in enumerate(self._accelerators, 1)
+        }
         on_cpu, *others = decision.candidates
         if decision.space == HOST:
-            if decision.predicted < min(one.overhead for one in others):
+            if decision.predicted < min(other.overhead for other in others):
                 return [(0.0, HOST, decision)], _REUSES_IF_SHORT
             # A call that would be faster elsewhere with its arrays in place must be counted every time.
             # A device that was not measured for such a call may be tried once its arrays are worth the transfer.
-            if any(one.end - one.transfer < on_cpu.end or not one.known for one in others):
+            if any(other.end - other.transfer < on_cpu.end or not other.known for other in others):
                 return [], 0
         options = []
-        for one in decision.candidates:
-            space = spaces[one.device]
+        for candidate in decision.candidates:
+            space = spaces[candidate.device]
             # No queue sends a call to a CPU that has never run it.
-            measured = self._on_cpu(node) is not None if space == HOST else one.known
+            measured = self._on_cpu(node) is not None if space == HOST else candidate.known
             if measured or space == decision.space:
-                options.append((one.end - one.wait, space, decision._replace(space=space, predicted=one.run)))
+                options.append(
+                    (candidate.end - candidate.wait, space, decision._replace(space=space, predicted=candidate.run))
+                )
         if decision.is_settled:
             uses = _REUSES
         else:
@@ -381,11 +385,11 @@ class DevicePlacement:
         facts = self.facts_of(function.key)
         usable = [
             space
-            for space, one in enumerate(self._accelerators, 1)
+            for space, accelerator in enumerate(self._accelerators, 1)
             if function.gpu is not None
-            and one.device_class not in facts.unusable
-            and node.sizes.nbytes + node.memory * 1e6 <= one.capacity
-            and one.backlog() < math.inf
+            and accelerator.device_class not in facts.unusable
+            and node.sizes.nbytes + node.memory * 1e6 <= accelerator.capacity
+            and accelerator.backlog() < math.inf
         ]
         estimates = {HOST: self._on_cpu(node), **{space: self._on_accelerator(node, space) for space in usable}}
         if not usable:
@@ -394,17 +398,24 @@ class DevicePlacement:
             return PlacementDecision(HOST, known.seconds if known else 0.0, reason, ())
         transfers = {space: self._transfer(node, space) for space in estimates}
         candidates = self._candidates(node, facts, estimates, transfers)
-        warm = {space: one for space, one in estimates.items() if one is not None and one.warm}
+        warm = {space: estimate for space, estimate in estimates.items() if estimate is not None and estimate.warm}
         if not warm:  # on an accelerator, which may lose a little; a CPU may take far longer
-            ends = {space: one.end for space, one in zip(estimates, candidates, strict=True) if space != HOST}
+            ends = {
+                space: candidate.end
+                for space, candidate in zip(estimates, candidates, strict=True)
+                if space != HOST
+            }
             first = min(ends, key=ends.__getitem__)
             return self._tried(node, first, estimates[first], candidates)
-        fixed = {space: transfers[space] + one.overhead for space, one in zip(estimates, candidates, strict=True)}
+        fixed = {
+            space: transfers[space] + candidate.overhead
+            for space, candidate in zip(estimates, candidates, strict=True)
+        }
         on_cpu = estimates[HOST]
         if on_cpu is None or not on_cpu.is_settled:  # it may be short enough for the thread that submits it
             fixed[HOST] = transfers[HOST] + min(candidates[HOST].overhead, self.in_place.seconds)
-        near = {space: one for space, one in warm.items() if one.distance <= NEAR}
-        best, first = min((fixed[space] + one.seconds, space) for space, one in (near or warm).items())
+        near = {space: estimate for space, estimate in warm.items() if estimate.distance <= NEAR}
+        best, first = min((fixed[space] + estimate.seconds, space) for space, estimate in (near or warm).items())
         ahead = [space for space in estimates if space != first and could_win(estimates[space], fixed[space], best)]
         ahead = ahead if facts.shadows else [space for space in ahead if space != HOST]  # a call failed there
         for space in ahead:
@@ -510,9 +521,11 @@ class DevicePlacement:
     def _candidates(
         self, node: TaskFuture, facts: FunctionFacts, estimates: _Estimates, transfers: dict[int, float]
     ) -> tuple[Candidate, ...]:
-        measured = [one.seconds for one in estimates.values() if one is not None]
+        measured = [estimate.seconds for estimate in estimates.values() if estimate is not None]
         guess = max(measured, default=0.0) * (ASSUMED_CPU_SLOWDOWN if estimates[HOST] is None else 1.0)
-        certain = any(one is not None and one.warm and one.distance <= NEAR for one in estimates.values())
+        certain = any(
+            estimate is not None and estimate.warm and estimate.distance <= NEAR for estimate in estimates.values()
+        )
         ahead = self._ahead(node, list(estimates))
         moved = node.sizes.nbytes / ASSUMED_BANDWIDTH
         cheapest = min(ahead.values())
@@ -552,7 +565,7 @@ class DevicePlacement:
 
     def typical(self, key: str) -> dict[int, float]:
         """Return the seconds of a function's latest runs by memory space, where it has run."""
-        classes = [ONE_CORE, *(one.device_class for one in self._accelerators)]
+        classes = [ONE_CORE, *(accelerator.device_class for accelerator in self._accelerators)]
         found = {space: self.durations.typical(key, name) for space, name in enumerate(classes)}
         found[HOST] = found[HOST] or self.durations.typical(key, ALL_CORES)
         return {space: seconds for space, seconds in found.items() if seconds is not None}
@@ -560,14 +573,14 @@ class DevicePlacement:
     def _credit(self, node: TaskFuture, estimates: _Estimates, candidates: tuple[Candidate, ...]) -> None:
         """Note what the call would have saved with its arrays in place elsewhere, by the hopeful guess."""
         here = candidates[0].end
-        for (space, estimate), one in zip(list(estimates.items())[1:], candidates[1:], strict=True):
+        for (space, estimate), candidate in zip(list(estimates.items())[1:], candidates[1:], strict=True):
             # Copies of other arrays of the program end with the tasks that use them.
             kept = [handle for handle in node.handles if handle.constant or handle.home is None]
             missing = [handle for handle in kept if space not in handle.copies]
             total = sum(handle.nbytes for handle in missing)
             if estimate is None or total == 0:
                 continue
-            gain = here - (one.wait + estimate.least + one.overhead + one.ahead)
+            gain = here - (candidate.wait + estimate.least + candidate.overhead + candidate.ahead)
             if gain > 0:
                 for handle in missing:
                     saved = handle.saved.get(space, 0.0) + gain * handle.nbytes / total
@@ -592,5 +605,5 @@ def _can_measure_beside(node: TaskFuture, facts: FunctionFacts, cores: CpuCores)
     """Return whether a call that an accelerator runs can be measured on the CPU as well, beside it."""
     if not node.function.repeatable or not facts.shadows:
         return False
-    fetched = sum(one.nbytes for one in node.handles if HOST not in one.copies)
+    fetched = sum(handle.nbytes for handle in node.handles if HOST not in handle.copies)
     return fetched <= _MAX_FETCHED and cores.has_free_core

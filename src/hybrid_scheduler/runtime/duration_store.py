@@ -230,23 +230,23 @@ def _key(row: StoredRun) -> tuple[Any, ...]:
 
 def _check(row: StoredRun) -> None:
     """Raise ValueError for a row that cannot be a measurement."""
-    texts = all(isinstance(one, str) for one in row[:3])
+    texts = all(isinstance(text, str) for text in row[:3])
     numbers = [row.nbytes, row.seconds, row.runs, row.measured_at, *row.sizes]
     if (
         not texts
         or type(row.sizes) is not list
-        or not all(type(one) in (int, float) and 0 <= one < 1e18 for one in numbers)
+        or not all(type(number) in (int, float) and 0 <= number < 1e18 for number in numbers)
         or not 0 < row.seconds < 1e9
-        or not all(one < _MAX_SIZE for one in row.sizes)
+        or not all(size < _MAX_SIZE for size in row.sizes)
     ):
         raise ValueError("a row that is no measurement")
     signature = json.loads(row.signature)
-    if type(signature) is not list or not all(_is_plain(one) for one in signature):
+    if type(signature) is not list or not all(_is_plain(part) for part in signature):
         raise ValueError("a row with a damaged signature")
 
 
 def _is_plain(value: Any) -> bool:
     """Return whether a value is one of those in the signature of a call: a word, a number, or a list of them."""
     return not isinstance(value, dict | list) or (
-        isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)
+        isinstance(value, list) and not any(isinstance(item, dict | list) for item in value)
     )

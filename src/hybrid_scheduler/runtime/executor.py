@@ -118,7 +118,7 @@ class HybridExecutor(Executor):
         self._closed = False
         found = list(accelerators) if accelerators is not None else find_accelerators(_gpu(device_type))
         durations = FunctionDurations()
-        classes = [one.device_class for one in found]
+        classes = [accelerator.device_class for accelerator in found]
         self._store = DurationStore(history, classes, cores) if history is not False else None
         self.graph = TaskGraph(cores or usable_cores(), found, durations)
         #: Read by Dask, which keeps this many tasks in flight.
@@ -292,12 +292,12 @@ class HybridExecutor(Executor):
         decision = future.decision
         where = "cpu" if decision.space == 0 else future.graph.states[decision.space - 1].name
         lines = [f"{name}: on {where}, because {decision.reason}"]
-        for one in decision.candidates:
-            copies = f"queue {_time(one.wait)}, transfer {_time(one.transfer)}"
-            parts = f"{copies}, run {_time(one.run)}, overhead {_time(one.overhead)}"
-            after = f", then {_time(one.ahead)}" if one.ahead else ""
-            guess = "" if one.known else " (a guess: no call of about this size was measured)"
-            lines.append(f"  {one.device}: {_time(one.end)} = {parts}{after}{guess}")
+        for candidate in decision.candidates:
+            copies = f"queue {_time(candidate.wait)}, transfer {_time(candidate.transfer)}"
+            parts = f"{copies}, run {_time(candidate.run)}, overhead {_time(candidate.overhead)}"
+            after = f", then {_time(candidate.ahead)}" if candidate.ahead else ""
+            guess = "" if candidate.known else " (a guess: no call of about this size was measured)"
+            lines.append(f"  {candidate.device}: {_time(candidate.end)} = {parts}{after}{guess}")
         if future.done() and not future.failed:
             lines.append(f"  measured: {_time(future.seconds)}, copies {_time(future.transfer)}")
         lines.extend(f"  {each}" for each in future.copied_often)
@@ -309,7 +309,7 @@ class HybridExecutor(Executor):
         A program that closes the executor finds this in the log, at level INFO.
         """
         graph = self.graph
-        by_device = Counter(one.device for one in self.records)
+        by_device = Counter(record.device for record in self.records)
         where = ", ".join(f"{count} on {device}" for device, count in sorted(by_device.items())) or "no calls"
         first = f"{where}; {graph.failures} failed, {graph.directory.copied / 1e6:.3g} MB copied"
         return "\n  ".join([first, *map(str, graph.directory.copied_often()[:_MAX_ADVICE])])

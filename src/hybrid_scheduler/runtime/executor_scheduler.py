@@ -129,7 +129,10 @@ class RegistryPlacement(DevicePlacement):
         seed: int,
     ) -> None:
         super().__init__(cores, accelerators, durations)
-        devices = [cpu(), *(Device(one.name, "gpu", memory=one.capacity / 1e6) for one in accelerators)]
+        devices = [
+            cpu(),
+            *(Device(accelerator.name, "gpu", memory=accelerator.capacity / 1e6) for accelerator in accelerators),
+        ]
         self.platform = Platform("this machine", tuple(devices))
         self._times = _LearnedTimes(self.platform)
         self._scheduler = scheduler
@@ -142,7 +145,7 @@ class RegistryPlacement(DevicePlacement):
         plain = self.consider(node) if self._accelerators else super().choose(node)
         if not plain.candidates or (node.trial is not None and self._scheduler.knows is Knowledge.TOLD):
             return plain
-        names = {one.device: one for one in plain.candidates}
+        names = {candidate.device: candidate for candidate in plain.candidates}
         now = time.perf_counter() - self._began
         free_at = np.full(len(self.platform.devices), now + 1e9)
         ready_at = np.full(len(free_at), now)

@@ -169,7 +169,7 @@ def dask_get(executor: HybridExecutor, graph: Any, keys: Any) -> Any:
     wanted = set(flatten(keys)) if isinstance(keys, list) else {keys}
     nodes: dict[Any, Any] = {}
     for node in cull(convert_legacy_graph(graph), wanted).values():
-        nodes.update((one.key, one) for one in _expanded(node))
+        nodes.update((inner_node.key, inner_node) for inner_node in _expanded(node))
     rank = order(nodes)
     uses = Counter(key for node in nodes.values() for key in node.dependencies)
     uses.update(wanted)
@@ -189,10 +189,10 @@ def dask_get(executor: HybridExecutor, graph: Any, keys: Any) -> Any:
                 under_way.wait_for_place()
                 values[key] = _submit_dask(executor, node, values, kept)
                 under_way.add(values[key])
-            for one in node.dependencies:
-                uses[one] -= 1
-                if not uses[one]:
-                    del values[one]
+            for dependency in node.dependencies:
+                uses[dependency] -= 1
+                if not uses[dependency]:
+                    del values[dependency]
         results = {key: _dask_result(values[key]) for key in wanted}
     except BaseException:
         under_way.cancel()
@@ -248,13 +248,13 @@ def _dask_result(value: Any) -> Any:
 def _submit_dask(executor: HybridExecutor, node: Any, values: dict[Any, Any], kept: list[DataHandle]) -> TaskFuture:
     """Submit a task whose inputs are futures or known values; `kept` gets handles of the arrays among them."""
     if type(node.func) is TaskFunction and _takes_futures((*node.args, *node.kwargs.values())):
-        args = [_argument(one, values) for one in node.args]
-        kwargs = {k: _argument(one, values) for k, one in node.kwargs.items()}
+        args = [_argument(arg, values) for arg in node.args]
+        kwargs = {k: _argument(kwarg, values) for k, kwarg in node.kwargs.items()}
         # Arrays of a graph do not change, so that a copy on a device serves all its tasks.
-        kept.extend(executor.put(one) for one in flattened((args, kwargs)) if is_array(one))
+        kept.extend(executor.put(item) for item in flattened((args, kwargs)) if is_array(item))
         return executor.submit(node.func, *args, **kwargs)
     inputs = {key: values[key] for key in node.dependencies}
-    known = {key: one for key, one in inputs.items() if not isinstance(one, TaskFuture)}
+    known = {key: source for key, source in inputs.items() if not isinstance(source, TaskFuture)}
     return executor.submit(_DaskTask(node, known), *(inputs[key] for key in node.dependencies if key not in known))
 
 
@@ -263,8 +263,8 @@ def _takes_futures(arguments: tuple[Any, ...]) -> bool:
     from dask._task_spec import NestedContainer, Task
 
     return all(
-        _takes_futures(one.args) if isinstance(one, NestedContainer) else not isinstance(one, Task)
-        for one in arguments
+        _takes_futures(argument.args) if isinstance(argument, NestedContainer) else not isinstance(argument, Task)
+        for argument in arguments
     )
 
 
@@ -290,8 +290,8 @@ def _expanded(node: Any) -> Iterator[Any]:
             yield Task(new[name], _as_it_is, value)
         else:
             yield DataNode(new[name], value)
-    for key, one in inner.items():
-        yield from _expanded(one.substitute(new, key=new[key]))
+    for key, item in inner.items():
+        yield from _expanded(item.substitute(new, key=new[key]))
     yield Alias(node.key, new[out])
 
 

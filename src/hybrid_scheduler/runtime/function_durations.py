@@ -120,7 +120,7 @@ class _Calls:
         if sizes not in self.means and len(self.means) >= _MAX_SIZES:
             oldest = next(iter(self.means))
             self.disturbed.pop(oldest, None)
-            self.means = {known: one for known, one in self.means.items() if known != oldest}
+            self.means = {known: mean for known, mean in self.means.items() if known != oldest}
         self.means[sizes] = mean
 
     def at(self, call: CallSizes) -> DurationEstimate | None:
@@ -295,4 +295,4 @@ class MeasuredOverhead:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -134,7 +134,9 @@ def measure_reference_times(
 
 
 def _last_error(executor: KernelTasks, kind: str) -> str | None:
-    return next((one.error for one in reversed(executor.records) if one.kind == kind and one.error), None)
+    return next(
+        (record.error for record in reversed(executor.records) if record.kind == kind and record.error), None
+    )
 
 
 def _measured(executor: KernelTasks, call: KernelCall, device: str) -> float | None:

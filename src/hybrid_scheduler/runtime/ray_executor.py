@@ -280,6 +280,6 @@ def _wait_ready(ray: Any, backends: dict[str, RayBackend]) -> None:
     waiting = {backend.actor.ready.remote(): name for name, backend in backends.items()}
     _, missing = ray.wait(list(waiting), num_returns=len(waiting), timeout=_START_TIMEOUT_S)
     if missing:
-        names = ", ".join(waiting[one] for one in missing)
+        names = ", ".join(waiting[index] for index in missing)
         hint = f"other programs may hold its resources; or {RUN_WITHOUT_RAY}"
         raise HybridSchedulerError(f"devices that did not start within {_START_TIMEOUT_S:g} s: {names}", hint=hint)

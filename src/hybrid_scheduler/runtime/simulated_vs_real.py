@@ -76,7 +76,9 @@ def simulate(
         executor.can_divide,
     )
     outcomes = Cluster(platform, calibration.physics).run(workload, policy).outcomes
-    isolated, contended = (one.physics.times(workload, platform) for one in (expected.isolated, expected.contended))
+    isolated, contended = (
+        calibration.physics.times(workload, platform) for calibration in (expected.isolated, expected.contended)
+    )
     parts = _queued_parts(executor, outcomes, isolated, contended)[_parts_before(outcomes, len(before)) :]
     finish = finish_times(parts, len(platform.devices))
     return {
@@ -315,38 +317,46 @@ def twin_of(
     records = sorted(records, key=lambda one: (one.submitted, one.number))
     origin = records[0].submitted
     device = _devices_of(records, cores, accelerators)
-    rows = {one.number: row for row, one in enumerate(records)}
+    rows = {record.number: row for row, record in enumerate(records)}
     typical = _typical_seconds(records)
-    seconds = np.array([typical[one.function, one.device, one.nbytes] for one in records])
-    for row, (one, nbytes) in enumerate(zip(records, _program_bytes(records, rows), strict=True)):
+    seconds = np.array([typical[record.function, record.device, record.nbytes] for record in records])
+    for row, (record, nbytes) in enumerate(zip(records, _program_bytes(records, rows), strict=True)):
         if nbytes:
-            seconds[row] += COPY_START_SECONDS + nbytes / bandwidth[accelerators.index(one.device)]
+            seconds[row] += COPY_START_SECONDS + nbytes / bandwidth[accelerators.index(record.device)]
     others = [Device(f"core_{i}", THREAD_POOL, memory=np.inf) for i in range(1, cores)]
     others += [Device(name, "gpu", memory=np.inf) for name in accelerators]
     platform = Platform("twin", (cpu(), *others))
     communication, startup = _links(cores, bandwidth)
     table = np.repeat(seconds[:, None], len(platform), axis=1)
     physics = TablePhysics(table, communication=communication, startup=startup)
-    edges = [{rows[number]: nbytes for number, nbytes in one.inputs if number in rows} for one in records]
+    edges = [{rows[number]: nbytes for number, nbytes in record.inputs if number in rows} for record in records]
     workload = Workload(
         task_id=range(len(records)),
-        size=np.maximum([one.nbytes / 1e6 for one in records], 1.0),
+        size=np.maximum([record.nbytes / 1e6 for record in records], 1.0),
         compute_intensity=np.full(len(records), 0.5),
         memory_required=np.zeros(len(records)),
-        arrival_time=[one.submitted - origin for one in records],
-        dependencies=[list(one) for one in edges],
-        dependency_data=[[nbytes / 1e6 for nbytes in one.values()] for one in edges],
+        arrival_time=[record.submitted - origin for record in records],
+        dependencies=[list(edge) for edge in edges],
+        dependency_data=[[nbytes / 1e6 for nbytes in edge.values()] for edge in edges],
     )
-    result = Cluster(platform, physics).run(workload, _MeasuredPlan(device, [one.started for one in records]))
+    result = Cluster(platform, physics).run(workload, _MeasuredPlan(device, [record.started for record in records]))
     out = result.outcomes
     start = np.where(out.device > 0, out.accelerator_start, out.cpu_start)
     finish = start + np.where(out.device > 0, out.accelerator_time, out.cpu_time)
-    names = [one.name for one in platform.devices]
+    names = [device.name for device in platform.devices]
     twin = [
-        TwinRow(one.number, one.function, names[where], one.started - origin, one.finished - origin, begin, end)
-        for one, where, begin, end in zip(records, device, start.tolist(), finish.tolist(), strict=True)
+        TwinRow(
+            record.number,
+            record.function,
+            names[where],
+            record.started - origin,
+            record.finished - origin,
+            begin,
+            end,
+        )
+        for record, where, begin, end in zip(records, device, start.tolist(), finish.tolist(), strict=True)
     ]
-    measured = max(one.finished for one in records) - origin
+    measured = max(record.finished for record in records) - origin
     return SimulatedTwin(twin, measured, float(finish.max()), workload, physics, result)
 
 
@@ -368,8 +378,8 @@ def _devices_of(records: Sequence[CallRecord], cores: int, accelerators: Sequenc
 def _typical_seconds(records: Sequence[CallRecord]) -> dict[tuple[str, str, int], float]:
     """Return the median seconds of every function, by device and bytes."""
     found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
-    for one in records:
-        found[one.function, one.device, one.nbytes].append(one.seconds)
+    for record in records:
+        found[record.function, record.device, record.nbytes].append(record.seconds)
     return {key: float(np.median(values)) for key, values in found.items()}
 
 

@@ -234,7 +234,7 @@ def _form(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"{type(value).__name__}({', '.join(map(_form, value))})"
     if isinstance(value, dict):
-        return f"dict({', '.join(f'{key}: {_form(one)}' for key, one in value.items())})"
+        return f"dict({', '.join(f'{key}: {_form(item)}' for key, item in value.items())})"
     return type(value).__name__
 
 
@@ -374,14 +374,14 @@ class OutcomeLearner:
         while not self._outcomes.empty():
             outcomes.append(self._outcomes.get())
         # An accelerator runs tasks in the order of their starts, and they are ended in another one.
-        nodes = [one for one in outcomes if isinstance(one, TaskFuture)]
+        nodes = [outcome for outcome in outcomes if isinstance(outcome, TaskFuture)]
         for node in sorted(nodes, key=lambda one: one.started):
             self._try(self._learn_from, node)
-        for one in outcomes:
-            if isinstance(one, ShadowTrial):
-                self._try(self._learn_from_shadow, one)
-            elif isinstance(one, threading.Event):
-                one.set()
+        for outcome in outcomes:
+            if isinstance(outcome, ShadowTrial):
+                self._try(self._learn_from_shadow, outcome)
+            elif isinstance(outcome, threading.Event):
+                outcome.set()
         return None not in outcomes
 
     def _try(self, learn: Callable[[Any], None], outcome: Any) -> None:
@@ -415,8 +415,8 @@ class OutcomeLearner:
             self._free_at[node.space] = node.finished
             facts.made += 1.0
             if node.measured:
-                made = [one for one in flattened(node.value) if isinstance(one, DataHandle)]
-                facts.result_bytes = float(sum(one.nbytes for one in made))
+                made = [item for item in flattened(node.value) if isinstance(item, DataHandle)]
+                facts.result_bytes = float(sum(handle.nbytes for handle in made))
         row = (
             node.number,
             function.name,

@@ -108,7 +108,7 @@ class TaskFunction:
         own = self.size(*args, **kwargs) if callable(self.size) else self.size
         if not _is_number(own) or own <= 0:
             raise InvalidInputError(f"size of {self.name}", "finite and > 0", own)
-        return CallSizes(("size",), (math.log1p(float(own)),), sum(getattr(one, "nbytes", 0) for one in values))
+        return CallSizes(("size",), (math.log1p(float(own)),), sum(getattr(value, "nbytes", 0) for value in values))
 
     def memory_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
         """Return the megabytes that a call needs by the user's own measure; 0 where there is none."""
@@ -230,7 +230,7 @@ def array_namespace(*arrays: Any) -> Any:
     >>> float(hs.array_namespace(np.ones(3)).sum(np.ones(3)))
     3.0
     """
-    return _array_api().array_namespace(*(one for one in arrays if hasattr(one, "shape")))
+    return _array_api().array_namespace(*(array for array in arrays if hasattr(array, "shape")))
 
 
 @functools.cache
@@ -271,11 +271,11 @@ def is_movable(value: Any) -> bool:
 def flattened(value: object) -> Iterator[Any]:
     """Yield the values inside lists, tuples and dictionaries."""
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from flattened(one)
+        for item in value:
+            yield from flattened(item)
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from flattened(one)
+        for item in value.values():
+            yield from flattened(item)
     else:
         yield value
 
@@ -283,12 +283,12 @@ def flattened(value: object) -> Iterator[Any]:
 def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return a value with everything inside its lists, tuples and dictionaries changed by a function."""
     if type(value) is list:
-        return [replaced(one, change) for one in value]
+        return [replaced(item, change) for item in value]
     if isinstance(value, tuple):
-        parts = [replaced(one, change) for one in value]
+        parts = [replaced(item, change) for item in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if type(value) is dict:
-        return {key: replaced(one, change) for key, one in value.items()}
+        return {key: replaced(item, change) for key, item in value.items()}
     return change(value)
 
 

@@ -401,12 +401,12 @@ def find_futures(node: TaskFuture) -> list[TaskFuture]:
         if id(value) in seen or (not kinds & _CONTAINERS and TaskFuture not in kinds):
             continue
         seen.add(id(value))
-        for one in items:
-            if type(one) is TaskFuture:
-                _check_graph(node.graph, one)
-                found.append(one)
-            elif type(one) in _CONTAINERS:
-                stack.append(one)
+        for item in items:
+            if type(item) is TaskFuture:
+                _check_graph(node.graph, item)
+                found.append(item)
+            elif type(item) in _CONTAINERS:
+                stack.append(item)
     return found
 
 
@@ -492,8 +492,8 @@ class _Walk:
                     self.waiting.append(value)
                     found.append(value)
                     continue
-                arrays = (one for one in flattened(value.value) if isinstance(one, DataHandle))
-                self.sources.append((value.number, sum(one.nbytes for one in arrays)))
+                arrays = (item for item in flattened(value.value) if isinstance(item, DataHandle))
+                self.sources.append((value.number, sum(array.nbytes for array in arrays)))
                 self.tensor = self.tensor or value.tensor
                 value = value.value
                 kind = type(value)
@@ -536,7 +536,7 @@ class _Walk:
         """Return where a value is among the arguments, for messages."""
         node = self._node
         named = [*enumerate(node.args), *node.kwargs.items()]
-        key = next((key for key, one in named if any(each is value for each in flattened(one))), "")
+        key = next((key for key, item in named if any(each is value for each in flattened(item))), "")
         return f"argument {key} of {node.function.name}"
 
 

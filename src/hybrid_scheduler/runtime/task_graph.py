@@ -245,7 +245,7 @@ class _CallStarter:
     def raise_ranks(self, node: TaskFuture, inputs: list[TaskFuture]) -> None:
         """Raise the ranks of tasks above a new one: the longest chain of expected seconds below each."""
         node.rank = self.expected(node)
-        stack = [(one, node.rank) for one in inputs]
+        stack = [(source, node.rank) for source in inputs]
         for _ in range(_MAX_RAISED):
             if not stack:
                 return
@@ -255,7 +255,7 @@ class _CallStarter:
             rank = below + self.expected(above)
             if rank > above.rank:
                 above.rank = rank
-                stack.extend((one, rank) for one in above.inputs)
+                stack.extend((source, rank) for source in above.inputs)
 
     def expected(self, node: TaskFuture) -> float:
         """Return the seconds that a task is expected to take where it is fastest."""
@@ -319,12 +319,16 @@ class TaskGraph:
         self.durations = durations
         self.directory = DataDirectory(accelerators)
         self.cores = CpuCores(cores)
-        self.workers = [AcceleratorWorker(self, one, space) for space, one in enumerate(accelerators, 1)]
+        self.workers = [
+            AcceleratorWorker(self, accelerator, space) for space, accelerator in enumerate(accelerators, 1)
+        ]
         #: The workers of devices where `auto` and `task` functions run; others run direct tasks only.
         self.accelerators = tuple(self.workers)
         states = [
-            AcceleratorState(one.name, one.device_class, worker.backlog, one.capacity, worker.time_to)
-            for one, worker in zip(accelerators, self.workers, strict=True)
+            AcceleratorState(
+                accelerator.name, accelerator.device_class, worker.backlog, accelerator.capacity, worker.time_to
+            )
+            for accelerator, worker in zip(accelerators, self.workers, strict=True)
         ]
         self.states = states
         self.placement = DevicePlacement(self.cores, states, durations)
@@ -396,11 +400,13 @@ class TaskGraph:
         self.open.add(node)
         if inputs:
             self.starter.raise_ranks(node, inputs)
-        for one in inputs:
-            if one.add_dependent(node):
+        for source in inputs:
+            if source.add_dependent(node):
                 continue
-            if one.failed:
-                self.fail(node, _dependency_error(one, CancelledError() if one.cancelled() else one.exception()))
+            if source.failed:
+                self.fail(
+                    node, _dependency_error(source, CancelledError() if source.cancelled() else source.exception())
+                )
             else:
                 self._count_down(node)
         self._count_down(node, submitting=True)
@@ -487,8 +493,8 @@ class TaskGraph:
         """Make a task's value available to those that wait for it."""
         node.available = True
         if not node.unshared:
-            for one in node.end_dependents():
-                self._count_down(one)
+            for dependent in node.end_dependents():
+                self._count_down(dependent)
 
     def _mark_ended(self, node: TaskFuture, *, failed: bool = False) -> bool:
         """Count a task as ended; return False if it had ended before."""
@@ -556,7 +562,7 @@ class TaskGraph:
         dependents = node.end_dependents()
         if dependents:
             reason = _dependency_error(node, error)
-            ending.extend((one, reason) for one in dependents)
+            ending.extend((dependent, reason) for dependent in dependents)
         self.open.leave(node)
 
     def time_out(self, node: TaskFuture) -> None:

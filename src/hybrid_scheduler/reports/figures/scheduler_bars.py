@@ -101,7 +101,7 @@ def cost(data: FigureData) -> Figure:
         top, bottom = figure.subplots(2, 1)
         dots(top, dollars, unit=" $")
         top.set_xlabel("dollars")
-        dots(bottom, {name: _scaled(one, 1e-3) for name, one in joules.items()}, unit=" kJ")
+        dots(bottom, {name: _scaled(joule, 1e-3) for name, joule in joules.items()}, unit=" kJ")
         bottom.set_xlabel("busy energy (kJ)")
     return figure
 
@@ -175,7 +175,7 @@ def _points(
 
 
 def _wide(intervals: dict[str, Interval]) -> bool:
-    means = [one.mean for one in intervals.values()]
+    means = [interval.mean for interval in intervals.values()]
     return min(means) > 0 and max(means) > 10 * min(means)
 
 

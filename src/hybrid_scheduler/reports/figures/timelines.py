@@ -59,7 +59,9 @@ def allocation(data: FigureData) -> Figure:
     height = 3.7 + legend_height(names)
     with framed(data, "Allocation over time", explanation, height, legend=legend_height(names)) as figure:
         outcomes = {name: result.outcomes for name, result in comparison.results.items()}
-        fractions = {name: np.where(one.completed, one.fraction, np.nan) for name, one in outcomes.items()}
+        fractions = {
+            name: np.where(outcome.completed, outcome.fraction, np.nan) for name, outcome in outcomes.items()
+        }
         fractions_over_time(figure.subplots(), names, arrival, fractions)
         legend_below(figure, names)
     return figure
@@ -117,7 +119,7 @@ def gantt_diff(data: FigureData) -> Figure:
     other_begin, other_until = _window(second, [other], rows.start, rows.stop)
     window = min(begin, other_begin), max(until, other_until)
     with framed(data, "Two schedules of the same tasks", explanation, 3.1 + 2 * (0.5 + 0.19 * count)) as figure:
-        tints = [(_color(one), 0.9) for one in change.tolist()]
+        tints = [(_color(shift), 0.9) for shift in change.tolist()]
         panels = figure.subplots(3, 1, height_ratios=[count, count, 6])
         for axes, comparison, spec in ((panels[0], first, name), (panels[1], second, other)):
             devices = comparison.platform.devices[:_DEVICES]
