@@ -15,7 +15,7 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 4120,
+    ("core", "metrics", "physics", "compiled"): 4125,
     ("workload",): 2762,
     ("cluster", "engine", "gym.py"): 2456,
     ("learning",): 4393,
@@ -24,13 +24,13 @@ BUDGETS = {
     ("config", "testing", ""): 1154,
     ("jobs",): 5000,
     ("profiling",): 1941,
-    ("runtime",): 5948,
-    ("experiments",): 3458,
-    ("reports",): 1504,
+    ("runtime",): 5988,
+    ("experiments",): 3464,
+    ("reports",): 1508,
     ("storage",): 3750,
     ("server",): 5626,
-    ("cli",): 4326,
-    ("intercept",): 1730,
+    ("cli",): 4335,
+    ("intercept",): 1732,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10
