@@ -39,7 +39,7 @@ def test_calls_run_in_the_helper_and_give_ordinary_arrays(helper):
         helper.append(acceleration.helper_pid)
         assert helper[0] not in (0, os.getpid())
         assert on_gpu(acceleration, "numpy.fft.fft2") == 1
-        assert "fake accelerator" in acceleration.summary()
+        assert acceleration.summary().startswith("2 calls on fake accelerator; ")  # without a time on the CPU
         assert "numpy.fft.fft2" in acceleration.table()
         assert np.fft.fft2 == plain
     assert np.fft.fft2 is plain

@@ -156,9 +156,10 @@ class Acceleration:
             return "all calls ran on the CPU; too few were long, or they ended before the GPU's side was ready"
         most = sorted((name for name in saved if saved[name] > 0), key=lambda name: -saved[name])[:_NAMED]
         parts = ", ".join(f"{name} {saved[name]:.2f}" for name in most)
-        return f"about {max(0.0, sum(saved.values())):.2f} s saved by {on_gpu} calls on {session.client.device}" + (
-            f" ({parts})" if parts else ""
-        )
+        calls = f"{on_gpu} calls on {session.client.device}"
+        if not any(saved.values()):
+            return f"{calls}; how long they take on the CPU was not measured"
+        return f"about {max(0.0, sum(saved.values())):.2f} s saved by {calls}" + (f" ({parts})" if parts else "")
 
     def table(self) -> str:
         """Return calls by function and shapes, with the learned seconds on either device."""
