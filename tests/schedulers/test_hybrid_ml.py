@@ -123,7 +123,6 @@ def test_former_options_choose_the_present_scheduler_with_a_warning(former, curr
     [
         ("hybrid_ml(feedback=oracle)", "random_forest is the published"),
         ("hybrid_ml(drift=adwin)", "random_forest is the published"),
-        ("rl_agent(durations=forest)", "dqn is the published"),
         ("rl_agent(state=task)", "dqn is the published"),
         ("rl_agent(actions=placement)", "dqn is the published"),
     ],

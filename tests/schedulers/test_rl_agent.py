@@ -192,7 +192,14 @@ def test_early_binding_is_hybrid_ml():
         create("rl_agent(binding=early, model=x.safetensors)")
 
 
-@pytest.mark.parametrize("spec", ["rl_agent(replay=bandit)", "rl_agent(replay=counterfactual, epsilon=0.1)"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "rl_agent(replay=bandit)",
+        "rl_agent(replay=counterfactual, epsilon=0.1)",
+        "rl_agent(durations=forest, replay=bandit)",
+    ],
+)
 def test_former_options_have_no_effect_any_more(spec):
     with pytest.warns(DeprecationWarning, match="use rl_agent"):
         assert isinstance(create(spec), Central)

@@ -48,7 +48,7 @@ from .registry import Look, register
 _BINDINGS = ("early", "late")
 #: Former options with the values that have no effect any more.
 _FORMER: dict[str, tuple[Any, ...]] = {
-    "state": ("queue",), "actions": ("split",), "durations": ("hierarchical",),
+    "state": ("queue",), "actions": ("split",), "durations": ("hierarchical", "forest"),
     "replay": ("counterfactual", "bandit"), "epsilon": (),
 }  # fmt: skip
 #: Energy weight of the published agent, by name.
