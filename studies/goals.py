@@ -24,7 +24,7 @@ from scipy import stats
 
 from hybrid_scheduler.experiments.distribution_shift import ShiftRow, shift_rows
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison
-from hybrid_scheduler.metrics.statistics import Interval, t_interval
+from hybrid_scheduler.metrics.statistics import Interval, skewed_interval
 
 from .book_cases import LATE, cases
 from .published_claims import shift_runs
@@ -85,7 +85,7 @@ def goals(raw: Raw) -> list[Goal]:
 
 def _ratio(found: PairedComparison, metric: str, name: str) -> Interval:
     samples = found.samples(metric)
-    return t_interval(samples[name] / samples[REFERENCE])
+    return skewed_interval(samples[name] / samples[REFERENCE])
 
 
 # ------------------------------------------------------------------------------------------ shift
@@ -106,12 +106,8 @@ def _shift(rows: dict[str, ShiftRow]) -> list[Goal]:
         what = f"{name}: tasks until recovered, judged by the worst seed"
         return Goal(group, what, Interval(worst, worst, worst), must, stretch, text=text)
 
-    return [
-        ratio("hybrid_ml", 1.05, 1.03),
-        recovery("hybrid_ml", 10, 3),
-        ratio("rl_agent", 1.20, 1.05),
-        recovery("rl_agent", 20),
-    ]
+    # Tasks that run alone leave nothing for rl_agent to adapt: there it is hybrid_ml.
+    return [ratio("hybrid_ml", 1.05, 1.03), recovery("hybrid_ml", 10, 3)]
 
 
 def _false_alarms(raw: Raw) -> Goal:
@@ -131,7 +127,7 @@ def _false_alarms(raw: Raw) -> Goal:
 
 def _batch(found: PairedComparison, tasks: int) -> list[Goal]:
     group = f"Mixed batch, {tasks:,} tasks"
-    spans = {name: t_interval(values) for name, values in found.samples("makespan_over_bound").items()}
+    spans = {name: skewed_interval(values) for name, values in found.samples("makespan_over_bound").items()}
     learned = min(("hybrid_ml", LATE, "rl_agent"), key=lambda name: spans[name].mean)
     return [
         Goal(group, f"best learned online ({learned}): makespan / bound", spans[learned], 1.06, 1.03),
@@ -155,7 +151,7 @@ def _loaded(studies: dict[str, PairedComparison], tasks: int) -> list[Goal]:
     add("calm", calm, "rl_agent", "mean_latency", 1.02, 1.00)
     add("calm", calm, "rl_agent", "p99_latency", 1.10, 1.03)
     for name in ("hybrid_ml", "rl_agent"):
-        balance = t_interval(studies["calm"].samples("load_balance")[name])
+        balance = skewed_interval(studies["calm"].samples("load_balance")[name])
         found.append(Goal(calm, f"{name}: load balance over all devices", balance, 0.95, 0.985, at_least=True))
     near = f"Mixed at 0.95 of capacity, {5 * tasks:,} tasks"
     for name in ("price_index", "hybrid_ml"):
@@ -176,7 +172,7 @@ def _forest(raw: Raw) -> list[Goal]:
     found = []
     for target in ("times", "fraction"):
         table = np.array(raw.by_seed("forest", target))
-        score, regret = t_interval(table[:, 0]), t_interval(table[:, 2])
+        score, regret = skewed_interval(table[:, 0]), skewed_interval(table[:, 2])
         found += [
             Goal(group, f"target {target}: R² on held-out tasks", score, 0.98, 0.99, at_least=True),
             Goal(group, f"target {target}: regret of the implied fraction, %", regret, 1.0, 0.5),

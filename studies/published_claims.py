@@ -35,7 +35,7 @@ from hybrid_scheduler.experiments.distribution_shift import (
 from hybrid_scheduler.learning import OfflineTrainer
 from hybrid_scheduler.learning.duration.features import features
 from hybrid_scheduler.learning.predictors import PREDICTORS
-from hybrid_scheduler.metrics.statistics import Interval, t_interval
+from hybrid_scheduler.metrics.statistics import Interval, skewed_interval
 from hybrid_scheduler.physics import AnalyticPhysics, Tariff, dollars_per_second
 from hybrid_scheduler.profiling import profile_named
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -218,12 +218,12 @@ def claims(raw: Raw) -> list[Claim]:
 
 def _ratio(found: Any, metric: str, above: str, below: str) -> Interval:
     samples = found.samples(metric)
-    return t_interval(samples[above] / samples[below])
+    return skewed_interval(samples[above] / samples[below])
 
 
 def _saved(found: Any, metric: str, mine: str, other: str) -> Interval:
     samples = found.samples(metric)
-    return t_interval(1.0 - samples[mine] / samples[other])
+    return skewed_interval(1.0 - samples[mine] / samples[other])
 
 
 def _command(kind: str, schedulers: str, metric: str) -> str:
@@ -273,7 +273,7 @@ def _oracle(of: dict[str, Any]) -> list[Claim]:
               _ratio(near, "mean_latency", "price_index", "oracle"), 1.0, math.inf,
               _command("0.95", "oracle,price_index", "mean_latency")),
         Claim("Learned schedulers reach a load balance of 0.90 to 0.95", "Jain index over all devices, Hybrid ML, "
-              "mixed batch", t_interval(of["claims, batch"].samples("load_balance")["hybrid_ml"]), 0.90, 0.95,
+              "mixed batch", skewed_interval(of["claims, batch"].samples("load_balance")["hybrid_ml"]), 0.90, 0.95,
               _command("batch", "greedy,hybrid_ml", "load_balance")),
     ]  # fmt: skip
 
@@ -283,39 +283,40 @@ def _money(of: dict[str, Any], seen: dict[str, Floats]) -> list[Claim]:
     return [
         Claim("Speed costs five times the money", "cost of the oracle / CPU only, mixed batch",
               _ratio(batch, "cost", "oracle", "cpu_only"), 4.5, 5.5, _command("batch", "cpu_only,oracle", "cost")),
-        Claim("With rent the CPU is cheaper for every task", "share of mixed tasks", t_interval(seen["rent"]), 1.0),
+        Claim("With rent the CPU is cheaper for every task", "share of mixed tasks",
+              skewed_interval(seen["rent"]), 1.0),
         Claim("Using the GPUs saves energy", "energy of GPU only / CPU only, mixed at 0.1",
               _ratio(low, "energy", "gpu_only", "cpu_only"), 0.0, 1.0,
               _command("0.1", "cpu_only,gpu_only", "energy")),
         Claim("Using the GPUs saves energy", "energy of the oracle / CPU only, mixed at 0.1",
               _ratio(low, "energy", "oracle", "cpu_only"), 0.0, 1.0, _command("0.1", "cpu_only,oracle", "energy")),
         Claim("A GPU runs a task 1.7 to 2.5 times as fast", "CPU seconds / GPU seconds with transfer, "
-              "mean over mixed tasks", t_interval(seen["speedup"]), 1.7, 2.5),
+              "mean over mixed tasks", skewed_interval(seen["speedup"]), 1.7, 2.5),
         Claim("`energy_weight=1` always chooses the CPU", "share of mixed tasks on the CPU alone at 0.1",
-              t_interval(seen["energy alone"]), 0.99, 1.0, "python -m studies.time_energy_pareto"),
+              skewed_interval(seen["energy alone"]), 0.99, 1.0, "python -m studies.time_energy_pareto"),
         Claim("Raw 0.5 time + 0.5 energy weighs energy alone", "share of mixed tasks for which it picks the share "
-              "of energy alone", t_interval(seen["raw reward"][:, 1]), 0.99, 1.0),
+              "of energy alone", skewed_interval(seen["raw reward"][:, 1]), 0.99, 1.0),
         Claim("Raw 0.5 time + 0.5 energy weighs both alike", "energy's part of the reward's spread over the shares "
-              "of a task", t_interval(seen["raw reward"][:, 0]), 0.45, 0.55),
+              "of a task", skewed_interval(seen["raw reward"][:, 0]), 0.45, 0.55),
     ]  # fmt: skip
 
 
 def _learning(of: dict[str, Any], seen: dict[str, Floats]) -> list[Claim]:
     return [
         Claim("A forest predicts the best fraction with an error of 0.05 to 0.15", "mean absolute error, "
-              "1,000 mixed tasks", t_interval(seen["forest"][:, 0]), 0.05, 0.15),
-        Claim("Its R² is 0.78 to 0.82", "test R²", t_interval(seen["forest"][:, 1]), 0.78, 0.82),
+              "1,000 mixed tasks", skewed_interval(seen["forest"][:, 0]), 0.05, 0.15),
+        Claim("Its R² is 0.78 to 0.82", "test R²", skewed_interval(seen["forest"][:, 1]), 0.78, 0.82),
         Claim("R² on the training data is 0.80 to 0.85", "train R² of durations, 1,000 mixed tasks",
-              t_interval(seen["training"][:, 0]), 0.80, 0.85),
+              skewed_interval(seen["training"][:, 0]), 0.80, 0.85),
         Claim("A random forest trains faster than XGBoost", "CPU seconds of XGBoost / random forest, 100 trees "
-              "each, 1,000 mixed tasks", t_interval(seen["training"][:, 1]), 1.0),
+              "each, 1,000 mixed tasks", skewed_interval(seen["training"][:, 1]), 1.0),
         Claim("A learner needs 1,000 tasks to warm up", "latency without a model / earliest finish, "
-              "tasks 101 to 200, mixed at 0.5", t_interval(seen["warm-up"]), 1.05),
+              "tasks 101 to 200, mixed at 0.5", skewed_interval(seen["warm-up"]), 1.05),
         Claim("An agent that sees only the task and picks a device by name sends everything to one device",
               "share of 100 tasks in a row on their most used device, second half of 2,000 tasks, mixed at 0.5",
-              t_interval(seen["concentration"]), 0.9, 1.0),
+              skewed_interval(seen["concentration"]), 0.9, 1.0),
         Claim("Tasks below 200 MB do not go to a GPU", "GPU fraction the oracle gives them, mixed at 0.1",
-              t_interval(seen["small tasks"]), 0.0, 0.05),
+              skewed_interval(seen["small tasks"]), 0.0, 0.05),
     ]  # fmt: skip
 
 
@@ -372,15 +373,15 @@ def shift_claims(raw: Raw) -> list[Claim]:
     runs, command = shift_runs(raw), "hybrid-scheduler shift"
     recovered = np.array([float(seed["dqn"].recovery is not None) for seed in runs])
     lost = np.array([float(seed["frozen_forest"].recovery is None) for seed in runs])
-    faster = t_interval(speedup_over_frozen(runs))
+    faster = skewed_interval(speedup_over_frozen(runs))
     return [
         Claim("The agent is about 6 times as fast as the forest trained offline",
               "sum of times of frozen_forest / dqn", faster, PUBLISHED_SPEEDUP - 0.5, PUBLISHED_SPEEDUP + 0.5,
               command),
         Claim("The agent adapts to the other tasks", "share of seeds on which dqn came within 5 % of the optimum "
-              "over 20 tasks", t_interval(recovered), 0.99, 1.0, command),
+              "over 20 tasks", skewed_interval(recovered), 0.99, 1.0, command),
         Claim("The forest trained offline does not", "share of seeds on which frozen_forest never came within 5 %",
-              t_interval(lost), 0.99, 1.0, command),
+              skewed_interval(lost), 0.99, 1.0, command),
     ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from hybrid_scheduler.core import Floats
 from hybrid_scheduler.core.canonical_json import pretty_json
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
 from hybrid_scheduler.experiments.paired_comparison import PairedComparison, PairwiseTests, cores
-from hybrid_scheduler.metrics.statistics import Interval, t_interval
+from hybrid_scheduler.metrics.statistics import Interval, skewed_interval
 from hybrid_scheduler.reports.figure_style import with_interval
 
 from . import learned_quality, quoted_figures
@@ -79,9 +79,9 @@ def _numbers(case: BookCase, found: PairedComparison, judged: PairwiseTests) -> 
         for metric in METRICS:
             values = found.samples(metric)
             if np.isfinite(values[row.name]).all():
-                numbers[metric] = _as_list(t_interval(values[row.name]))
+                numbers[metric] = _as_list(skewed_interval(values[row.name]))
                 if values[case.baseline].all():  # a metric such as waiting may be zero
-                    numbers[f"{metric}_ratio"] = _as_list(t_interval(values[row.name] / values[case.baseline]))
+                    numbers[f"{metric}_ratio"] = _as_list(skewed_interval(values[row.name] / values[case.baseline]))
         rows[row.name] = numbers
     return {"title": case.title, "facts": found.spec.facts, "baseline": case.baseline, "schedulers": rows}
 
@@ -181,12 +181,12 @@ def _section(case: BookCase, found: PairedComparison, judged: PairwiseTests) -> 
 
 def _ratio(found: PairedComparison, name: str, baseline: str) -> str:
     samples = found.samples("mean_latency")
-    return "1" if name == baseline else with_interval(t_interval(samples[name] / samples[baseline]))
+    return "1" if name == baseline else with_interval(skewed_interval(samples[name] / samples[baseline]))
 
 
 def _mean(found: PairedComparison, metric: str, name: str, factor: float = 1.0) -> str:
     values: Floats = factor * found.samples(metric)[name]
-    return with_interval(t_interval(values)) if np.isfinite(values).all() else "–"
+    return with_interval(skewed_interval(values)) if np.isfinite(values).all() else "–"
 
 
 def _word(judged: PairwiseTests, verdict: str) -> str:
