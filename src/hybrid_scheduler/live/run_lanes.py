@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ..core import Central, InvalidInputError, LearningEvent, ModelVersion, Scheduler
+from ..core import Central, HybridSchedulerError, InvalidInputError, LearningEvent, ModelVersion, Scheduler
 from ..learning.duration.retraining import TrainingWorker
 from ..learning.model_files import ModelFileError
 from ..schedulers import create
@@ -75,7 +75,7 @@ class RunLanes(list[SchedulerLane]):
         """Return a lane whose scheduler knows nothing yet; its parameters may be of the wrong type."""
         try:
             return self._lane(spec, create(spec))
-        except InvalidInputError:
+        except HybridSchedulerError:
             raise
         except Exception as error:  # a scheduler's own code can raise anything
             _log.warning("scheduler %s does not start", spec, exc_info=error)
