@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..runtime.device_placement import FunctionFacts
+from ..runtime.device_trials import could_win, loss_of_trial, loss_on_cpu, may_lose
 from ..runtime.function_durations import DurationEstimate, FunctionDurations
 from .call_case import CallCase
 
@@ -21,10 +21,6 @@ CPU = "cpu (all cores)"
 #: Shortest time of a call in the helper process, and the bytes it moves per second at best.
 _ROUND_TRIP = 150e-6
 _BANDWIDTH = 2e10
-#: Seconds that the first run of a function in the helper is assumed to take more, for loading and planning.
-_LOADING_SECONDS = 2e-3
-#: Assumed ratio of CPU to GPU run time for a function that the CPU has not run.
-_CPU_SLOWDOWN = 5.0
 #: Calls that reuse a choice: where nothing can change it, while a trial is ahead, and otherwise.
 _FOREVER = 1 << 60
 _REUSES_BEFORE_TRIAL = 8
@@ -104,18 +100,13 @@ class DeviceChoice:
             return self._without_cpu(function, case, gpu)
         best = min(cpu.seconds, gpu.seconds) if gpu is not None else cpu.seconds
         if gpu is None or gpu.seconds > cpu.seconds:
-            if gpu is None or not gpu.warm:
-                could_win = fixed < best
-                loss = fixed + (_LOADING_SECONDS if gpu is None else 0.0)
-            else:
-                could_win = not gpu.is_settled and gpu.least < best
-                loss = gpu.likely - best
-            if not could_win:
+            fixed = fixed if gpu is None or not gpu.warm else 0.0
+            if not could_win(gpu, fixed, best):
                 return on_cpu._replace(reuses=_REUSES if settled else 0)
-            if _may_try(function.facts, loss, best):
+            if _may_try(function, loss_of_trial(gpu, fixed, best), best):
                 return Choice(True, 0, False, expected)
             return on_cpu._replace(reuses=_REUSES_BEFORE_TRIAL if settled else 0)
-        if not settled and cpu.least < best and _may_try(function.facts, cpu.seconds - best, best):
+        if could_win(cpu, 0.0, best) and _may_try(function, loss_on_cpu(cpu, best) - best, best):
             return Choice(False, 0, True, expected)
         return Choice(True, 0, False, expected)
 
@@ -123,18 +114,18 @@ class DeviceChoice:
         """Return the device of a call whose function the library has not run yet."""
         if gpu is None:
             return Choice(case.elements >= function.variant.start, 0, True)
-        return Choice(not _may_try(function.facts, (_CPU_SLOWDOWN - 1.0) * gpu.seconds, 0.0), 0, True)
+        return Choice(not _may_try(function, loss_on_cpu(None, gpu.seconds) - gpu.seconds, 0.0), 0, True)
 
     def learn(
         self, function: InterceptedFunction, case: CallCase, seconds: float, *, gpu: bool, first: bool = False
     ) -> None:
         """Add a measured call."""
-        function.facts.seconds += seconds
+        function.seconds += seconds
         self.durations.learn(function.key, self._gpu_class if gpu else CPU, case.sizes, seconds, first=first)
 
 
-def _may_try(facts: FunctionFacts, loss: float, best: float) -> bool:
+def _may_try(function: Any, loss: float, best: float) -> bool:
     """Return whether a trial may lose so much, and note that it will."""
-    allowed = facts.may_lose(loss, best)
-    facts.trial_seconds += max(0.0, loss) if allowed else 0.0
+    allowed = may_lose(function, loss, best)
+    function.trial_seconds += max(0.0, loss) if allowed else 0.0
     return allowed

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy._core._multiarray_umath import _ArrayFunctionDispatcher  # type: ignore[import-not-found]
 
-from ..runtime.device_placement import FunctionFacts
 from .call_case import CallCase, key_of
 from .helper_client import HelperError
 from .operators import OPERATORS
@@ -74,7 +73,9 @@ class InterceptedFunction:
         self.variant = variant
         self.library = library
         self.key = f"{variant.name}:{np.__version__}"
-        self.facts = FunctionFacts()
+        #: Seconds of all calls that were measured, and those that trials were expected to lose.
+        self.seconds = 0.0
+        self.trial_seconds = 0.0
         self.cases: dict[tuple[Any, ...], CallCase] = {}
         self._session = session
 
