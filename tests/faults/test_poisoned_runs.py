@@ -80,7 +80,7 @@ UPLOADS = {
 
 def workflow(text):
     names = (text, "last")
-    tasks = [{"id": name, "name": name, "parents": []} for name in names]
+    tasks: list[dict[str, object]] = [{"id": name, "name": name, "parents": []} for name in names]
     runs = [{"id": name, "runtimeInSeconds": 1} for name in names]
     return {"name": text, "workflow": {"specification": {"tasks": tasks}, "execution": {"tasks": runs}}}
 

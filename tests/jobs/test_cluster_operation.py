@@ -94,11 +94,12 @@ def check_laws(result: NodeResult, operation: ClusterOperation) -> None:
     worked = np.bincount(job, runs["end"] - runs["begin"], len(log))
     assert (worked[ended] >= log.run_time[ended] - 1e-9).all()
     assert result.lost_seconds == pytest.approx(float(np.sum(((worked - log.run_time) * log.processors)[ended])))
-    for row in np.flatnonzero(ended).tolist():
-        own = runs[job == row]
-        assert own["begin"][0] == result.start[row] >= log.submit[row]
+    for done in np.flatnonzero(ended).tolist():
+        own = runs[job == done]
+        assert own["begin"][0] == result.start[done] >= log.submit[done]
         assert (own["begin"][1:] >= own["end"][:-1]).all()
-        assert all(result.start[row] >= result.finish[parent] for parent in log.after[row])
+        parents = log.after[done] if log.after else ()
+        assert all(result.start[done] >= result.finish[parent] for parent in parents)
 
 
 @pytest.mark.parametrize("queue", ["fcfs", "saf", "wfp3", "las", "fair_share"])

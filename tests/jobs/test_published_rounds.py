@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.jobs.published_graphs import graph_table
-from hybrid_scheduler.jobs.published_rounds import POLICIES, RULE, _Jobs, _least_makespan, simulate_shares
+from hybrid_scheduler.jobs.published_rounds import POLICIES, RULE, _least_makespan, _RoundJobs, simulate_shares
 
 
 @pytest.fixture
@@ -20,11 +20,11 @@ def run() -> Callable[..., Any]:
     return lambda *arguments: CliRunner().invoke(app, arguments, prog_name="hybrid-scheduler")
 
 
-def jobs(seed: int, count: int = 80) -> _Jobs:
+def jobs(seed: int, count: int = 80) -> _RoundJobs:
     random = np.random.Generator(np.random.PCG64(seed))
     rates = random.uniform(1, 4, (count, 3)) * np.array([3.0, 2.0, 1.0])
     rates[: count // 10, 2] = 0.0  # does not run on the slowest kind
-    return _Jobs(np.zeros(count), random.uniform(100, 1000, count), random.choice([1, 1, 2, 4], count), rates)
+    return _RoundJobs(np.zeros(count), random.uniform(100, 1000, count), random.choice([1, 1, 2, 4], count), rates)
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -45,7 +45,7 @@ def test_tasks_of_a_cell_offer_its_load():
 
 def test_ratio_of_a_policy_of_zeros_is_one():
     cell = draw_cell(CHECK, 2)
-    found = ratios(KnownAgent, cell, [1], [Policy.zeros().numbers, None])
+    found = ratios(KnownAgent, cell, [1], [Policy.zeros().numbers, None])  # type: ignore[list-item]
     assert found.shape == (2, 3)
     assert np.abs(found).max() == 0.0
 
@@ -70,7 +70,7 @@ def test_tuned_cell_has_features_and_limited_logarithms():
 
 
 def test_training_is_reproducible_and_stops_in_time():
-    shares = []
+    shares: list[float] = []
     first, count = train_policy(KnownAgent, 2, 1, budget=TINY, progress=shares.append)
     assert (count, shares) == (2, [0.5, 1.0])
     again, _ = train_policy(KnownAgent, 2, 1, budget=TINY)

@@ -12,7 +12,7 @@ import pytest
 
 from hybrid_scheduler import Decision, InvalidInputError, Online, register
 from hybrid_scheduler.learning import ModelFileError, OfflineTrainer
-from hybrid_scheduler.learning.agent.model_file import load_model
+from hybrid_scheduler.learning.agent.model_file import SHIPPED_MODEL, load_model
 from hybrid_scheduler.learning.duration.duration_files import load_snapshot
 from hybrid_scheduler.learning.duration.retraining import (
     InlineTrainingWorker,
@@ -26,7 +26,6 @@ from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.live.scheduler_lane import SchedulerLane
 from hybrid_scheduler.schedulers import create, unregister
 from hybrid_scheduler.schedulers.random_forest import TREES, ForestFit
-from hybrid_scheduler.schedulers.rl_agent import SHIPPED_MODEL
 from hybrid_scheduler.workload import generate, scenario_named
 
 FOREST = "random_forest"

@@ -47,7 +47,7 @@ class AgentByEvents(RLAgent):
 class KnownByEvents(KnownAgent):
     """The same without its compiled loop."""
 
-    compiled_loop = None
+    compiled_loop = None  # type: ignore[assignment]
 
 
 def test_agent_passes_the_contract():
@@ -179,7 +179,9 @@ def test_agent_that_knows_durations():
     assert isinstance(agent, KnownAgent)
     assert agent.knows is Knowledge.TOLD
     assert np.array_equal(agent.policy, load_model(SHIPPED_MODEL).policy.numbers)
-    assert create("rl_agent(known=True, model=None)").policy is None
+    rule = create("rl_agent(known=True, model=None)")
+    assert isinstance(rule, KnownAgent)
+    assert rule.policy is None
 
 
 def test_early_binding_is_hybrid_ml():
@@ -187,7 +189,9 @@ def test_early_binding_is_hybrid_ml():
     assert isinstance(early, HybridML)
     workload = mixed(200)
     assert_same(Cluster().run(workload, early).outcomes, Cluster().run(workload, create("hybrid_ml")).outcomes)
-    assert create("rl_agent(binding=early, measured=True)").prices is False
+    measured = create("rl_agent(binding=early, measured=True)")
+    assert isinstance(measured, HybridML)
+    assert measured.prices is False
     with pytest.raises(InvalidInputError, match="binding=early"):
         create("rl_agent(binding=early, model=x.safetensors)")
 
