@@ -106,7 +106,7 @@ class DeviceChoice:
             if _may_try(function, loss_of_trial(gpu, fixed, best), best):
                 return Choice(True, 0, False, expected)
             return on_cpu._replace(reuses=_REUSES_BEFORE_TRIAL if settled else 0)
-        if could_win(cpu, 0.0, best) and _may_try(function, loss_on_cpu(cpu, best) - best, best):
+        if not settled and cpu.least < best and _may_try(function, cpu.seconds - best, best):
             return Choice(False, 0, True, expected)
         return Choice(True, 0, False, expected)
 
