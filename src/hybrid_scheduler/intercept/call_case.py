@@ -80,7 +80,7 @@ class CallCase:
     uses : int
         Further calls that go to the library without another thought.
     on_cpu, on_gpu, declined : int
-        Calls so far, and those that the helper left to the library.
+        Calls so far, and those that the helper left to the library; about, where threads call at once.
     saved : float
         Seconds that calls in the helper saved, as expected.
     """
