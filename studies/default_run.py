@@ -21,7 +21,7 @@ from hybrid_scheduler.experiments.evaluation import PredictionRecorder
 from hybrid_scheduler.server.configured_run import wave_slowdown
 from hybrid_scheduler.workload import generate
 
-LEARNERS = ("hybrid_ml", "rl_agent")
+LEARNERS = ("hybrid_ml",)
 SECONDS = 60.0
 
 

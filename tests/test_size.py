@@ -15,16 +15,16 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 4125,
+    ("core", "metrics", "physics", "compiled"): 4128,
     ("workload",): 2762,
     ("cluster", "engine", "gym.py"): 2456,
     ("learning",): 4393,
-    ("schedulers",): 2370,
+    ("schedulers",): 2371,
     ("live",): 3263,
     ("config", "testing", ""): 1154,
     ("jobs",): 5000,
-    ("profiling",): 1941,
-    ("runtime",): 5988,
+    ("profiling",): 1943,
+    ("runtime",): 5990,
     ("experiments",): 3464,
     ("reports",): 1508,
     ("storage",): 3750,

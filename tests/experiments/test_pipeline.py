@@ -174,8 +174,6 @@ def test_predictions_are_close_to_actual_times(run):
             assert predicted == pytest.approx(actual)
         elif name == "hybrid_ml":  # it learned from 200 tasks before
             assert prediction_error(predicted, actual) < 0.15
-        elif name == "rl_agent":  # it learns durations first
-            assert prediction_error(predicted[50:], actual[50:]) < 0.1
         else:
             assert np.isnan(predicted).all()
             assert prediction_error(predicted, actual) is None

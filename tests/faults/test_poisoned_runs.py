@@ -39,7 +39,7 @@ async def test_scheduler_that_cannot_start_is_refused_and_the_run_goes_on(tmp_pa
         run = await stored_run(client)
         choice = {"name": "rl_agent", "parameters": {"energy_weight": "none"}}
         answer = await client.post("/api/simulation/runs", json={"schedulers": [choice]})
-        assert (answer.status_code, answer.json()["error"]["fields"][0]["field"]) == (422, "schedulers")
+        assert (answer.status_code, answer.json()["error"]["fields"][0]["field"]) == (422, "schedulers.rl_agent")
         status = (await client.get("/api/status")).json()
         assert (status["run_id"], status["state"]) == (run, "running")
 

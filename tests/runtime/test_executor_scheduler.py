@@ -138,12 +138,13 @@ def test_what_places_calls_has_its_own_name() -> None:
     with hs.HybridExecutor(device_type="cpu", history=False, cores=1) as own:
         assert own.graph.placement.label == "learned_placement"
         assert type(own.graph.placement) is DevicePlacement
-    for name in LEARNERS:
+    # rl_agent has nothing to adapt when tasks bind at arrival.
+    for name, decides in (("greedy", "greedy"), ("hybrid_ml", "hybrid_ml"), ("rl_agent", "hybrid_ml")):
         with hs.HybridExecutor(name, device_type="cpu", history=False, cores=1) as chosen:
             placement = chosen.graph.placement
-            assert placement.label == name
+            assert placement.label == decides
             assert isinstance(placement, RegistryPlacement)
-            assert type(placement._scheduler) is type(create(name))
+            assert type(placement._scheduler) is type(create(decides))
 
 
 def test_no_module_of_the_runtime_compares_names_of_schedulers() -> None:

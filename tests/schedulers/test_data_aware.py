@@ -12,7 +12,7 @@ from hybrid_scheduler.workload.task_graphs import cholesky, fork_join
 
 ONLINE = (
     "earliest_finish", "min_completion", "oracle", "oracle(grid=11)", "price_index", "two_level", "greedy",
-    "gpu_only", "hybrid_ml", "rl_agent",
+    "gpu_only", "hybrid_ml",
 )  # fmt: skip
 MACHINE = workstation(2)
 NOW = 5.0

@@ -94,10 +94,10 @@ def test_after_a_shift_the_forest_trained_once_fails_and_learners_recover():
     assert [rows[name].status for name in ("greedy", "frozen_forest", "random_forest")] == [
         "Baseline", "FAILED", "SUCCESS",
     ]  # fmt: skip
-    for name in ("random_forest", "hybrid_ml", "rl_agent"):
+    for name in ("random_forest", "hybrid_ml"):
         assert runs[name].ratio < 5
         assert runs[name].recovery is not None
-    assert max(runs[name].ratio for name in ("hybrid_ml", "rl_agent")) < 1.05
+    assert runs["hybrid_ml"].ratio < 1.05
     assert distribution_shift.speedup_over_frozen([runs])[0] > 1
     with pytest.raises(InvalidInputError, match="seeds: must be at least 2, for an interval, got 1"):
         distribution_shift.shift_study(1)

@@ -185,5 +185,8 @@ def _rebuild(
 
 
 def _short_repr(value: object) -> str:
-    text = repr(value.item() if hasattr(value, "item") else value)
+    try:
+        text = repr(value.item() if hasattr(value, "item") else value)
+    except ValueError:  # Python does not print whole numbers of thousands of digits
+        text = "a number of thousands of digits"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -66,7 +66,9 @@ def parse_json(content: bytes | str, where: str = "") -> Any:
         return json.loads(text, parse_constant=_refuse_constant)
     except UnicodeDecodeError:
         raise InvalidInputError("document", "JSON in UTF-8", "other bytes", where=where or None) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidInputError("document", "JSON", "too many levels", where=where or None) from None
+    except ValueError as error:
         raise InvalidInputError("document", "JSON", str(error)[:70], where=where or None) from None
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core import InvalidInputError, Online, UnknownNameError
 from ..profiling.machine_info import find_gpu, usable_cores
+from ..schedulers import schedulers
 from .accelerators import AcceleratorBackend, find_accelerators
 from .data_handle import HOST, DataHandle
 from .device_discovery import DevicePool, chosen, pools_for
@@ -126,7 +127,9 @@ class HybridExecutor(Executor):
         if scheduler is not None:
             online = executor_scheduler(scheduler)
             placement = RegistryPlacement(online, self.graph.cores, self.graph.states, durations, seed=seed)
-            placement.label = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
+            # The name of what decides: rl_agent adapts nothing when a task binds at arrival, and is hybrid_ml.
+            made = (name for name, known in schedulers().items() if known.factory is type(online))
+            placement.label = next(made, type(online).__name__)
             self.graph.placement = placement
         if self._store is not None:
             self.graph.placement.restore(self._store.load())

@@ -133,6 +133,7 @@ class _Adam:
         self._first = np.zeros_like(weights)
         self._second = np.zeros_like(weights)
         self._steps = 0
+        compiled(_adam, _ADAM)  # now, not at the first update in a live run
 
     def step(self, gradient: Floats32, length: float, rate: float, clip: float) -> None:
         """Take one step against the gradient, whose Euclidean norm is `length`; a norm above `clip` is scaled."""

@@ -74,7 +74,7 @@ class Metrics:
         self._requests = Counter(
             _PREFIX + "http_requests", "Requests with a response.", ("method", "route", "status"), registry=registry
         )
-        self._seconds = Histogram(
+        self.seconds = Histogram(
             _PREFIX + "http_request_duration_seconds",
             "Time from request to the end of the response.",
             ("route",),
@@ -103,7 +103,7 @@ class Metrics:
         method = scope.get("method", "WEBSOCKET")
         method = method if method in _METHODS or method == "WEBSOCKET" else "OTHER"
         self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        self.seconds.labels(route).observe(seconds)
 
     @staticmethod
     def _route(scope: Any) -> str:
