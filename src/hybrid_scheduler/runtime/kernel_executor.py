@@ -58,10 +58,11 @@ class KernelExecutor(HybridExecutor):
         device_type: str = "auto",
         devices: Sequence[str] | None = None,
         pools: Sequence[DevicePool] | None = None,
-        backend: Callable[[DevicePool], AcceleratorBackend] = backend_for,
+        backend: Callable[[DevicePool], AcceleratorBackend] | None = None,
         **options: Any,
     ) -> None:
         pools = chosen(pools if pools is not None else find_pools(device_type), devices)
+        backend = backend or backend_for
         accelerators = [backend(pool) for pool in pools if pool.is_accelerator and self._tasks.is_local]
         super().__init__(accelerators=accelerators, history=False)
         try:
