@@ -12,9 +12,10 @@ def main() -> None:
         return
     try:
         from .app import app
-    except KeyboardInterrupt:
+
+        app(prog_name="hybrid-scheduler")
+    except KeyboardInterrupt:  # during the imports, or a second one while the first is reported
         sys.exit(130)
-    app(prog_name="hybrid-scheduler")
 
 
 __all__ = ["main"]
