@@ -24,13 +24,13 @@ BUDGETS = {
     ("config", "testing", ""): 1154,
     ("jobs",): 5000,
     ("profiling",): 1943,
-    ("runtime",): 5991,
+    ("runtime",): 5936,
     ("experiments",): 3464,
     ("reports",): 1508,
     ("storage",): 3750,
     ("server",): 5626,
     ("cli",): 4335,
-    ("intercept",): 1726,
+    ("intercept",): 1719,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
 MAX_LINES, MAX_PARAMETERS = 60, 10
