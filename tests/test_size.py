@@ -29,7 +29,7 @@ BUDGETS = {
     ("reports",): 1508,
     ("storage",): 3750,
     ("server",): 5626,
-    ("cli",): 4335,
+    ("cli",): 4336,
     ("intercept",): 1726,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
