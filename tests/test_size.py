@@ -26,7 +26,7 @@ BUDGETS = {
     ("profiling",): 1943,
     ("runtime",): 5991,
     ("experiments",): 3344,
-    ("reports",): 1492,
+    ("reports",): 1501,
     ("storage",): 3750,
     ("server",): 5626,
     ("cli",): 4336,
