@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .run import main
 
 #: What follows the script belongs to it, whatever it looks like.
-SETTINGS = {"allow_interspersed_args": False, "allow_extra_args": True, "ignore_unknown_options": True}
+SETTINGS: dict[str, Any] = {
+    "context_settings": {
+        "allow_interspersed_args": False,
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+    },
+    "options_metavar": "[OPTIONS] SCRIPT [ARGUMENTS]",
+}
 
 
 def run(
