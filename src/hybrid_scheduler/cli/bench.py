@@ -23,7 +23,7 @@ _FILES = {
 }
 
 
-@with_options(names=argument(f"Benchmarks to run: {', '.join(_FILES)}; all by default.", "[NAME]..."))
+@with_options(json=False, names=argument(f"Benchmarks to run: {', '.join(_FILES)}; all by default.", "[NAME]..."))
 def bench(command: CommandContext, names: list[str] | None = None) -> None:
     """Measure speed as ratios to other libraries.
 

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from ..core import HybridSchedulerError, InvalidInputError
 from .command_context import CommandContext, option_names
-from .metric_table import named
+from .metric_table import named, unit_of_metric
 from .options import MACHINE, TASKS, Inputs, check_empty, option, with_options
-from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
+from .printer import NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
     from ..experiments.paired_comparison import PairedComparison, PairwiseTests, SchedulerRank
@@ -57,7 +57,6 @@ def compare(
     out: Path | None = None,
     real: bool = False,
     store: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Compare schedulers on paired seeds, with intervals and tests.
 
@@ -84,10 +83,7 @@ def compare(
     if real or store:
         from .execute import compare_real
 
-        compare_real(
-            context, real=real, tasks=inputs.tasks, schedulers=inputs.schedulers, out=out, store=store,
-            as_json=as_json,
-        )  # fmt: skip
+        compare_real(context, real=real, tasks=inputs.tasks, schedulers=inputs.schedulers, out=out, store=store)
         return
     settings = inputs.settings(command)
     from .inputs import read_experiment
@@ -107,10 +103,7 @@ def compare(
         _check_power(spec, len(chosen))
     if out is not None:
         write(out, found, judgement)
-    if as_json:
-        command.printer.document(_document(found, judgement))
-    else:
-        _show(command.printer, found, judgement)
+    command.printer.outcome(_document(found, judgement), lambda: _show(command.printer, found, judgement))
     raise_if_slower(judgement, fail_if_slower)
 
 
@@ -264,9 +257,7 @@ def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -
 
 def _standings(judgement: PairwiseTests) -> list[Column]:
     rows = judgement.ranking
-    timed = judgement.metric.endswith(("_time", "_latency", "_wait", "makespan", "_regret"))
-    unit = unit_for([row.value.mean for row in rows], SECONDS) if timed else None
-    size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
+    size, symbol = unit_of_metric(judgement.metric, [row.value.mean for row in rows])
 
     def difference(row: SchedulerRank) -> str:
         if judgement.exact and row.pair is not None:

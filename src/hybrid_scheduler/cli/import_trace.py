@@ -47,7 +47,6 @@ def import_trace(
     columns: list[str] | None = None,
     skip_bad: bool = False,
     force: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Import a trace from another format into data/workload_traces.
 
@@ -94,26 +93,26 @@ def import_trace(
     offered = offered_load(workload, machine.platform, machine.physics)
     target.parent.mkdir(parents=True, exist_ok=True)
     save_workload(workload, target)
-    if as_json:
-        command.printer.document(
-            {
-                "trace": called,
-                "file": target.as_posix(),
-                "format": found,
-                "platform": machine.platform.name,
-                "offered_load": offered,
-                **_document(report),
-            }
-        )
-        return
+    document = {
+        "trace": called,
+        "file": target.as_posix(),
+        "format": found,
+        "platform": machine.platform.name,
+        "offered_load": offered,
+        **_document(report),
+    }
     title, word = ("table", "line") if found is None else (FORMATS[found].title, FORMATS[found].word)
-    _show(command.printer, title, word, report, target)
-    if offered is not None:
-        command.printer.text()
-        command.printer.text(f"offered load: {offered:.3g} times the capacity of {machine.platform.name}")
-        if offered > 1:
-            command.printer.report("warning", overload_text(called, offered, machine.platform.name))
-    command.printer.note(f"next: hybrid-scheduler simulate --trace {called}")
+
+    def show() -> None:
+        _show(command.printer, title, word, report, target)
+        if offered is not None:
+            command.printer.text()
+            command.printer.text(f"offered load: {offered:.3g} times the capacity of {machine.platform.name}")
+            if offered > 1:
+                command.printer.report("warning", overload_text(called, offered, machine.platform.name))
+        command.printer.note(f"next: hybrid-scheduler simulate --trace {called}")
+
+    command.printer.outcome(document, show)
 
 
 def _load(text: str) -> float:

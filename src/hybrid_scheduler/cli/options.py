@@ -235,7 +235,7 @@ def _parameter(name: str, default: Any, kind: Any, own: _Own, **more: Any) -> Pa
 
 
 def with_options(
-    names: Sequence[str] = (), /, **own: str | _Own
+    names: Sequence[str] = (), /, *, json: bool = True, former: Mapping[str, str] | None = None, **own: str | _Own
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command: describe its options, and give it the shared ones as `inputs`.
 
@@ -245,6 +245,10 @@ def with_options(
     ----------
     names
         Options of `Inputs` with the common help.
+    json
+        Whether the command has the option --json, which `Printer.outcome` follows.
+    former
+        Former names of own options, each with its parameter. They work with a warning, and no help lists them.
     **own
         Options of `Inputs` with a help text of their own, where the command gives them a narrower meaning; and the
         options and arguments of this command alone, by parameter.
@@ -270,9 +274,21 @@ def with_options(
                 parameters += shared
             elif name not in ("command", "context"):
                 parameters.append(_parameter(name, parameter.default, parameter.annotation, described[name]))
+        if json:
+            parameters.append(_parameter("as_json", False, bool, _SHARED["as_json"]))
+        renamed = {f"old_{name}": (old, name) for old, name in (former or {}).items()}
+        for parameter_name, (old, name) in renamed.items():
+            kind = own_parameters[name].annotation
+            hidden = option("", None, old, hidden=True)
+            parameters.append(_parameter(parameter_name, None, kind | None, hidden))
 
         @wraps(command)
         def run(context: typer.Context, **values: Any) -> None:
+            context.obj.printer.as_json = values.pop("as_json", context.obj.printer.as_json)
+            for parameter_name, (old, name) in renamed.items():
+                if (value := values.pop(parameter_name, None)) is not None:
+                    given = values[name] if values[name] != own_parameters[name].default else None
+                    values[name] = context.obj.renamed_option(old, value, option_of(name), given)
             if "inputs" in own_parameters:
                 values["inputs"] = Inputs(**{field.name: values.pop(field.name) for field in shared})
             if "command" in own_parameters:

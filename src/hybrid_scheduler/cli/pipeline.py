@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .command_context import CommandContext, option_names
-from .metric_table import metric_columns, named
+from .metric_table import bound_text, metric_columns, named
 from .options import Inputs, option, with_options
-from .printer import SECONDS, Printer, with_unit
+from .printer import Printer
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -32,7 +32,6 @@ def pipeline(
     quick: bool = False,
     out: Path = Path(),
     force: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Run all phases: profile, generate, train, schedule, evaluate.
 
@@ -69,10 +68,8 @@ def pipeline(
             progress=lambda phase, words, share: update(words, int((phase + share) * _STEPS)),
             finished=finished,
         )
-    if as_json:
-        printer.document(_document(study, report, inputs.trace, quick=quick))
-    else:
-        _show(printer, study, report, out)
+    document = _document(study, report, inputs.trace, quick=quick)
+    printer.outcome(document, lambda: _show(printer, study, report, out))
 
 
 def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStudy:
@@ -139,10 +136,8 @@ def _show(printer: Printer, study: PipelineStudy, report: PipelineReport, out: P
     from ..experiments.pipeline import FIGURE
 
     rows = sorted(report.rows, key=lambda row: row["mean_latency"])
-    bound = report.lower_bound
-    lowest = f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"
     names = [named(row["scheduler"], label_of(row["scheduler"])) for row in rows]
-    printer.result([[*study.caption, lowest]], metric_columns(names, rows, wide=True))
+    printer.result([[*study.caption, bound_text(report.lower_bound)]], metric_columns(names, rows, wide=True))
     forest = report.training["random_forest"]
     printer.text(
         f"forest: test R² {forest['test_r2']:.3f}, mean absolute error {forest['mae']:.3f}, "

@@ -33,7 +33,6 @@ def profile(
     budget: str = "60",
     out: Path = PROFILE,
     plots: Path | None = None,
-    as_json: bool = False,
 ) -> None:
     """Measure this machine: kernels on CPU and GPU, copies, energy.
 
@@ -67,10 +66,7 @@ def profile(
 
         for path in save_plots(measured, plots):
             command.printer.note(f"wrote {path}")
-    if as_json:
-        command.printer.document(measured.as_dict())
-    else:
-        show(command.printer, measured)
+    command.printer.outcome(measured.as_dict(), lambda: show(command.printer, measured))
 
 
 def _numbers(text: str) -> list[int]:
@@ -186,20 +182,18 @@ _HOST_MEMORY = "pinned"
 @with_options(
     profile=argument("Profile to read: a file, or a built-in one such as h200 or cpu_only.", "[PROFILE]"),
     host_memory=option("Host memory of GPU copies: pinned or pageable.", "NAME", show_default=_HOST_MEMORY),
-    old_host_memory=option("", None, "--road", hidden=True),
     starpu=option("Read StarPU performance models from this folder instead.", "DIR"),
     machine=option("Machine of the StarPU models, such as mirage.", "NAME"),
     out=option("Write the profile that was read to this file, for instance StarPU's.", "FILE"),
+    former={"--road": "host_memory"},
 )
 def calibrate(
     command: CommandContext,
     profile: str | None = None,
     host_memory: str | None = None,
-    old_host_memory: str | None = None,
     starpu: Path | None = None,
     machine: str | None = None,
     out: Path | None = None,
-    as_json: bool = False,
 ) -> None:
     """Fit duration models to a hardware profile, and test them.
 
@@ -217,15 +211,12 @@ def calibrate(
     from ..profiling.hardware_profile import save_profile
 
     read = _read(profile, starpu, machine)
-    memory = command.renamed_option("--road", old_host_memory, "--host-memory", host_memory) or _HOST_MEMORY
-    found = fit(read, transfer=memory)
+    found = fit(read, transfer=host_memory or _HOST_MEMORY)
     if out is not None:
         save_profile(read, out)
         command.printer.note(f"wrote {out}")
-    if as_json:
-        command.printer.document({"machine": read.machine.as_dict(), **found.as_dict()})
-    else:
-        _show(command.printer, read, found)
+    document = {"machine": read.machine.as_dict(), **found.as_dict()}
+    command.printer.outcome(document, lambda: _show(command.printer, read, found))
 
 
 def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Profile:

@@ -37,7 +37,6 @@ def score(
     cpu_seconds: int = 60,
     policy_seconds: float = 3600,
     memory: int = 1000,
-    as_json: bool = False,
 ) -> None:
     """Score policies in a sandbox, by their distance to the lower bound.
 
@@ -86,11 +85,11 @@ def score(
             found.append(
                 score_policy(path.stem, source, chosen, sandbox, show_worst=sealed is None, progress=progress)
             )
-    if as_json:
-        documents = [score.as_dict() for score in found]
-        printer.document(documents[0] if len(documents) == 1 else {"policies": documents})
-    else:
-        _show(printer, found, len(chosen.seeds), sealed is not None)
+    documents = [score.as_dict() for score in found]
+    printer.outcome(
+        documents[0] if len(documents) == 1 else {"policies": documents},
+        lambda: _show(printer, found, len(chosen.seeds), sealed is not None),
+    )
     if out is not None:
         _write(out, found, printer)
     if found and not found[0].sandboxed and found[0].sandboxed is not None:

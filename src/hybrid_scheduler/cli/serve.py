@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 @with_options(
     ("scenario", "utilisation", "seed", "schedulers", *MACHINE),
+    json=False,
     trace="Play the tasks of a file, or of a stored trace by its name.",
     host=option("Address to listen on; any other than 127.0.0.1 needs a token.", "ADDRESS"),
     port=option("Port to listen on; 0 takes any free one.", "N"),

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
 from .compare import interval
-from .metric_table import named
+from .metric_table import named, unit_of_metric
 from .options import MACHINE, Inputs, listed, option, with_options
-from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
+from .printer import NOTHING, Column, Printer, significant
 
 if TYPE_CHECKING:
     from ..experiments.spec import ExperimentSpec
@@ -51,7 +51,6 @@ def sweep(
     processes: int | None = None,
     adversary: str | None = None,
     out: Path = Path("data/results/sweep"),
-    as_json: bool = False,
 ) -> None:
     """Run every combination and write one table (results.parquet).
 
@@ -89,11 +88,8 @@ def sweep(
     ):
         rows = run_sweep(cells, out, where, progress=_progress(command.printer, bar))
     table = _summary(rows, metric)
-    if as_json:
-        command.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
-    else:
-        _show(command.printer, table, metric)
-        command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
+    document = {"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table}
+    command.printer.outcome(document, lambda: _show(command.printer, table, metric, len(rows), out / TABLE))
 
 
 def _specs(
@@ -185,12 +181,10 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     return found
 
 
-def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
+def _show(printer: Printer, table: list[dict[str, Any]], metric: str, cells: int, path: Path) -> None:
     from ..metrics import Interval
 
-    timed = metric.endswith(("_time", "_latency", "_wait", "makespan"))
-    unit = unit_for([row["mean"] for row in table], SECONDS) if timed else None
-    size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
+    size, symbol = unit_of_metric(metric, [row["mean"] for row in table])
 
     def cell(row: dict[str, Any]) -> str:
         if row["low"] is None:
@@ -211,3 +205,4 @@ def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
             Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
         ],
     )
+    printer.text(f"{cells:,} cells in {path}")
