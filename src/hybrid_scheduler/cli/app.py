@@ -196,6 +196,9 @@ def _exit_code_of(run: Callable[[], Any], command: CommandContext) -> int:
     except KeyboardInterrupt:
         # A new printer: the interrupt may have come in the middle of a line of the old one.
         Printer().report("interrupted", command.after_interrupt)
+        # CPython remembers an interrupt inside an `exec` of text, as numba and dataclasses run it: a program
+        # started by `python -m` then ends by SIGINT, whatever it exits with. The next `exec` of text clears that.
+        exec("")
         return _INTERRUPTED
     except typer.TyperException as error:
         return _explain_usage(error, command)
