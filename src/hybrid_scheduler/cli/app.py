@@ -19,7 +19,7 @@ from ..core import HybridSchedulerError, MissingExtraError
 from .command_context import CommandContext
 from .db import db
 from .models import models
-from .options import option, with_options
+from .options import with_options
 from .printer import Printer
 from .run_script import SETTINGS as RUN_SETTINGS
 
@@ -101,16 +101,7 @@ def _show_version(requested: bool) -> None:
 
 
 @app.callback()
-@with_options(
-    json=False,
-    config=option("Read settings from this file instead of ./config.yaml.", "FILE", show_default=False),
-    plugin=option("Load your own schedulers from a Python file; may be repeated.", "FILE", show_default=False),
-    log_level=option(
-        "Lowest level of messages to show and log: debug, info, warning, …", "LEVEL", show_default=False
-    ),
-    quiet=option("Print only the result and errors.", None, "-q"),
-    version=option("Show the version and exit.", callback=_show_version, is_eager=True),
-)
+@with_options(json=False, quiet={"names": ("-q",)}, version={"callback": _show_version, "is_eager": True})
 def program(
     context: typer.Context,
     config: Path | None = None,
@@ -124,6 +115,19 @@ def program(
     The program simulates, compares and executes scheduling policies on machines with CPUs and GPUs.
 
     Example: hybrid-scheduler simulate --scenario mixed --utilisation 0.7
+
+    Parameters
+    ----------
+    config : FILE
+        Read settings from this file instead of ./config.yaml.
+    plugin : FILE
+        Load your own schedulers from a Python file; may be repeated.
+    log_level : LEVEL
+        Lowest level of messages to show and log: debug, info, warning, …
+    quiet
+        Print only the result and errors.
+    version
+        Show the version and exit.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)

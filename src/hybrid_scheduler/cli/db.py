@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from .command_context import CommandContext
-from .options import argument, option, with_options
+from .options import with_options
 
 if TYPE_CHECKING:
     from ..storage import DatabaseAddress
@@ -20,13 +20,9 @@ db = typer.Typer(
     add_completion=False,
 )
 
-_URL = option(
-    "Database to use instead of the settings': sqlite:///FILE or postgresql://…", "URL", show_default=False
-)
-
 
 @db.command()
-@with_options(json=False, url=_URL)
+@with_options(json=False)
 def init(command: CommandContext, url: str | None = None) -> None:
     """Create the tables.
 
@@ -38,7 +34,7 @@ def init(command: CommandContext, url: str | None = None) -> None:
 
 
 @db.command()
-@with_options(json=False, url=_URL)
+@with_options(json=False)
 def upgrade(command: CommandContext, url: str | None = None) -> None:
     """Upgrade the tables to this version.
 
@@ -50,7 +46,7 @@ def upgrade(command: CommandContext, url: str | None = None) -> None:
 
 
 @db.command()
-@with_options(url=_URL)
+@with_options()
 def verify(command: CommandContext, url: str | None = None) -> None:
     """Check the schema, the file and the rows without changing them.
 
@@ -72,17 +68,18 @@ def verify(command: CommandContext, url: str | None = None) -> None:
 
 
 @db.command("delete-run")
-@with_options(
-    json=False,
-    run_id=argument("The run to delete.", "ID", show_default=False),
-    url=_URL,
-)
-def delete_run(command: CommandContext, run_id: str, url: str | None = None) -> None:
+@with_options(json=False)
+def delete_run(command: CommandContext, run_id: str, /, url: str | None = None) -> None:
     """Delete a run with its tasks, results, events and model versions.
 
     No engine may use the database; a running server deletes runs itself (DELETE /api/runs/ID).
 
     Example: hybrid-scheduler db delete-run 01KA6X7QH9T3B8ZP4M2N5R6S7V
+
+    Parameters
+    ----------
+    run_id : ID
+        The run to delete.
     """
     from ..storage.retention import delete_run_offline
 

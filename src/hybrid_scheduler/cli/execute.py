@@ -10,7 +10,7 @@ import typer
 
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import check_folder, listed, option, with_options
+from .options import check_folder, listed, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, uninterrupted, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -27,23 +27,7 @@ _COMPARED = "hybrid_ml,earliest_finish"
 
 
 @with_options(
-    kernels=option("Kernels to run, such as matmul,sort; all by default.", "A,B"),
-    tasks=option("Number of kernels to run and measure.", "N"),
-    learn=option("Kernels that learning schedulers run first, at other sizes.", "N"),
-    scheduler=option("Schedulers to run; several are compared.", "A,B", "--scheduler", "--schedulers"),
-    sizes=option("Smallest and largest size; sizes are log-uniform.", "MIN,MAX"),
-    seed=option("Random seed; equal seeds give equal kernels and sizes.", "N"),
-    batch=option("Submit all kernels at once instead of one after the other."),
-    indivisible=option("Never split a kernel between devices."),
-    device=option("Device to use beside the CPU: auto, cpu, cuda or mps.", "NAME"),
-    timeout=option("Time limit of one kernel.", "SECONDS"),
-    profile=option("Profile to calibrate from; a quick one is measured by default.", "FILE"),
-    other_machine=option("Accept a profile of another machine."),
-    compare=option("Also simulate the same tasks on the calibrated machine."),
-    backend=option("Where kernels run: local, or ray for several machines.", "NAME"),
-    ray_address=option("Ray cluster to use; one is started here by default.", "HOST:PORT"),
-    out=option("Write the results to this folder, as JSON and CSV.", "DIR"),
-    store=option("Store the run in the history; the dashboard shows it as measured."),
+    scheduler={"names": ("--scheduler", "--schedulers")},
     former={"--mix": "kernels", "--whole": "indivisible", "--address": "ray_address"},
 )
 def execute(
@@ -77,6 +61,43 @@ def execute(
       hybrid-scheduler execute --scheduler hybrid_ml,greedy,gpu_only --learn 200 --out results/real
       hybrid-scheduler execute --scheduler earliest_finish --compare --batch
       hybrid-scheduler execute --scheduler hybrid_ml,greedy --store
+
+    Parameters
+    ----------
+    kernels : A,B
+        Kernels to run, such as matmul,sort; all by default.
+    tasks : N
+        Number of kernels to run and measure.
+    learn : N
+        Kernels that learning schedulers run first, at other sizes.
+    scheduler : A,B
+        Schedulers to run; several are compared.
+    sizes : MIN,MAX
+        Smallest and largest size; sizes are log-uniform.
+    seed : N
+        Random seed; equal seeds give equal kernels and sizes.
+    batch
+        Submit all kernels at once instead of one after the other.
+    indivisible
+        Never split a kernel between devices.
+    device : NAME
+        Device to use beside the CPU: auto, cpu, cuda or mps.
+    timeout : SECONDS
+        Time limit of one kernel.
+    profile : FILE
+        Profile to calibrate from; a quick one is measured by default.
+    other_machine
+        Accept a profile of another machine.
+    compare
+        Also simulate the same tasks on the calibrated machine.
+    backend : NAME
+        Where kernels run: local, or ray for several machines.
+    ray_address : HOST:PORT
+        Ray cluster to use; one is started here by default.
+    out : DIR
+        Write the results to this folder, as JSON and CSV.
+    store
+        Store the run in the history; the dashboard shows it as measured.
     """
     settings = command.settings()
     from ..experiments.kernel_benchmark import KernelBenchmark

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .command_context import CommandContext, option_names
 from .metric_table import bound_text, metric_columns, named
-from .options import MACHINE, TASKS, Inputs, check_folder, option, with_options
+from .options import MACHINE, TASKS, Inputs, check_folder, with_options
 from .printer import Printer
 
 if TYPE_CHECKING:
@@ -32,12 +32,7 @@ _FIGURES = (
 )  # fmt: skip
 
 
-@with_options(
-    (*TASKS, "seed", *MACHINE),
-    schedulers="Schedulers to compare; learning ones up to 5 million tasks.",
-    out=option("Folder of the report and the plots.", "DIR"),
-    vector=option("Also write every plot as SVG and PDF."),
-)
+@with_options((*TASKS, "seed", *MACHINE))
 def heavy(
     command: CommandContext,
     inputs: Inputs,
@@ -55,6 +50,15 @@ def heavy(
     Examples:
       hybrid-scheduler heavy
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
+
+    Parameters
+    ----------
+    schedulers
+        Schedulers to compare; learning ones up to 5 million tasks.
+    out : DIR
+        Folder of the report and the plots.
+    vector
+        Also write every plot as SVG and PDF.
     """
     settings = inputs.settings(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
     from .inputs import read_experiment

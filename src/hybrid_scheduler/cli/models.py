@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext
-from .options import argument, option, with_options
+from .options import with_options
 from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ models = typer.Typer(
     add_completion=False,
 )
 
-_FOLDER = option("Folder of the run times instead of the user's cache.", "DIR", show_default=False)
-_FUNCTION_HELP = "Function: its name, the end of its name, or NAME:CODE for an older version."
 #: Panels of a plot: calls with other types of arguments have a panel of their own.
 _MAX_PANELS = 4
 
@@ -83,7 +81,7 @@ class _Crossover(NamedTuple):
 
 
 @models.callback()
-@with_options(folder=_FOLDER)
+@with_options()
 def list_models(context: typer.Context, folder: Path | None = None) -> None:
     """List the functions whose run times are kept on disk.
 
@@ -130,14 +128,11 @@ def _list(printer: Printer, where: Path, found: list[_Model]) -> None:
 
 
 @models.command()
-@with_options(
-    folder=_FOLDER,
-    function=argument(_FUNCTION_HELP, "FUNCTION", show_default=False),
-    plot=option("Draw the run times.", "FILE.png", show_default=False),
-)
+@with_options()
 def show(
     command: CommandContext,
     function: str,
+    /,
     plot: Path | None = None,
     folder: Path | None = None,
 ) -> None:
@@ -146,6 +141,13 @@ def show(
     Copies between devices are not part of these times; the executor adds them for each call.
 
     Example: hybrid-scheduler models show step --plot step.png
+
+    Parameters
+    ----------
+    function : FUNCTION
+        Function: its name, the end of its name, or NAME:CODE for an older version.
+    plot : FILE.png
+        Draw the run times.
     """
     if plot is not None and plot.suffix.lower() != ".png":
         raise InvalidInputError("--plot", "a file name that ends in .png", plot)
@@ -168,14 +170,11 @@ def show(
 
 
 @models.command()
-@with_options(
-    folder=_FOLDER,
-    function=argument(_FUNCTION_HELP, "[FUNCTION]", show_default=False),
-    yes=option("Do not ask."),
-)
+@with_options()
 def clear(
     command: CommandContext,
     function: str | None = None,
+    /,
     yes: bool = False,
     folder: Path | None = None,
 ) -> None:
@@ -184,6 +183,13 @@ def clear(
     The executor then measures anew. Without a function also files of older versions and damaged ones are deleted.
 
     Example: hybrid-scheduler models clear step --yes
+
+    Parameters
+    ----------
+    function : [FUNCTION]
+        Function: its name, the end of its name, or NAME:CODE for an older version.
+    yes
+        Do not ask.
     """
     from ..runtime.duration_store import delete_durations, duration_paths
 

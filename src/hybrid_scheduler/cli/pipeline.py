@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .command_context import CommandContext, option_names
 from .metric_table import bound_text, metric_columns, named
-from .options import Inputs, option, with_options
+from .options import Inputs, with_options
 from .printer import Printer
 
 if TYPE_CHECKING:
@@ -19,13 +19,7 @@ _PHASES = 5
 _STEPS = 1000
 
 
-@with_options(
-    ("seed",),
-    trace="Schedule the tasks of this file, and train on similar ones.",
-    quick=option("Use 500 tasks and short training: under a minute."),
-    out=option("Folder for data/ and models/; the current one by default.", "DIR", show_default=False),
-    force=option("Repeat finished phases."),
-)
+@with_options(("seed",), out={"show_default": False})
 def pipeline(
     command: CommandContext,
     inputs: Inputs,
@@ -43,6 +37,17 @@ def pipeline(
     Examples:
       hybrid-scheduler pipeline --quick
       hybrid-scheduler pipeline --trace week.csv --out results/week
+
+    Parameters
+    ----------
+    trace
+        Schedule the tasks of this file, and train on similar ones.
+    quick
+        Use 500 tasks and short training: under a minute.
+    out : DIR
+        Folder for data/ and models/; the current one by default.
+    force
+        Repeat finished phases.
     """
     command.keeps_log = True
     settings = inputs.settings(command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import argument, listed, option, with_options
+from .options import listed, with_options
 from .printer import JOULES, NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 PROFILE = Path("data/profiles/hardware_profile.json")
 
 
-@with_options(
-    device=option("Device to measure beside the CPU: auto, cpu, cuda or mps.", "NAME"),
-    sizes=option("Sizes to measure; a kernel of size n reads about n² numbers.", "N,N"),
-    kernels=option("Kernels to measure, such as matmul,sort; all eight by default.", "A,B"),
-    budget=option("Time limit; measurements beyond it are skipped and listed.", "SECONDS"),
-    out=option("File to write the profile to.", "FILE"),
-    plots=option("Write plots of crossover sizes and a roofline to this folder.", "DIR"),
-)
+@with_options()
 def profile(
     command: CommandContext,
     device: str = "auto",
@@ -43,6 +36,21 @@ def profile(
     Examples:
       hybrid-scheduler profile
       hybrid-scheduler profile --sizes 64,256,1024,4096 --budget 120 --plots figures
+
+    Parameters
+    ----------
+    device : NAME
+        Device to measure beside the CPU: auto, cpu, cuda or mps.
+    sizes : N,N
+        Sizes to measure; a kernel of size n reads about n² numbers.
+    kernels : A,B
+        Kernels to measure, such as matmul,sort; all eight by default.
+    budget : SECONDS
+        Time limit; measurements beyond it are skipped and listed.
+    out : FILE
+        File to write the profile to.
+    plots : DIR
+        Write plots of crossover sizes and a roofline to this folder.
     """
     command.settings()  # opens the log
     wanted = _numbers(sizes)
@@ -179,17 +187,11 @@ _GOOD = 0.15
 _HOST_MEMORY = "pinned"
 
 
-@with_options(
-    profile=argument("Profile to read: a file, or a built-in one such as h200 or cpu_only.", "[PROFILE]"),
-    host_memory=option("Host memory of GPU copies: pinned or pageable.", "NAME", show_default=_HOST_MEMORY),
-    starpu=option("Read StarPU performance models from this folder instead.", "DIR"),
-    machine=option("Machine of the StarPU models, such as mirage.", "NAME"),
-    out=option("Write the profile that was read to this file, for instance StarPU's.", "FILE"),
-    former={"--road": "host_memory"},
-)
+@with_options(host_memory={"show_default": _HOST_MEMORY}, former={"--road": "host_memory"})
 def calibrate(
     command: CommandContext,
     profile: str | None = None,
+    /,
     host_memory: str | None = None,
     starpu: Path | None = None,
     machine: str | None = None,
@@ -205,6 +207,19 @@ def calibrate(
       hybrid-scheduler calibrate
       hybrid-scheduler calibrate h200 --json
       hybrid-scheduler calibrate --starpu sampling --machine mirage --out mirage.json
+
+    Parameters
+    ----------
+    profile : [PROFILE]
+        Profile to read: a file, or a built-in one such as h200 or cpu_only.
+    host_memory : NAME
+        Host memory of GPU copies: pinned or pageable.
+    starpu : DIR
+        Read StarPU performance models from this folder instead.
+    machine : NAME
+        Machine of the StarPU models, such as mirage.
+    out : FILE
+        Write the profile that was read to this file, for instance StarPU's.
     """
     command.settings()
     from ..profiling.calibration import calibrate as fit

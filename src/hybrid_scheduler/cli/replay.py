@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core import HybridSchedulerError, InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import argument, option, with_options
+from .options import with_options
 from .printer import Printer
 
 if TYPE_CHECKING:
@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from ..experiments.run_record import RunFile
 
 
-@with_options(run_dir=argument("The folder of a recorded run.", "RUN_DIR"))
-def replay(command: CommandContext, run_dir: Path, processes: int | None = None) -> None:
+@with_options()
+def replay(command: CommandContext, run_dir: Path, /, processes: int | None = None) -> None:
     """Repeat a recorded run and compare its log, byte for byte.
 
     If a byte differs, the exit code is 1, and the command prints the first different line and the versions that
     have changed since.
 
     Example: hybrid-scheduler replay results/tails
+
+    Parameters
+    ----------
+    run_dir : RUN_DIR
+        The folder of a recorded run.
     """
     command.settings()
     repeat(command, run_dir, "RUN_DIR", processes)
@@ -97,19 +102,25 @@ def _show_replay(printer: Printer, found: ReplayResult) -> None:
         )
 
 
-@with_options(
-    json=False,
-    run_dir=argument("The folder of a recorded run.", "RUN_DIR"),
-    out=option("File to write.", "FILE", "-o"),
-    seed=option("Seed of a comparison; the first by default.", "N"),
-)
-def trace(command: CommandContext, run_dir: Path, out: Path = Path("trace.json"), seed: int | None = None) -> None:
+@with_options(json=False, out={"names": ("-o",)})
+def trace(
+    command: CommandContext, run_dir: Path, /, out: Path = Path("trace.json"), seed: int | None = None
+) -> None:
     """Write a recorded run as a timeline for ui.perfetto.dev.
 
     The file has one process per scheduler, one row per device and one block per executed part. It opens in
     ui.perfetto.dev and chrome://tracing; one second of the simulation is one second of the timeline.
 
     Example: hybrid-scheduler trace results/tails -o trace.json
+
+    Parameters
+    ----------
+    run_dir : RUN_DIR
+        The folder of a recorded run.
+    out : FILE
+        File to write.
+    seed : N
+        Seed of a comparison; the first by default.
     """
     command.settings()
     import json

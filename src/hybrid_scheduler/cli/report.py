@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import MACHINE, TASKS, Inputs, argument, check_empty, listed, option, option_of, with_options
+from .options import MACHINE, TASKS, Inputs, check_empty, listed, option_of, with_options
 from .replay import read_tasks_of_run, repeat
 
 if TYPE_CHECKING:
@@ -25,22 +25,13 @@ _HEAVY_HINT = "its own plots and table are beside it"
 
 
 @with_options(
-    (*TASKS, "trace", "batches", "first_seed", "schedulers", *MACHINE),
-    json=False,
-    seeds="Number of paired seeds, 10 by default; 1 for a single run.",
-    run_dir=argument("Folder of a recorded run; without it the options below choose a new run.", "[RUN_DIR]"),
-    out=option("File to write; ends in .html or .pdf. [report.html]", "FILE", "-o"),
-    evidence=option("Write report, record, inputs and log as one .html file to verify.", "FILE"),
-    verify=option("Check an evidence file and run it again; exit 1 if it differs.", "FILE"),
-    figures=option("Figures to draw, such as latency_cdf,gantt; all by default.", "A,B"),
-    diff=option("Add the figure gantt_diff of two schedulers on the same tasks.", "A,B"),
-    against=option("Take B of that figure from another recorded run of the same tasks.", "RUN_DIR"),
-    keep=option("Keep the run and its record in this folder, for replay and trace.", "DIR"),
+    (*TASKS, "trace", "batches", "first_seed", "schedulers", *MACHINE), json=False, out={"names": ("-o",)}
 )
 def report(
     command: CommandContext,
     inputs: Inputs,
     run_dir: Path | None = None,
+    /,
     out: Path | None = None,
     evidence: Path | None = None,
     verify: Path | None = None,
@@ -66,6 +57,27 @@ def report(
       hybrid-scheduler report results/tails --evidence tails-evidence.html
       hybrid-scheduler report --verify tails-evidence.html
       hybrid-scheduler report results/tails --diff greedy,oracle --figures gantt
+
+    Parameters
+    ----------
+    seeds
+        Number of paired seeds, 10 by default; 1 for a single run.
+    run_dir : [RUN_DIR]
+        Folder of a recorded run; without it the options below choose a new run.
+    out : FILE
+        File to write; ends in .html or .pdf. [report.html]
+    evidence : FILE
+        Write report, record, inputs and log as one .html file to verify.
+    verify : FILE
+        Check an evidence file and run it again; exit 1 if it differs.
+    figures : A,B
+        Figures to draw, such as latency_cdf,gantt; all by default.
+    diff : A,B
+        Add the figure gantt_diff of two schedulers on the same tasks.
+    against : RUN_DIR
+        Take B of that figure from another recorded run of the same tasks.
+    keep : DIR
+        Keep the run and its record in this folder, for replay and trace.
     """
     settings = inputs.settings(command)
     from .inputs import read_experiment

@@ -25,10 +25,7 @@ _REMARKS = (
 )
 
 
-@with_options(
-    ("first_seed",),
-    seeds="Number of seeds, at least 2; 20 by default. Each has its own tasks.",
-)
+@with_options(("first_seed",))
 def shift(command: CommandContext, inputs: Inputs) -> None:
     """Measure how schedulers react when the workload changes.
 
@@ -36,6 +33,11 @@ def shift(command: CommandContext, inputs: Inputs) -> None:
     transfer much data, so the CPU is. The table shows the published numbers beside the measured ones.
 
     Example: hybrid-scheduler shift --seeds 5
+
+    Parameters
+    ----------
+    seeds
+        Number of seeds, at least 2; 20 by default. Each has its own tasks.
     """
     command.settings()
     from ..experiments.distribution_shift import TEST_TASKS, TRAINING_TASKS, shift_study

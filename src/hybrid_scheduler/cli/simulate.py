@@ -11,7 +11,7 @@ from ..core import Platform
 from .command_context import CommandContext
 from .compare import GROWS, show_verdict
 from .metric_table import bound_text, metric_columns, named
-from .options import MACHINE, TASKS, Inputs, option, with_options
+from .options import MACHINE, TASKS, Inputs, with_options
 from .printer import SECONDS, Printer, with_unit
 
 if TYPE_CHECKING:
@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from ..metrics import Summary
 
 
-@with_options(
-    (*TASKS, "trace", "seed", "schedulers", *MACHINE),
-    out=option("Write the summary, every task's result and a record to this folder.", "DIR"),
-    force=option("Replace the results of an earlier --out."),
-)
+@with_options((*TASKS, "trace", "seed", "schedulers", *MACHINE))
 def simulate(command: CommandContext, inputs: Inputs, out: Path | None = None, force: bool = False) -> None:
     """Compare schedulers on the same tasks.
 
@@ -38,6 +34,13 @@ def simulate(command: CommandContext, inputs: Inputs, out: Path | None = None, f
       hybrid-scheduler simulate --scenario "cholesky(tiles=8)" --schedulers heft,greedy
       hybrid-scheduler simulate --trace kernels.csv --physics profiled:h200
       hybrid-scheduler simulate --trace week.csv --out results/week --json
+
+    Parameters
+    ----------
+    out : DIR
+        Write the summary, every task's result and a record to this folder.
+    force
+        Replace the results of an earlier --out.
     """
     # Imported here, because --help needs neither NumPy nor the compiler.
     from functools import partial

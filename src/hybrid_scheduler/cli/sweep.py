@@ -13,7 +13,7 @@ from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
 from .compare import interval
 from .metric_table import named, unit_of_metric
-from .options import MACHINE, Inputs, listed, option, with_options
+from .options import MACHINE, Inputs, listed, with_options
 from .printer import NOTHING, Column, Printer, significant
 
 if TYPE_CHECKING:
@@ -28,16 +28,8 @@ _LINE_EVERY_S = 10.0
 
 @with_options(
     ("trace", "tasks", "indivisible", "first_seed", "schedulers", *MACHINE[1:]),
-    seeds="Number of seeds; 10 by default.",
-    scenarios=option("Kinds of tasks, such as mixed,lu(tiles=4); default if not given.", "A,B"),
-    loads=option("Loads as shares of capacity, or batch; by default the scenario's or the trace's own.", "X,Y"),
-    platforms=option("Simulated machines.", "A,B"),
-    metric=option("Metric of the printed table.", "NAME"),
-    backend=option("Where runs execute: local or ray.", "NAME"),
-    ray_address=option("Ray cluster to use, or auto; one is started here by default.", "HOST:PORT"),
-    processes=option("Runs in parallel on this machine; one per core by default.", "N", min=1),
-    adversary=option("", hidden=True),
-    out=option("Folder of the results; an interrupted sweep continues there.", "DIR"),
+    processes={"min": 1},
+    adversary={"hidden": True},
 )
 def sweep(
     command: CommandContext,
@@ -64,6 +56,27 @@ def sweep(
       hybrid-scheduler sweep --scenarios mixed,transfer --loads 0.5,0.9,batch
       hybrid-scheduler sweep --trace week.csv --platforms laptop,workstation
       hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
+
+    Parameters
+    ----------
+    seeds
+        Number of seeds; 10 by default.
+    scenarios : A,B
+        Kinds of tasks, such as mixed,lu(tiles=4); default if not given.
+    loads : X,Y
+        Loads as shares of capacity, or batch; by default the scenario's or the trace's own.
+    platforms : A,B
+        Simulated machines.
+    metric : NAME
+        Metric of the printed table.
+    backend : NAME
+        Where runs execute: local or ray.
+    ray_address : HOST:PORT
+        Ray cluster to use, or auto; one is started here by default.
+    processes : N
+        Runs in parallel on this machine; one per core by default.
+    out : DIR
+        Folder of the results; an interrupted sweep continues there.
     """
     from ..experiments.paired_comparison import check_metric
 

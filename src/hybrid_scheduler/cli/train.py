@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import PLATFORMS, Floats, InvalidInputError, Platform, Workload, platform_named, workstation
 from .command_context import CommandContext
-from .options import argument, check_folder, option, with_options
+from .options import check_folder, with_options
 from .printer import significant
 
 if TYPE_CHECKING:
@@ -23,25 +23,18 @@ _MAX_ROWS = 4000
 
 
 @with_options(
-    release=option("Replace the models inside the package."),
-    seed=option("Random seed; equal seeds give equal models.", "N", show_default="0"),
-    minutes=option("Limit of processor time for the agent.", "M"),
-    out=option("Folder of the models.", "DIR", show_default="models"),
-    from_history=option("Train a duration model from a database's finished tasks."),
-    model_type=option("Kind of model for --from-history.", "NAME", show_default="random_forest"),
-    database_url=argument(
-        "Database for --from-history; the settings' one if left out.", "[DATABASE_URL]", show_default=False
-    ),
+    seed={"show_default": "0"}, out={"show_default": "models"}, model_type={"show_default": "random_forest"}
 )
 def train(
     command: CommandContext,
+    database_url: str | None = None,
+    /,
     release: bool = False,
     seed: str | None = None,
     minutes: float = 3.0,
     out: Path | None = None,
     from_history: bool = False,
     model_type: str | None = None,
-    database_url: str | None = None,
 ) -> None:
     """Train the models of hybrid_ml and rl_agent.
 
@@ -56,6 +49,23 @@ def train(
       hybrid-scheduler train --from-history --model-type xgboost
       hybrid-scheduler train --from-history sqlite:///data/hybrid_scheduler.db
       hybrid-scheduler simulate --schedulers "hybrid_ml(model=models/scheduler_model.skops),oracle"
+
+    Parameters
+    ----------
+    release
+        Replace the models inside the package.
+    seed : N
+        Random seed; equal seeds give equal models.
+    minutes : M
+        Limit of processor time for the agent.
+    out : DIR
+        Folder of the models.
+    from_history
+        Train a duration model from a database's finished tasks.
+    model_type : NAME
+        Kind of model for --from-history.
+    database_url : [DATABASE_URL]
+        Database for --from-history; the settings' one if left out.
     """
     settings = command.settings()
     number = _seed(seed)
