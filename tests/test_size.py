@@ -18,7 +18,7 @@ BUDGETS = {
     ("core", "metrics", "physics", "compiled"): 4145,
     ("workload",): 2762,
     ("cluster", "engine", "gym.py"): 2479,
-    ("learning",): 4393,
+    ("learning",): 4221,
     ("schedulers",): 2371,
     ("live",): 3263,
     ("config", "testing", ""): 1154,
