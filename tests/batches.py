@@ -65,7 +65,7 @@ def results_of(n: int, start: float, rng: np.random.Generator, name: str) -> Res
         predicted_time=np.full(n, np.nan),
         confidence=np.full(n, 0.25) if name == "greedy" else np.full(n, np.nan),
         status=(rng.random(n) < 0.1).astype(np.uint8),
-        model_version=3 if name == "greedy" else None,
+        model_version=np.full(n, 3) if name == "greedy" else None,
     )
 
 

@@ -154,8 +154,8 @@ class BatchBuilder:
         return decided + sum(map(len, self._started))
 
     def fits(self, chunk: LiveChunk) -> bool:
-        """Return whether the chunk can share a batch with those before it: same lanes, same models."""
-        return not self._chunks or self._chunks[0].deciders == chunk.deciders
+        """Return whether the chunk can share a batch with those before it: results of the same lanes."""
+        return not self._chunks or self._chunks[0].results.keys() == chunk.results.keys()
 
     def add(self, chunk: LiveChunk, first_ordinal: int) -> None:
         """Add tasks with their results; `first_ordinal` is the first one's position in the run."""

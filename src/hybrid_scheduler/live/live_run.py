@@ -35,11 +35,6 @@ class LiveChunk:
     def __len__(self) -> int:
         return len(self.tasks)
 
-    @property
-    def deciders(self) -> tuple[tuple[str, int | None], ...]:
-        """Schedulers with their model versions, which are the same for all tasks of a chunk and of a batch."""
-        return tuple((name, columns.model_version) for name, columns in self.results.items())
-
 
 class LiveRun:
     """Tasks and lanes of a run. It advances only when it is called.
@@ -141,52 +136,31 @@ class LiveRun:
         return chunk
 
     def _decide(self, tasks: Workload) -> LiveChunk:
-        rows = self._decide_one_by_one(tasks)
         lanes = self.lanes
-        part = tasks if rows == len(tasks) else tasks.rows(0, rows)
-        first = int(part.task_id[0])
-        self.lanes.newest_task = int(part.task_id[-1])
+        first = int(tasks.task_id[0])
+        lanes.newest_task = int(tasks.task_id[-1])
         outcomes: dict[str, Outcomes] = {}
         for lane in lanes.at_arrival:
             with lanes.guarded(lane, first):
-                outcomes[lane.name] = lane.close(rows) if lane.rule is None else lane.run_rule(part)
+                outcomes[lane.name] = lane.decide(tasks)
         oracle = outcomes[_ORACLE].latency if _ORACLE in outcomes else None
         for central in lanes.central:
             with lanes.guarded(central, first):
-                central.release(part, oracle)
+                central.release(tasks, oracle)
         results = {}
         for lane in lanes.at_arrival:
             results[lane.name] = lane.columns(outcomes[lane.name], oracle)
-            lane.statistics.add(part, results[lane.name])
-        self.ordinal += rows
-        self._episode_tasks += rows
-        self._reach(float(part.arrival_time[-1]))
-        self.lanes.learn_all(self.lanes.newest_task + 1)
+            lane.statistics.add(tasks, results[lane.name])
+        self.ordinal += len(tasks)
+        self._episode_tasks += len(tasks)
+        self._reach(float(tasks.arrival_time[-1]))
+        lanes.learn_all(lanes.newest_task + 1)
         platform = self.config.platform
-        table = self._physics.times(part, platform)
+        table = self._physics.times(tasks, platform)
         columns = self._physics.columns(platform)
-        best = isolated_split(table, columns, platform, part.memory_required, part.divisible)
-        self.latency_bound.add(part, best[1])
-        return LiveChunk(part, results, *best)
-
-    def _decide_one_by_one(self, tasks: Workload) -> int:
-        """Let the lanes that are not compiled decide task by task; returns the number of decided tasks.
-
-        The chunk ends before a task for which some lane has a new model, so that one model decides a whole chunk.
-        """
-        slow = [lane for lane in self.lanes.at_arrival if lane.rule is None]
-        for lane in slow:
-            lane.open(tasks)
-        for row, now in enumerate(tasks.arrival_time.tolist() if slow else ()):
-            at_task = int(tasks.task_id[row])
-            changed = [lane for lane in slow if self.lanes.caught_up(lane, now, at_task)]
-            if changed and row > 0:
-                return row
-            slow = [lane for lane in slow if lane.failure is None]
-            for lane in slow:
-                with self.lanes.guarded(lane, at_task):
-                    lane.decide(row)
-        return len(tasks)
+        best = isolated_split(table, columns, platform, tasks.memory_required, tasks.divisible)
+        self.latency_bound.add(tasks, best[1])
+        return LiveChunk(tasks, results, *best)
 
     # ---------------------------------------------------------------- episodes and scenarios
 

@@ -148,16 +148,6 @@ class RunLanes(list[SchedulerLane]):
         central = [lane for lane in self if isinstance(lane, CentralLane)]
         return [group for lane in central for group in lane.take_started()]
 
-    def caught_up(self, lane: SchedulerLane, now: float, at_task: int) -> bool:
-        """Report outcomes to a lane; returns True if its model changed, which is reported too."""
-        changed = False
-        if lane.failure is None:
-            with self.guarded(lane, at_task):
-                changed = lane.catch_up(now)
-        if changed:
-            self.learn(lane, at_task)
-        return changed
-
     # ---------------------------------------------------------------- learning
 
     def learn(self, lane: SchedulerLane, at_task: int) -> None:
@@ -169,13 +159,15 @@ class RunLanes(list[SchedulerLane]):
                 message = f"version {number} from {model.samples} outcomes"
                 lane.retrained_at = self.now
                 loss = lane.learning.take_loss()
-                self.events.append(LaneEvent(kind, lane.name, message, at_task, number, model, seconds, loss))
+                first = lane.first_decided(number, at_task)
+                self.events.append(LaneEvent(kind, lane.name, message, first, number, model, seconds, loss))
             lane.learner.start_training()
 
     def learn_all(self, at_task: int) -> None:
         """Do so for all active lanes."""
         for lane in self.active:
             self.learn(lane, at_task)
+        self.events.sort(key=lambda event: event.at_task)
 
     def _report(self, lane: SchedulerLane, events: Iterable[LearningEvent], at_task: int) -> None:
         for event in events:

@@ -261,7 +261,7 @@ def _result_part(
         [batch.device_names[index] for index in result.device.tolist()],
         *(_floats(getattr(result, column), nan_is_null) for column in RESULT_FLOATS),
         [STATUS_NAMES[code] for code in result.status.tolist()],
-        [result.model_version] * len(ids),
+        [None] * len(ids) if (versions := result.model_version) is None else [v or None for v in versions.tolist()],
     ]
 
 

@@ -36,7 +36,7 @@ _DOCUMENTS = ("state", "devices", "schedulers", "config")
 #: Errors of values that the engine has not written so.
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, OverflowError)
 _TASK = ("task_id", "external_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind")
-_RESULT = ("task_id", "scheduler_name", "device", *map(published_name, RESULT_FLOATS), "status", "model_version")
+_RESULT = ("task_id", "scheduler_name", "device", *map(published_name, RESULT_FLOATS), "status")
 
 
 async def recover(store: Store) -> Recovered:
@@ -180,5 +180,4 @@ def _columns(rows: list[tuple[Any, ...]], devices: list[str]) -> ResultColumns:
         device=np.array([index_of[name] for name in named["device"]], dtype=np.int32),
         **floats,
         status=np.array([STATUS_NAMES.index(name) for name in named["status"]], dtype=np.uint8),
-        model_version=named["model_version"][-1],
     )
