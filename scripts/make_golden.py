@@ -198,7 +198,8 @@ def live_run() -> dict[str, Any]:
     digest = hashlib.sha256()
     for name in sorted(LIVE_SCHEDULERS):
         # By task, because where one batch ends and the next begins is no result.
-        groups = [group for batch in journal.batches for group in (batch, *batch.started) if name in group.results]
+        every: list[Any] = [group for batch in journal.batches for group in (batch, *batch.started)]
+        groups = [group for group in every if name in group.results]
         order = np.argsort(np.concatenate([group.tasks.task_id for group in groups]))
         for column in ("fraction", "start", "finish", "energy"):
             values = np.concatenate([getattr(group.results[name], column) for group in groups])[order]

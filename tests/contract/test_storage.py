@@ -42,7 +42,7 @@ from hybrid_scheduler.storage import (
     open_database,
     retention,
 )
-from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, payload_seq
+from hybrid_scheduler.storage.batch_rows import RESULT_FLOATS, EventPayload
 from hybrid_scheduler.storage.batch_transaction import COUNTED_TABLES, write_group
 from hybrid_scheduler.storage.device_load import LoadWindow
 from hybrid_scheduler.storage.event_bus import EventReader, LocalBus, RedisBus
@@ -475,7 +475,7 @@ async def test_load_of_devices_equals_the_parts_of_the_gantt_chart(
 
 async def test_events_are_published_after_their_commit_as_stored(address):
     bus = LocalBus()
-    published: list[bytes] = []
+    published: list[EventPayload] = []
     bus.subscribe(published.extend)
     with opened(address, bus=bus) as journal:
         engine = Engine()
@@ -487,7 +487,7 @@ async def test_events_are_published_after_their_commit_as_stored(address):
         page = await Repository(database).events_after(0)
         await database.close()
     assert published == page.events
-    assert [payload_seq(payload) for payload in published] == [1, 2, 3]
+    assert [payload.seq for payload in published] == [1, 2, 3]
     last = orjson.loads(published[-1])
     assert list(last)[:5] == ["type", "seq", "run_id", "t", "created_at"]
     assert (last["value"], last["numbers"], last["share"]) == (None, [0, 1], 0.5)
@@ -497,10 +497,10 @@ async def test_events_after_a_number_by_type(journal, repository):
     engine = Engine()
     stored(journal, engine.batch(1, events=3), engine.batch(0, events=1, kind="notification"), engine.batch(1))
     page = await repository.events_after(1, limit=2)
-    assert [payload_seq(payload) for payload in page.events] == [2, 3]
+    assert [payload.seq for payload in page.events] == [2, 3]
     assert (page.oldest_seq, page.last_seq) == (1, 5)
     only = await repository.events_after(0, types=["notification"])
-    assert [payload_seq(payload) for payload in only.events] == [4]
+    assert [payload.seq for payload in only.events] == [4]
 
 
 async def test_old_updates_are_deleted_and_notifications_stay(journal, repository, monkeypatch):
@@ -512,7 +512,7 @@ async def test_old_updates_are_deleted_and_notifications_stay(journal, repositor
         stored(journal, engine.batch(0, events=10))
     settled(journal, engine)
     page = await repository.events_after(0, limit=1000)
-    assert [payload_seq(payload) for payload in page.events] == [1, 2, *range(83, 103)]
+    assert [payload.seq for payload in page.events] == [1, 2, *range(83, 103)]
     assert (page.oldest_seq, page.last_seq) == (83, 102)
 
 
@@ -532,7 +532,7 @@ async def test_reader_yields_every_event_once_and_in_order(address, repository, 
 
     class Forgetful:
         def publish(self, events):
-            bus.publish([event for event in events if payload_seq(event) % 7])
+            bus.publish([event for event in events if event.seq % 7])
 
     with opened(address, bus=Forgetful()) as journal:
         engine = Engine()
@@ -540,7 +540,7 @@ async def test_reader_yields_every_event_once_and_in_order(address, repository, 
         tail = EventReader(repository, bus, after=2, poll=0.2)
         found = []
         async for payload in tail:
-            found.append(payload_seq(payload))
+            found.append(payload.seq)
             if found[-1] < 40 and found[-1] % 2 == 0:
                 journal.append(engine.batch(1, events=2))
             if found[-1] == 40:
@@ -561,7 +561,7 @@ async def test_reader_without_a_start_begins_with_new_events(address, repository
         first = await asyncio.wait_for(waiting, 30)
         assert isinstance(stream, AsyncGenerator)
         await stream.aclose()
-    assert payload_seq(first) == 3
+    assert first.seq == 3
 
 
 # ------------------------------------------------------------------------------------------ going on after an end

@@ -14,13 +14,14 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from hybrid_scheduler.server.schemas.stream import Hello
 from hybrid_scheduler.server.stream_hub import Client, Message, StreamHub
 from hybrid_scheduler.server.uvicorn_protocols import text_frame
-from hybrid_scheduler.storage.batch_rows import payload_seq
+from hybrid_scheduler.storage.batch_rows import EventPayload
 
 WAYS = pytest.mark.parametrize("ws", ["frames", "websockets-sansio"])
 
 
-def event(seq: int, size: int = 0) -> bytes:
-    return json.dumps({"type": "log", "seq": seq, "pad": "é" * size}, ensure_ascii=False).encode()
+def event(seq: int, size: int = 0) -> EventPayload:
+    body = {"type": "log", "seq": seq, "pad": "é" * size}
+    return EventPayload(seq, json.dumps(body, ensure_ascii=False).encode())
 
 
 def way(ws: str) -> dict[str, str]:
@@ -261,7 +262,7 @@ class _Recorder(Client):
 
     def try_send(self, message):
         if self.takes:
-            self.sent.append(payload_seq(message.payload))
+            self.sent.append(json.loads(message.payload)["seq"])
         return self.takes
 
     def send_close(self, code, reason):

@@ -186,7 +186,6 @@ class Batch:
     tasks: Workload | None = None
     #: Position in the run of the first task.
     first_ordinal: int = 0
-    external_ids: tuple[str | None, ...] | None = None
     results: Mapping[str, ResultColumns] = field(default_factory=dict)
     first_result_id: int = 1
     #: Results of central schedulers, which place a task later than it arrives. Their ids follow those of `results`.

@@ -175,7 +175,9 @@ def _workload(rows: list[tuple[Any, ...]]) -> Workload:
 def _columns(rows: list[tuple[Any, ...]], devices: list[str]) -> ResultColumns:
     named = dict(zip(_RESULT, zip(*rows, strict=True), strict=True))
     index_of = {name: index for index, name in enumerate(devices)}
-    floats = {name: np.array(named[published_name(name)], dtype=np.float64) for name in RESULT_FLOATS}
+    floats: dict[str, Any] = {
+        name: np.array(named[published_name(name)], dtype=np.float64) for name in RESULT_FLOATS
+    }
     return ResultColumns(
         device=np.array([index_of[name] for name in named["device"]], dtype=np.int32),
         **floats,
