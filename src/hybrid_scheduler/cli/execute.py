@@ -10,7 +10,7 @@ import typer
 
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import check_folder, listed, option, with_options
+from .options import check_folder, listed, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, uninterrupted, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..experiments.kernel_benchmark import KernelBenchmark
     from ..profiling.calibration import Calibration
     from ..runtime.kernel_executor import KernelExecutor
-    from .measured_upload import UploadedRun
 
 _BACKENDS = ("local", "ray")
 _SIZES = "64,1024"
@@ -28,26 +27,8 @@ _COMPARED = "hybrid_ml,earliest_finish"
 
 
 @with_options(
-    kernels=option("Kernels to run, such as matmul,sort; all by default.", "A,B"),
-    tasks=option("Number of kernels to run and measure.", "N"),
-    learn=option("Kernels that learning schedulers run first, at other sizes.", "N"),
-    scheduler=option("Schedulers to run; several are compared.", "A,B", "--scheduler", "--schedulers"),
-    sizes=option("Smallest and largest size; sizes are log-uniform.", "MIN,MAX"),
-    seed=option("Random seed; equal seeds give equal kernels and sizes.", "N"),
-    batch=option("Submit all kernels at once instead of one after the other."),
-    indivisible=option("Never split a kernel between devices."),
-    device=option("Device to use beside the CPU: auto, cpu, cuda or mps.", "NAME"),
-    timeout=option("Time limit of one kernel.", "SECONDS"),
-    profile=option("Profile to calibrate from; a quick one is measured by default.", "FILE"),
-    other_machine=option("Accept a profile of another machine."),
-    compare=option("Also simulate the same tasks on the calibrated machine."),
-    backend=option("Where kernels run: local, or ray for several machines.", "NAME"),
-    ray_address=option("Ray cluster to use; one is started here by default.", "HOST:PORT"),
-    out=option("Write the results to this folder, as JSON and CSV.", "DIR"),
-    store=option("Store the run in the history; the dashboard shows it as measured."),
-    old_kernels=option("", None, "--mix", hidden=True),
-    old_indivisible=option("", None, "--whole", hidden=True),
-    old_ray_address=option("", None, "--address", hidden=True),
+    scheduler={"names": ("--scheduler", "--schedulers")},
+    former={"--mix": "kernels", "--whole": "indivisible", "--address": "ray_address"},
 )
 def execute(
     command: CommandContext,
@@ -68,10 +49,6 @@ def execute(
     ray_address: str | None = None,
     out: Path | None = None,
     store: bool = False,
-    as_json: bool = False,
-    old_kernels: str | None = None,
-    old_indivisible: bool | None = None,
-    old_ray_address: str | None = None,
 ) -> None:
     """Run real kernels and rate the schedulers' choices.
 
@@ -84,10 +61,44 @@ def execute(
       hybrid-scheduler execute --scheduler hybrid_ml,greedy,gpu_only --learn 200 --out results/real
       hybrid-scheduler execute --scheduler earliest_finish --compare --batch
       hybrid-scheduler execute --scheduler hybrid_ml,greedy --store
+
+    Parameters
+    ----------
+    kernels : A,B
+        Kernels to run, such as matmul,sort; all by default.
+    tasks : N
+        Number of kernels to run and measure.
+    learn : N
+        Kernels that learning schedulers run first, at other sizes.
+    scheduler : A,B
+        Schedulers to run; several are compared.
+    sizes : MIN,MAX
+        Smallest and largest size; sizes are log-uniform.
+    seed : N
+        Random seed; equal seeds give equal kernels and sizes.
+    batch
+        Submit all kernels at once instead of one after the other.
+    indivisible
+        Never split a kernel between devices.
+    device : NAME
+        Device to use beside the CPU: auto, cpu, cuda or mps.
+    timeout : SECONDS
+        Time limit of one kernel.
+    profile : FILE
+        Profile to calibrate from; a quick one is measured by default.
+    other_machine
+        Accept a profile of another machine.
+    compare
+        Also simulate the same tasks on the calibrated machine.
+    backend : NAME
+        Where kernels run: local, or ray for several machines.
+    ray_address : HOST:PORT
+        Ray cluster to use; one is started here by default.
+    out : DIR
+        Write the results to this folder, as JSON and CSV.
+    store
+        Store the run in the history; the dashboard shows it as measured.
     """
-    kernels = command.renamed_option("--mix", old_kernels, "--kernels", kernels)
-    indivisible = bool(command.renamed_option("--whole", old_indivisible, "--indivisible", indivisible or None))
-    ray_address = command.renamed_option("--address", old_ray_address, "--ray-address", ray_address)
     settings = command.settings()
     from ..experiments.kernel_benchmark import KernelBenchmark
     from ..profiling.kernels import kernels_named
@@ -127,17 +138,13 @@ def execute(
         if out is not None:
             _write(out, document, benchmark.rows())
             command.printer.note(f"wrote {out}")
-        if not as_json:
-            _show(command.printer, document)
+        printer = command.printer
+        stored = ""
         try:  # the measurements are printed even if storing them fails
             if store:
-                uploaded = _store(benchmark, document, settings, began=began)
-                document["run_id"] = uploaded.run_id
-                if not as_json:
-                    command.printer.text(uploaded.message)
+                document["run_id"], stored = _store(benchmark, document, settings, began=began)
         finally:
-            if as_json:
-                command.printer.document(document)
+            printer.outcome(document, lambda: _show(printer, document, stored))
 
 
 def compare_real(
@@ -148,7 +155,6 @@ def compare_real(
     schedulers: str | None,
     out: Path | None,
     store: bool,
-    as_json: bool,
 ) -> None:
     """Run `compare --real`: the same kernels executed and simulated on the calibrated machine.
 
@@ -170,7 +176,7 @@ def compare_real(
         raise InvalidInputError("--tasks", "a whole number >= 1", tasks)
     execute(
         context, scheduler=schedulers or _COMPARED, tasks=int(tasks or _TASKS), batch=True, compare=True, out=out,
-        store=store, as_json=as_json,
+        store=store,
     )  # fmt: skip
 
 
@@ -238,7 +244,7 @@ def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -
 
 def _store(
     benchmark: KernelBenchmark, document: dict[str, Any], settings: Settings, *, began: float
-) -> UploadedRun:
+) -> tuple[str, str]:
     from .measured_upload import measured_run, store
 
     machine = document["machine"]
@@ -263,7 +269,7 @@ def _store(
 # ------------------------------------------------------------------------------------------ table
 
 
-def _show(printer: Printer, document: dict[str, Any]) -> None:
+def _show(printer: Printer, document: dict[str, Any], stored: str) -> None:
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else "no GPU"
     facts = [
@@ -291,6 +297,8 @@ def _show(printer: Printer, document: dict[str, Any]) -> None:
         _show_compared(printer, document["compare"])
         printer.text()
     printer.text(_headline(document), "bold")
+    if stored:
+        printer.text(stored)
 
 
 def _show_compared(printer: Printer, compared: dict[str, Any]) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
 from .compare import interval
-from .metric_table import named
-from .options import MACHINE, Inputs, listed, option, with_options
-from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
+from .metric_table import named, unit_of_metric
+from .options import MACHINE, Inputs, listed, with_options
+from .printer import NOTHING, Column, Printer, significant
 
 if TYPE_CHECKING:
     from ..experiments.spec import ExperimentSpec
@@ -28,16 +28,8 @@ _LINE_EVERY_S = 10.0
 
 @with_options(
     ("trace", "tasks", "indivisible", "first_seed", "schedulers", *MACHINE[1:]),
-    seeds="Number of seeds; 10 by default.",
-    scenarios=option("Kinds of tasks, such as mixed,lu(tiles=4); default if not given.", "A,B"),
-    loads=option("Loads as shares of capacity, or batch; by default the scenario's or the trace's own.", "X,Y"),
-    platforms=option("Simulated machines.", "A,B"),
-    metric=option("Metric of the printed table.", "NAME"),
-    backend=option("Where runs execute: local or ray.", "NAME"),
-    ray_address=option("Ray cluster to use, or auto; one is started here by default.", "HOST:PORT"),
-    processes=option("Runs in parallel on this machine; one per core by default.", "N", min=1),
-    adversary=option("", hidden=True),
-    out=option("Folder of the results; an interrupted sweep continues there.", "DIR"),
+    processes={"min": 1},
+    adversary={"hidden": True},
 )
 def sweep(
     command: CommandContext,
@@ -51,7 +43,6 @@ def sweep(
     processes: int | None = None,
     adversary: str | None = None,
     out: Path = Path("data/results/sweep"),
-    as_json: bool = False,
 ) -> None:
     """Run every combination and write one table (results.parquet).
 
@@ -65,6 +56,27 @@ def sweep(
       hybrid-scheduler sweep --scenarios mixed,transfer --loads 0.5,0.9,batch
       hybrid-scheduler sweep --trace week.csv --platforms laptop,workstation
       hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
+
+    Parameters
+    ----------
+    seeds
+        Number of seeds; 10 by default.
+    scenarios : A,B
+        Kinds of tasks, such as mixed,lu(tiles=4); default if not given.
+    loads : X,Y
+        Loads as shares of capacity, or batch; by default the scenario's or the trace's own.
+    platforms : A,B
+        Simulated machines.
+    metric : NAME
+        Metric of the printed table.
+    backend : NAME
+        Where runs execute: local or ray.
+    ray_address : HOST:PORT
+        Ray cluster to use, or auto; one is started here by default.
+    processes : N
+        Runs in parallel on this machine; one per core by default.
+    out : DIR
+        Folder of the results; an interrupted sweep continues there.
     """
     from ..experiments.paired_comparison import check_metric
 
@@ -89,11 +101,8 @@ def sweep(
     ):
         rows = run_sweep(cells, out, where, progress=_progress(command.printer, bar))
     table = _summary(rows, metric)
-    if as_json:
-        command.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
-    else:
-        _show(command.printer, table, metric)
-        command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
+    document = {"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table}
+    command.printer.outcome(document, lambda: _show(command.printer, table, metric, len(rows), out / TABLE))
 
 
 def _specs(
@@ -185,12 +194,10 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     return found
 
 
-def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
+def _show(printer: Printer, table: list[dict[str, Any]], metric: str, cells: int, path: Path) -> None:
     from ..metrics import Interval
 
-    timed = metric.endswith(("_time", "_latency", "_wait", "makespan"))
-    unit = unit_for([row["mean"] for row in table], SECONDS) if timed else None
-    size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
+    size, symbol = unit_of_metric(metric, [row["mean"] for row in table])
 
     def cell(row: dict[str, Any]) -> str:
         if row["low"] is None:
@@ -211,3 +218,4 @@ def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
             Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
         ],
     )
+    printer.text(f"{cells:,} cells in {path}")

@@ -173,17 +173,9 @@ class PredictionRecorder(Online):
     def decide(self, task: Task, view: View) -> Decision:
         """Return the learner's decision and record its prediction."""
         decision = self.learner.decide(task, view)
-        # Both learners keep their duration model under one of these names.
-        model = getattr(self.learner, "duration_model_", None) or getattr(self.learner, "times", None)
-        said = getattr(self.learner, "prediction", lambda: None)()
-        row = None if said is None else said.times
-        if row is None and model is not None and getattr(model, "ready", False):
-            row = model.row(task)
-        if row is not None:
-            row = row[view.platform.class_of][None]
-            device = np.array([decision.device])
-            fraction = np.array([decision.fraction])
-            self._predictions[task.task_id] = float(split_times(row, device, fraction, view.platform)[0])
+        prediction = self.learner.prediction()
+        if prediction is not None:
+            self._predictions[task.task_id] = prediction.of(decision, view.platform)[0]
         return decision
 
     @property

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-import multiprocessing
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -46,10 +41,8 @@ from ..metrics.statistics import (
 from ..metrics.summary import Evidence
 from ..metrics.verdict import Verdict
 from ..metrics.verdict import judge as judge_evidence
+from .process_pool import cores, in_order
 from .spec import MEANS, SUMS, ExperimentSpec, batch_values
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 #: Metrics of which more is better; of all others less is.
 _HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
@@ -118,11 +111,6 @@ def _outcome_digest(result: RunResult) -> str:
 # ------------------------------------------------------------------------------------------ running
 
 
-def cores() -> int:
-    """Return how many processes can work at once here."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
 #: Called with (what was done, seeds done so far).
 Progress = Callable[[str, int], None]
 
@@ -158,27 +146,9 @@ def _runs(
         raise InvalidInputError("processes", "at least 1", processes)
     report = progress or (lambda *_: None)
     report(f"seed {seeds[0]}", 0)
-    for done, run in enumerate(in_processes(partial(run_seed, spec), seeds, workers), 1):
+    for done, run in enumerate(in_order(partial(run_seed, spec), seeds, workers), 1):
         report(f"seed {run.seed}", done)
         yield run
-
-
-def in_processes(work: Callable[[_T], _R], items: Sequence[_T], workers: int) -> Iterator[_R]:
-    """Yield the results of some work on each item, in order; with one worker in this process."""
-    if workers == 1:
-        yield from map(work, items)
-        return
-    # Spawned, not forked: a fork would copy threads' locks in an undefined state.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-    try:
-        # Only a few ahead, so that stopping early leaves most items unstarted.
-        waiting: list[Future[_R]] = []
-        rest = iter(items)
-        for _ in items:
-            waiting += [pool.submit(work, item) for item in islice(rest, 2 * workers - len(waiting))]
-            yield waiting.pop(0).result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def compare_seeds(
