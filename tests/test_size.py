@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3464,
     ("reports",): 1508,
     ("storage",): 3750,
-    ("server",): 5478,
+    ("server",): 5457,
     ("cli",): 4335,
     ("intercept",): 1726,
 }
