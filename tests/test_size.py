@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3344,
     ("reports",): 1501,
     ("storage",): 3630,
-    ("server",): 5478,
+    ("server",): 5457,
     ("cli",): 4336,
     ("intercept",): 1719,
 }
