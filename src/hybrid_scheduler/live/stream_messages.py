@@ -140,27 +140,16 @@ class UpdateBuilder:
 
     def _newest_decisions(self, platform: Platform) -> list[dict[str, Any]]:
         """Return the decisions of all schedulers about the newest tasks, newest last."""
-        parts: list[list[dict[str, Any]]] = []
-        left = _MAX_DECISIONS
+        names = {name for group in (*self._chunks, *self._started) for name in group.results}
         # Each central scheduler gets as much of an update as one that decides at arrival.
-        names = {started.scheduler for started in self._started}
-        lanes = len(names) + (len(self._chunks[-1].results) if self._chunks else 0)
-        budget = dict.fromkeys(names, left // max(1, lanes))
-        for started in reversed(self._started):
-            rows = min(len(started), budget[started.scheduler])
-            budget[started.scheduler] -= rows
-            left -= rows
+        left = dict.fromkeys(names, _MAX_DECISIONS // max(1, len(names)))
+        parts = []
+        for group in (*reversed(self._started), *reversed(self._chunks)):
+            rows = min(len(group), *(left[name] for name in group.results)) if group.results else 0
             if rows:
-                parts.append(_decisions(started, slice(len(started) - rows, None), platform))
-        for chunk in reversed(self._chunks):
-            lanes = len(chunk.results)
-            if lanes == 0:
-                continue
-            rows = min(len(chunk), left // lanes)
-            parts.append(_decisions(chunk, slice(len(chunk) - rows, None), platform))
-            left -= rows * lanes
-            if rows < len(chunk):
-                break
+                parts.append(_decisions(group, slice(len(group) - rows, None), platform))
+            for name in group.results:
+                left[name] -= rows
         return [decision for part in reversed(parts) for decision in part]
 
     def logs(self, platform: Platform) -> list[dict[str, Any]]:
