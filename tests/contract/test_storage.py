@@ -119,7 +119,7 @@ def test_an_empty_database_starts_counting_at_one(address):
     recovered = journal.open()
     journal.close()
     assert recovered.counters == Counters(1, 1, 1)
-    assert (recovered.run, recovered.state, recovered.recent) == (None, None, None)
+    assert (recovered.run, recovered.state, recovered.recent) == (None, None, {})
 
 
 async def test_nothing_is_found_in_an_empty_database(journal, repository):
@@ -577,14 +577,14 @@ def test_a_restart_finds_the_run_its_state_and_the_newest_tasks(address, monkeyp
     assert found.counters == engine.counters == Counters(41, 121, 5)
     assert found.run == engine.run
     assert found.state == {"tasks": 40, "big": 2**100}
-    assert found.recent.tasks.task_id.tolist() == list(range(16, 41))
-    assert list(found.recent.results) == list(SCHEDULERS)
+    assert list(found.recent) == list(SCHEDULERS)
     for name in SCHEDULERS:
         for column in ("device", "status", *RESULT_FLOATS):
             expected = np.concatenate([getattr(batch.results[name], column) for batch in batches])[-25:]
-            np.testing.assert_array_equal(getattr(found.recent.results[name], column), expected)
+            np.testing.assert_array_equal(getattr(found.recent[name].columns, column), expected)
+        assert found.recent[name].tasks.task_id.tolist() == list(range(16, 41))
     np.testing.assert_array_equal(
-        found.recent.tasks.size, np.concatenate([batch.tasks.size for batch in batches])[-25:]
+        found.recent[SCHEDULERS[0]].tasks.size, np.concatenate([batch.tasks.size for batch in batches])[-25:]
     )
 
 
@@ -755,7 +755,7 @@ def test_numbers_are_not_reused_after_deleting_everything(address):
     found = journal.open()
     journal.close()
     assert found.counters == Counters(6, 16, 2)
-    assert found.recent is None
+    assert found.recent == {}
 
 
 OTHER = "01HZX3Q5T8V9W0X1Y2Z3A4B5C7"
@@ -962,8 +962,9 @@ def test_foreign_row_among_the_tasks_is_skipped_and_found(address, caplog, value
         journal = SqlJournal(address)
         recovered = journal.open()
         journal.close()
-        assert recovered.recent.tasks.task_id.tolist() == list(range(1, 21))
-        assert set(recovered.recent.results) == set(SCHEDULERS)
+        assert set(recovered.recent) == set(SCHEDULERS)
+        for group in recovered.recent.values():
+            assert group.tasks.task_id.tolist() == list(range(1, 21))
         assert recovered.counters.next_task_id == 1001
         assert "1 tasks are not the engine's and are skipped: 1000" in caplog.text
     findings = {finding.name: finding for finding in verify(address)}
