@@ -184,7 +184,9 @@ def never_read(message: bytes, port: int) -> None:
 
 
 def flood(name: str, port: int) -> None:
-    FLOODS[name](port)
+    end = time.monotonic() + ATTACK_S
+    while time.monotonic() < end:
+        FLOODS[name](port)
 
 
 def attacks_of(run: str) -> dict[str, Callable[[int], None]]:

@@ -147,9 +147,9 @@ class CommandContext:
     def show_warning(self, text: str) -> None:
         """Show a Python warning as one line on stderr; also in the log file once that is open."""
         if self._logging:
-            from . import logging_setup
+            from loguru import logger
 
-            logging_setup.log_warning(text)
+            logger.warning(text)
         elif not self.printer.quiet:
             self.printer.report("warning", text)
 
@@ -177,7 +177,7 @@ class CommandContext:
         """Close the log, and end what moves on the terminal."""
         self.printer.calm()
         if self._logging:
-            from . import logging_setup
+            from loguru import logger
 
-            logging_setup.close()
+            logger.remove()  # a program that calls a command keeps no file open
             self._logging = None

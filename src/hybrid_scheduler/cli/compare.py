@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
 from ..core import HybridSchedulerError, InvalidInputError
@@ -26,13 +25,17 @@ GROWS = "↗"
 #: Mark of a mean whose interval the trace is too short for.
 _TOO_SHORT = "±?"
 _SEEDS = 20
+_EXECUTE = "hybrid-scheduler execute --compare --batch runs real kernels and simulates the same tasks"
 #: Correlation of neighbouring batches from which a remark is shown.
 _ALIKE = 0.3
 
 
-@with_options((*TASKS, "trace", "batches", "schedulers", *MACHINE))
+@with_options(
+    (*TASKS, "trace", "batches", "schedulers", *MACHINE),
+    gone={"--real": (bool, _EXECUTE), "--store": (bool, _EXECUTE)},
+)
 def compare(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
     metric: str | None = None,
     baseline: str | None = None,
@@ -40,8 +43,6 @@ def compare(
     fail_if_slower: str | None = None,
     processes: int | None = None,
     out: Path | None = None,
-    real: bool = False,
-    store: bool = False,
 ) -> None:
     """Compare schedulers on paired seeds, with intervals and tests.
 
@@ -62,7 +63,6 @@ def compare(
       hybrid-scheduler compare --trace week.csv --schedulers greedy,price_index
       hybrid-scheduler compare --scenario "lu(tiles=8)" --schedulers heft,greedy
       hybrid-scheduler compare --baseline greedy --fail-if-slower hybrid_ml
-      hybrid-scheduler compare --real --schedulers hybrid_ml,earliest_finish
 
     Parameters
     ----------
@@ -80,23 +80,9 @@ def compare(
         Exit 1 if it is significantly worse than the baseline, by 1 % or more; 2 if seeds are too few.
     out : DIR
         Write the result, every seed and a record for replay to this folder.
-    real
-        Run real kernels on this machine, and simulate the same tasks beside them.
-    store
-        With --real: store the run in the history.
     """
-    command: CommandContext = context.obj
-    if real or store:
-        from .execute import compare_real
-
-        compare_real(context, real=real, tasks=inputs.tasks, schedulers=inputs.schedulers, out=out, store=store)
-        return
-    settings = inputs.settings(command)
-    from .inputs import read_experiment
-
-    inputs.check(until_clear=until_clear or None)
+    _, spec = inputs.experiment(command, until_clear=until_clear or None)
     chosen = inputs.seed_range(_SEEDS, least=2)
-    spec = read_experiment(settings, inputs)
     metric, baseline = _metric_and_baseline(spec, metric, baseline)
     if fail_if_slower is not None:
         _check_gate(spec, fail_if_slower, baseline, len(chosen))

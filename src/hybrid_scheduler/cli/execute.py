@@ -6,11 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import check_folder, listed, with_options
+from .options import check_folder, listed, parsed, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, uninterrupted, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 _BACKENDS = ("local", "ray")
 _SIZES = "64,1024"
 _TASKS = 100
-#: One scheduler that learns durations and one that knows them.
-_COMPARED = "hybrid_ml,earliest_finish"
 
 
 @with_options(
@@ -110,7 +106,7 @@ def execute(
         raise UnknownNameError("--backend", backend, _BACKENDS)
     if learn < 0:
         raise InvalidInputError("--learn", "a whole number >= 0", learn)
-    smallest, largest = _range(sizes)
+    smallest, largest = parsed("--sizes", sizes, "two whole numbers such as 64,1024", _range)
     half = 1 if learn else None
     shape = {"seed": seed, "smallest": smallest, "largest": largest}
     names = [kernel.name for kernel in kernels_named(listed(kernels) if kernels else None)]
@@ -128,7 +124,7 @@ def execute(
         benchmark = KernelBenchmark(
             executor.kernels, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare
         )
-        with command.printer.progress(_steps(benchmark)) as update:
+        with command.progress(_steps(benchmark)) as update:
             benchmark.progress = update
             document = benchmark.run()
     finally:
@@ -147,48 +143,11 @@ def execute(
             printer.outcome(document, lambda: _show(printer, document, stored))
 
 
-def compare_real(
-    context: typer.Context,
-    *,
-    real: bool,
-    tasks: str | None,
-    schedulers: str | None,
-    out: Path | None,
-    store: bool,
-) -> None:
-    """Run `compare --real`: the same kernels executed and simulated on the calibrated machine.
-
-    Raises
-    ------
-    InvalidInputError
-        If an option is given that `--real` does not use.
-    """
-    if not real:
-        raise InvalidInputError("--store", "given with --real: simulated comparisons are files", True)
-    taken = {"real", "batch", "tasks", "schedulers", "out", "store", "as_json"}
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in taken and source is not None and source.name == "COMMANDLINE":
-            value = context.params[parameter.name or ""]
-            hint = "hybrid-scheduler execute --compare --batch has more options"
-            raise InvalidInputError(parameter.opts[0], "left out with --real", value, hint=hint)
-    if tasks is not None and not tasks.isdigit():
-        raise InvalidInputError("--tasks", "a whole number >= 1", tasks)
-    execute(
-        context, scheduler=schedulers or _COMPARED, tasks=int(tasks or _TASKS), batch=True, compare=True, out=out,
-        store=store,
-    )  # fmt: skip
-
-
 # ------------------------------------------------------------------------------------------ options
 
 
 def _range(text: str) -> tuple[int, int]:
-
-    try:
-        smallest, largest = (int(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidInputError("--sizes", "two whole numbers such as 64,1024", text) from None
+    smallest, largest = (int(part) for part in text.split(","))
     return smallest, largest
 
 
@@ -199,7 +158,8 @@ def _calibration(profile: str | None, device: str, *, other_machine: bool) -> Ca
     from ..profiling.hardware_profile import profile_named
     from ..profiling.machine_info import describe_machine, find_gpu
 
-    read = profile_named(profile)
+    with option_names(path="--profile"):
+        read = profile_named(profile)
     read.check_machine(describe_machine(find_gpu(device)), allow_other=other_machine)
     return calibrate(read)
 
@@ -232,14 +192,12 @@ def _steps(benchmark: KernelBenchmark) -> int:
 def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from ..core.canonical_json import pretty_json
     from ..reports.file_formats import write_table
+    from ..workload.argument_checks import file_errors
 
-    try:
+    with file_errors("--out", "a folder that can be written", folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "execution.json").write_text(pretty_json(document), encoding="utf-8")
         write_table(folder / "tasks.csv", list(rows[0]), rows)
-    except OSError as error:
-        hint = error.strerror or type(error).__name__
-        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
 
 
 def _store(

@@ -60,11 +60,7 @@ def heavy(
     vector
         Also write every plot as SVG and PDF.
     """
-    settings = inputs.settings(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
-    from .inputs import read_experiment
-
-    inputs.check()
-    spec = read_experiment(settings, inputs)
+    settings, spec = inputs.experiment(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
     seed = settings.simulation.seed
     check_folder("--out", out)
     specs = {out: spec}

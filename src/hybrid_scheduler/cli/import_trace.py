@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import Inputs, with_options
+from .options import Inputs, parsed, with_options
 from .printer import Column, Printer
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def import_trace(
     if not file.is_file():
         raise InvalidInputError("FILE", "a file that exists", str(file))
     machine = inputs.settings(command).machine()
-    wanted = None if load is None else _load(load)
+    wanted = None if load is None else parsed("--load", load, "a number > 0", float)
     called = name or (Path(file.stem).stem if file.suffix.lower() == ".gz" else file.stem)
     if not called or called.startswith(".") or any(mark in called for mark in '/\\:*?"<>|\0'):
         raise InvalidInputError("--name", "a bare name, without folders", called)
@@ -103,7 +104,8 @@ def import_trace(
         "format": found,
         "platform": machine.platform.name,
         "offered_load": offered,
-        **_document(report),
+        "rows_rejected": report.rows_rejected,
+        **asdict(report),
     }
     title, word = ("table", "line") if found is None else (FORMATS[found].title, FORMATS[found].word)
 
@@ -117,13 +119,6 @@ def import_trace(
         command.printer.note(f"next: hybrid-scheduler simulate --trace {called}")
 
     command.printer.outcome(document, show)
-
-
-def _load(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInputError("--load", "a number > 0", text) from None
 
 
 def _mapping(file: Path, given: list[str] | None) -> dict[str, ValueSource] | None:
@@ -173,21 +168,3 @@ def _show(printer: Printer, title: str, word: str, report: ReadReport, target: P
         printer.text(f"{report.rows_rejected} rows left out{why}, for example")
         for bad in report.rejected[:_SHOWN]:
             printer.text(f"  {word} {bad.line}: {bad.field} {bad.reason}")
-
-
-def _document(report: ReadReport) -> dict[str, Any]:
-    return {
-        "rows_read": report.rows_read,
-        "rows_kept": report.rows_kept,
-        "rows_rejected": report.rows_rejected,
-        "dependents_rejected": report.dependents_rejected,
-        "totals": report.totals,
-        "file_totals": report.file_totals,
-        "notes": list(report.notes),
-        "mapping": report.mapping,
-        "ignored_columns": list(report.ignored_columns),
-        "rejected": [
-            {"line": bad.line, "field": bad.field, "allowed": bad.allowed, "got": bad.got}
-            for bad in report.rejected
-        ],
-    }

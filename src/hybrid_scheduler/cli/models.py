@@ -15,7 +15,7 @@ from rich.text import Text
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext
 from .options import with_options
-from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
+from .printer import BYTES, NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -337,7 +337,7 @@ def _print(
         unit = unit_for([second for call in calls for second in call.seconds.values()], SECONDS)
         columns = [
             Column("arguments", [call.arguments for call in calls], number=False),
-            Column("bytes", [_bytes(call.nbytes) for call in calls], 1),
+            Column("bytes", [with_unit(call.nbytes, BYTES) for call in calls], 1),
         ]
         for device in devices:
             cells = [
@@ -354,7 +354,7 @@ def _print(
         printer.text()
         printer.table(columns)
         for crossover in crossovers:
-            size = _bytes(crossover.size) if calls[0].nbytes else f"size {significant(crossover.size)}"
+            size = with_unit(crossover.size, BYTES) if calls[0].nbytes else f"size {significant(crossover.size)}"
             printer.text(f"from about {size} on, {crossover.after} is faster than {crossover.before}")
     remark = "~: not measured at this size; estimated from others. Copies between devices are not included."
     printer.text()
@@ -421,10 +421,3 @@ def _time(seconds: int) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _bytes(number: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= size:
-            return f"{significant(number / size)} {unit}"
-    return f"{number:.0f} B"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -9,7 +10,8 @@ from functools import wraps
 from importlib import import_module
 from inspect import Parameter, Signature, getdoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from stat import S_ISCHR, S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
@@ -18,8 +20,10 @@ from ..experiments import FIRST_REPORTED_SEED
 
 if TYPE_CHECKING:
     from ..config import Settings
+    from ..experiments.spec import ExperimentSpec
     from .command_context import CommandContext
 
+_T = TypeVar("_T")
 #: Settings key of each option that stands for one.
 SETTINGS_KEYS = {
     "scenario": "simulation.scenario",
@@ -158,6 +162,9 @@ class Inputs:
         more
             Further options by their settings keys.
         """
+        for name, file in (("platform", self.platform), ("physics", (self.physics or "").partition(":")[2])):
+            if file:
+                check_path(option_of(name), Path(file))
         options = {key: getattr(self, name) for name, key in SETTINGS_KEYS.items()}
         return context.settings({**options, **weights(self.objective), **(more or {})})
 
@@ -189,6 +196,24 @@ class Inputs:
         if self.batch and self.utilisation is not None:
             raise InvalidInputError("--utilisation", "left out with --batch", self.utilisation)
 
+    def experiment(
+        self, context: CommandContext, more: Mapping[str, Any] | None = None, **others: object
+    ) -> tuple[Settings, ExperimentSpec]:
+        """Return the settings, and the experiment that they and the options describe.
+
+        Parameters
+        ----------
+        context, more
+            As for `settings`.
+        **others
+            As for `check`.
+        """
+        from . import inputs
+
+        settings = self.settings(context, more)
+        self.check(**others)
+        return settings, inputs.read_experiment(settings, self)
+
     def seed_range(self, default: int, least: int = 1) -> range:
         """Return the seeds of a comparison; a trace is one run.
 
@@ -215,6 +240,7 @@ def with_options(
     *,
     json: bool = True,
     former: Mapping[str, str] | None = None,
+    gone: Mapping[str, tuple[type, str]] | None = None,
     **more: dict[str, Any],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command: its parameters become options, and it gets the shared ones as `inputs`.
@@ -231,6 +257,8 @@ def with_options(
         Whether the command has the option --json, which `Printer.outcome` follows.
     former
         Former names of own options, each with its parameter. They work with a warning, and no help lists them.
+    gone
+        Former options that are an error: the type of the value, and a hint, with {} for the value.
     **more
         By parameter, further arguments of `typer.Option`; and ``names``, added to the parameter's own, such as
         ``-o``, or in its place, such as ``--map``.
@@ -239,6 +267,7 @@ def with_options(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         text, described = _described(command)
         own = signature(command, eval_str=True).parameters
+        arguments = [name for name, given in own.items() if given.kind is Parameter.POSITIONAL_ONLY]
         kinds = get_type_hints(Inputs)
         offered = {*names, *(described.keys() & kinds.keys() - own.keys())}
         shared = [field for field in fields(Inputs) if field.name in offered]
@@ -261,8 +290,7 @@ def with_options(
             if name == "inputs":
                 parameters += [parameter(field.name, kinds[field.name], field.default) for field in shared]
             elif name not in ("command", "context"):
-                is_argument = given.kind is Parameter.POSITIONAL_ONLY
-                make = typer.Argument if is_argument else typer.Option
+                make = typer.Argument if name in arguments else typer.Option
                 parameters.append(parameter(name, given.annotation, given.default, make))
         if json:
             parameters.append(parameter("as_json", bool, False))
@@ -271,6 +299,10 @@ def with_options(
                 _option(f"old_{name}", own[name].annotation | None, None, typer.Option(old, hidden=True))
             )
 
+        hints = {f"gone{number}": (name, hint) for number, (name, (_, hint)) in enumerate((gone or {}).items())}
+        for key, (name, _) in hints.items():
+            parameters.append(_option(key, (gone or {})[name][0] | None, None, typer.Option(name, hidden=True)))
+
         @wraps(command)
         def run(context: typer.Context, **values: Any) -> None:
             context.obj.printer.as_json = values.pop("as_json", context.obj.printer.as_json)
@@ -278,11 +310,21 @@ def with_options(
                 if (value := values.pop(f"old_{name}", None)) is not None:
                     given = values[name] if values[name] != own[name].default else None
                     values[name] = context.obj.renamed_option(old, value, option_of(name), given)
+            for name, value in values.items():
+                field = (described[name][0] or "").strip("[].") if name in arguments else option_of(name)
+                for path in value if isinstance(value, list) else [value]:
+                    if isinstance(path, Path):
+                        check_path(field, path)
+            for key, (name, hint) in hints.items():
+                if (value := values.pop(key, None)) is not None:
+                    raise InvalidInputError(name, "left out: it has moved", value, hint=hint.format(value))
             if "inputs" in own:
                 values["inputs"] = Inputs(**{field.name: values.pop(field.name) for field in shared})
             values |= {"command": context.obj, "context": context}
-            positional = [values.pop(name) for name in own if own[name].kind is Parameter.POSITIONAL_ONLY]
-            command(*positional, **{name: value for name, value in values.items() if name in own})
+            command(
+                *[values.pop(name) for name in arguments],
+                **{name: value for name, value in values.items() if name in own},
+            )
 
         run.__doc__ = text
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -320,6 +362,28 @@ def weights(objective: str | None) -> dict[str, str]:
     return {f"objective.{goal}": weight for goal, weight in weights.items()}
 
 
+def check_path(option: str, path: Path) -> None:
+    """Raise `InvalidInputError` for this option if its path cannot be one, or names a pipe, a socket or a device.
+
+    Reading a pipe without a writer would wait forever. A result may be written to a device such as /dev/stdout.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return  # the command says whether the file must exist
+    except (OSError, ValueError) as error:
+        hint = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(option, "a path that can be used", str(path), hint=hint) from None
+    if not (S_ISREG(mode) or S_ISDIR(mode) or (S_ISCHR(mode) and option == "--out")):
+        raise InvalidInputError(option, "a regular file or a folder", str(path))
+
+
+def check_file(option: str, path: Path) -> None:
+    """Raise `InvalidInputError` for this option if its path is no file to write; for use before a long run."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InvalidInputError(option, "a file in a folder that exists", str(path))
+
+
 def check_empty(option: str, folder: Path) -> None:
     """Raise `InvalidInputError` for this option if its folder is not new or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -330,6 +394,14 @@ def check_folder(option: str, folder: Path | None) -> None:
     """Raise `InvalidInputError` for this option if its folder is a file."""
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InvalidInputError(option, "a folder", str(folder))
+
+
+def parsed(option: str, text: str, allowed: str, parse: Callable[[str], _T]) -> _T:
+    """Return the value of an option as `parse` reads it; a ValueError becomes an `InvalidInputError`."""
+    try:
+        return parse(text)
+    except ValueError:
+        raise InvalidInputError(option, allowed, text) from None
 
 
 def listed(text: str) -> list[str]:

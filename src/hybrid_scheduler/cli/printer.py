@@ -390,6 +390,7 @@ class Unit:
 
 SECONDS = (Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s"))
 JOULES = (Unit("mJ", 1e-3), Unit("J"), Unit("kJ", 1e3), Unit("MJ", 1e6), Unit("GJ", 1e9))
+BYTES = (Unit("B"), Unit("kB", 1e3), Unit("MB", 1e6), Unit("GB", 1e9))
 DOLLARS = (Unit("µ$", 1e-6), Unit("m$", 1e-3), Unit("$"))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import listed, with_options
+from .options import listed, parsed, with_options
 from .printer import JOULES, NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def profile(
         Write plots of crossover sizes and a roofline to this folder.
     """
     command.settings()  # opens the log
-    wanted = _numbers(sizes)
-    seconds = _seconds(budget)
+    wanted = parsed("--sizes", sizes, "whole numbers such as 256,512", lambda text: [*map(int, text.split(","))])
+    seconds = parsed("--budget", budget, "a number of seconds", float)
     names = None if kernels is None else listed(kernels)
 
     from ..profiling import HardwareProfiler
@@ -64,7 +64,7 @@ def profile(
         if device not in ("auto", "cpu"):
             find_gpu(device)
         profiler = HardwareProfiler(device, kernels=names, budget=seconds)
-    with command.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
+    with command.progress(len(set(wanted)) * len(profiler.kernels)) as update:
         profiler.progress = update
         measured = profiler.profile_range(wanted)
     profiler.save_profile(out)
@@ -75,22 +75,6 @@ def profile(
         for path in save_plots(measured, plots):
             command.printer.note(f"wrote {path}")
     command.printer.outcome(measured.as_dict(), lambda: show(command.printer, measured))
-
-
-def _numbers(text: str) -> list[int]:
-
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInputError("--sizes", "whole numbers such as 256,512", text) from None
-
-
-def _seconds(text: str) -> float:
-
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInputError("--budget", "a number of seconds", text) from None
 
 
 # ------------------------------------------------------------------------------------------ table
@@ -247,7 +231,8 @@ def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Prof
     if profile is None and not PROFILE.exists():
         hint = f"hybrid-scheduler profile measures this machine; built-in are {', '.join(builtin_profiles())}"
         raise InvalidInputError("PROFILE", "given, since this machine was not profiled yet", None, hint=hint)
-    return profile_named(profile or PROFILE)
+    with option_names(path="PROFILE"):
+        return profile_named(profile or PROFILE)
 
 
 def _show(printer: Printer, profile: Profile, found: Calibration) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core import HybridSchedulerError, InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import with_options
+from .options import check_file, check_path, with_options
 from .printer import Printer
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ def replay(command: CommandContext, run_dir: Path, /, processes: int | None = No
 def repeat(command: CommandContext, run_dir: Path, field: str, processes: int | None) -> None:
     """Repeat the recorded run in a folder, which the option or argument `field` gave, and print the result."""
     from ..experiments.exact_replay import replay
-    from ..experiments.run_record import read_run
 
-    with option_names(folder=field):
-        record = read_run(run_dir)
+    record = _read_run(run_dir, field)
     total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
     with command.progress(total) as update:
         found = replay(run_dir, processes=processes, progress=update)
@@ -63,14 +61,22 @@ def read_tasks_of_run(run_dir: Path, field: str, hint: str) -> RunFile:
     InvalidInputError
         If the folder holds no such run.
     """
-    from ..experiments.run_record import HEAVY, read_run
+    from ..experiments.run_record import HEAVY
 
-    with option_names(folder=field):
-        record = read_run(run_dir)
+    record = _read_run(run_dir, field)
     if record.kind == HEAVY:
         got = f"{run_dir}, a heavy simulation"
         raise InvalidInputError(field, "a run whose single tasks can be shown", got, hint=hint)
     return record
+
+
+def _read_run(folder: Path, field: str) -> RunFile:
+    from ..experiments.run_record import read_run
+
+    for file in folder.iterdir() if folder.is_dir() else ():
+        check_path(field, file)
+    with option_names(folder=field):
+        return read_run(folder)
 
 
 def _show_replay(printer: Printer, found: ReplayResult) -> None:
@@ -123,6 +129,7 @@ def trace(
         Seed of a comparison; the first by default.
     """
     command.settings()
+    check_file("--out", out)
     import json
 
     from ..experiments.run_record import writing

@@ -46,15 +46,13 @@ def simulate(command: CommandContext, inputs: Inputs, out: Path | None = None, f
     from functools import partial
 
     from ..config import ALL_SCHEDULERS
-    from .inputs import document_head, read_experiment, run_simulation
+    from .inputs import document_head, run_simulation
     from .printer import uninterrupted
-    from .result_files import check_folder, staged, write_record
+    from .result_files import check_target, staged, write_record
 
-    settings = inputs.settings(command)
-    inputs.check()
     if out is not None:
-        check_folder(out, force=force)
-    spec = read_experiment(settings, inputs)
+        check_target(out, force=force)
+    settings, spec = inputs.experiment(command)
     seed = settings.simulation.seed
     compatible_only = settings.simulation.schedulers == (ALL_SCHEDULERS,)
     comparison = run_simulation(spec, seed, command, compatible_only=compatible_only)

@@ -13,7 +13,7 @@ from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
 from .compare import interval
 from .metric_table import named, unit_of_metric
-from .options import MACHINE, Inputs, listed, with_options
+from .options import MACHINE, Inputs, listed, parsed, with_options
 from .printer import NOTHING, Column, Printer, significant
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ _LINE_EVERY_S = 10.0
 
 @with_options(
     ("trace", "tasks", "indivisible", "first_seed", "schedulers", *MACHINE[1:]),
-    processes={"min": 1},
-    adversary={"hidden": True},
+    gone={"--adversary": (str, "python -m studies.worst_case_search {} --out DIR, in a clone of the repository")},
 )
 def sweep(
     command: CommandContext,
@@ -41,7 +40,6 @@ def sweep(
     backend: str = "local",
     ray_address: str | None = None,
     processes: int | None = None,
-    adversary: str | None = None,
     out: Path = Path("data/results/sweep"),
 ) -> None:
     """Run every combination and write one table (results.parquet).
@@ -85,9 +83,6 @@ def sweep(
     check_metric(metric)
     inputs.check(scenarios=scenarios)
     seeds = inputs.seed_range(_SEEDS)
-    if adversary is not None:
-        hint = f"python -m studies.worst_case_search {adversary} --out DIR, in a clone of the repository"
-        raise InvalidInputError("--adversary", "left out: the search is a study now", adversary, hint=hint)
     specs = _specs(command, inputs, scenarios or "default", loads, platforms)
     from ..experiments.sweep import TABLE, LocalBackend, RaySweepBackend, cells_of, run_sweep
 
@@ -128,12 +123,7 @@ def _specs(
 
 
 def _check_load(load: str) -> None:
-
-    try:
-        share = float(load)
-    except ValueError:
-        raise InvalidInputError("--loads", "numbers or the word batch", load) from None
-    if not 0 < share < float("inf"):
+    if not 0 < parsed("--loads", load, "numbers or the word batch", float) < float("inf"):
         raise InvalidInputError("--loads", "finite and > 0", load)
 
 
@@ -169,28 +159,21 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
 
     from ..metrics.statistics import Interval, skewed_interval
 
-    groups: dict[tuple[Any, ...], list[float]] = {}
-    halves: dict[tuple[Any, ...], float | None] = {}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         place = (row["scenario"], _BATCH if row["batch"] else row["load"], row["platform"], row["scheduler"])
-        halves[place] = row.get(f"{metric}_half_width")
-        groups.setdefault(place, []).append(float("nan") if row[metric] is None else float(row[metric]))
+        groups.setdefault(place, []).append(row)
     found = []
-    for place, values in groups.items():
-        scenario, load, platform, scheduler = place
-        known = np.array(values)
-        half = halves[place]
+    for place, group in groups.items():
+        known = np.array([row[metric] for row in group], dtype=np.float64)  # None becomes NaN
         mean = float(known.mean())
+        half = group[-1].get(f"{metric}_half_width")
         one = None if half is None else Interval(mean, mean - half, mean + half)
         if len(known) > 1 and np.isfinite(known).all():
             one = skewed_interval(known)
-        found.append(
-            {
-                "scenario": scenario, "load": load, "platform": platform, "scheduler": scheduler,
-                "seeds": len(values), "mean": mean,
-                "low": one.low if one else None, "high": one.high if one else None,
-            }
-        )  # fmt: skip
+        names = ("scenario", "load", "platform", "scheduler")
+        ends = {"low": one.low if one else None, "high": one.high if one else None}
+        found.append({**dict(zip(names, place, strict=True)), "seeds": len(known), "mean": mean, **ends})
     return found
 
 

@@ -49,7 +49,7 @@ from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load_workload, save_workload
 from . import FIRST_DEVELOPMENT_SEED
-from .evaluation import RESULT_COLUMNS, run_evaluation
+from .evaluation import run_evaluation
 from .run_record import directory_lock, prepare_folder, writing
 from .spec import workload_digest
 
@@ -127,7 +127,7 @@ class PipelineReport:
     """Results of the phases, and the table of the last one."""
 
     phases: list[PhaseResult]
-    rows: list[dict[str, Any]]
+    rows: list[dict[Any, Any]]
     lower_bound: float | None
     training: dict[str, Any]
 
@@ -278,7 +278,7 @@ def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
         seed=study.seed,
         progress=context.report,
     )
-    write_table(context.write(RESULTS), RESULT_COLUMNS, evaluation.rows())
+    evaluation.to_pandas().to_csv(context.write(RESULTS), index=False, lineterminator="\n")
     comparison = evaluation.comparison
     summaries = {name: summary.as_dict() for name, summary in comparison.summaries.items()}
     context.write_json(_METRICS, {"lower_bound": comparison.lower_bound, "schedulers": summaries})

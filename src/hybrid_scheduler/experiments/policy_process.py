@@ -244,7 +244,11 @@ def _replace_package(registered: list[type[core.Scheduler]]) -> None:
     """
 
     def register(name: str, **_: Any) -> Callable[[type[core.Scheduler]], type[core.Scheduler]]:
-        return lambda factory: registered.append(factory) or factory  # type: ignore[func-returns-value]
+        def add(factory: type[core.Scheduler]) -> type[core.Scheduler]:
+            registered.append(factory)
+            return factory
+
+        return add
 
     for name in [name for name in sys.modules if name.split(".")[0] in ("hybrid_scheduler", "ctypes", "_ctypes")]:
         if name.split(".")[:2] != ["hybrid_scheduler", "core"]:
