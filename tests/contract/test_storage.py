@@ -527,7 +527,7 @@ def bus(request):
 
 
 async def test_reader_yields_every_event_once_and_in_order(address, repository, bus):
-    """The first ones come from the database, later ones from the bus, and one is never published on the bus."""
+    """The bus tells that there are later ones, though some are never published on it."""
 
     class Forgetful:
         def publish(self, events):
@@ -543,7 +543,7 @@ async def test_reader_yields_every_event_once_and_in_order(address, repository, 
             if found[-1] < 40 and found[-1] % 2 == 0:
                 journal.append(engine.batch(1, events=2))
             if found[-1] == 40:
-                await tail.close()
+                break
     assert found == list(range(3, 41))
 
 
