@@ -47,6 +47,17 @@ async def test_wrong_value_of_a_megabyte_is_answered_without_being_written_out(c
     assert seconds < 0.15
 
 
+async def test_large_body_leaves_the_event_loop_free(client):
+    body = '{"config":{"a":[' + "1," * 3_000_000 + "1]}}"
+    json = {"Content-Type": "application/json"}
+    began = time.thread_time()
+    answer = await client.post("/api/runs", content=body, headers=json, timeout=60)
+    seconds = time.thread_time() - began
+    assert answer.status_code == 422
+    assert "config" in [each["field"] for each in answer.json()["error"]["fields"]]
+    assert seconds < 0.2  # 0.15 s to read it, and 0.3 s to check it
+
+
 async def test_full_disk_is_503(client, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

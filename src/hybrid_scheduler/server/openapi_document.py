@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.encoders import jsonable_encoder
+from fastapi.openapi.models import Schema
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
@@ -25,6 +27,7 @@ from ..live.status import DeviceInfo, LiveEpisode, LiveStatus, PlatformInfo, Sch
 from ..metrics.verdict import Cause, Comparand, Reason, Verdict, VerdictRow
 from ..physics import Slowdown
 from .schemas.base_models import ErrorBody, ResponseModel
+from .schemas.measured import MeasuredRunCreate
 from .schemas.stream import Hello
 
 #: Records of the program that are responses as they are, and their fields that stored events of old versions lack.
@@ -53,9 +56,13 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
     )
     schemas = document["components"]["schemas"]
     _, extra = models_json_schema(
-        [(Hello, "serialization"), (ErrorBody, "serialization")], ref_template="#/components/schemas/{model}"
+        [(Hello, "serialization"), (ErrorBody, "serialization"), (MeasuredRunCreate, "validation")],
+        ref_template="#/components/schemas/{model}",
     )
-    schemas |= {name: schema for name, schema in extra["$defs"].items() if name not in schemas}
+    published = {
+        name: jsonable_encoder(Schema(**schema), exclude_none=True) for name, schema in extra["$defs"].items()
+    }
+    schemas |= {name: schema for name, schema in published.items() if name not in schemas}
     # FastAPI describes its own 422 body, which no route returns.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
