@@ -14,9 +14,10 @@ from sweep_examples import lines_of, plan, table
 
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.experiments import sweep
 from hybrid_scheduler.experiments.run_record import configuration_hash
-from hybrid_scheduler.experiments.spec import ExperimentSpec
+from hybrid_scheduler.experiments.spec import ExperimentSpec, TraceSource
 from hybrid_scheduler.experiments.sweep import (
     CELLS,
     TABLE,
@@ -27,7 +28,7 @@ from hybrid_scheduler.experiments.sweep import (
     run_sweep,
 )
 from hybrid_scheduler.runtime.ray_executor import RUN_WITHOUT_RAY
-from hybrid_scheduler.workload.scenarios import scenario_named
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
 def test_rows_follow_the_order_of_the_plan(tmp_path):
@@ -128,6 +129,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from sweep_examples import plan
+from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.experiments import sweep
 from hybrid_scheduler.experiments.sweep import LocalBackend
 original = sweep.run_cell
@@ -215,3 +217,11 @@ def test_cells_without_an_interval_keep_those_of_the_others(tmp_path, without_in
     run_sweep(plan(seeds=1)[:2], tmp_path, Prepared())
     found = read_table(tmp_path)["mean_half_width"]
     assert (found.isna().sum(), found.sum()) == (1, 0.5)
+
+
+def test_trace_crosses_to_other_processes(tmp_path):
+    tasks = generate(scenario_named("mixed"), 40, 1)
+    trace = TraceSource.of("week", tasks)
+    cells = cells_of([ExperimentSpec.for_trace(trace, ("greedy", "oracle"), Machine())], [1])
+    rows = run_sweep(cells, tmp_path, LocalBackend(2))
+    assert [row["tasks"] for row in rows] == [40, 40]

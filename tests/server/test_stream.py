@@ -14,11 +14,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from hybrid_scheduler.server.schemas.stream import Hello
 from hybrid_scheduler.server.stream_hub import Client, StreamHub
 from hybrid_scheduler.server.uvicorn_protocols import text_frame
-from hybrid_scheduler.storage.batch_rows import payload_seq
+from hybrid_scheduler.storage.batch_rows import EventPayload
 
 
-def event(seq: int, size: int = 0) -> bytes:
-    return json.dumps({"type": "log", "seq": seq, "pad": "é" * size}, ensure_ascii=False).encode()
+def event(seq: int, size: int = 0) -> EventPayload:
+    body = {"type": "log", "seq": seq, "pad": "é" * size}
+    return EventPayload(seq, json.dumps(body, ensure_ascii=False).encode())
 
 
 async def until(condition, seconds=20.0):
@@ -253,7 +254,7 @@ class _Connection:
         self.sent, self.can_write, self.code = [], True, None
 
     def write_frame(self, frame):
-        self.sent.append(payload_seq(frame[frame.index(b"{") :]))
+        self.sent.append(json.loads(frame[frame.index(b"{") :])["seq"])
 
     def close_within(self, seconds, code, reason):
         self.code = code

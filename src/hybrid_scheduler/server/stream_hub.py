@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from ..storage.batch_rows import payload_seq
+from ..storage.batch_rows import EventPayload
 from .published_stream import PublishedFormat
 from .uvicorn_protocols import FrameProtocol, text_frame
 
@@ -64,7 +64,7 @@ class StreamHub:
         """Set the loop on which clients are served."""
         self._loop = loop
 
-    def publish_from_thread(self, payloads: list[bytes]) -> None:
+    def publish_from_thread(self, payloads: list[EventPayload]) -> None:
         """Publish events from any thread; does nothing once the loop is closed."""
         loop = self._loop
         if loop is None:  # not serving yet, so there are no clients
@@ -77,13 +77,12 @@ class StreamHub:
         except RuntimeError:  # it closed in between
             return
 
-    def publish(self, payloads: Iterable[bytes]) -> None:
+    def publish(self, payloads: Iterable[EventPayload]) -> None:
         """Send events to every client, in order and each once. Call it on the loop's own thread."""
         for payload in payloads:
-            seq = payload_seq(payload)
-            if seq <= self.last_seq:
+            if payload.seq <= self.last_seq:
                 continue
-            self.last_seq = seq
+            self.last_seq = payload.seq
             self.sent += len(self.clients)
             own = text_frame(payload)
             converted = (
