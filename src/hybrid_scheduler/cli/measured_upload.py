@@ -83,7 +83,7 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     from urllib.request import ProxyHandler, Request, build_opener
 
     from ..live import measured_to_json
-    from ..server.access_control import resolve_token
+    from ..config.access_token import resolve_token
 
     server = settings.server
     url = f"{_address(server, '127.0.0.1')}/api/runs"
