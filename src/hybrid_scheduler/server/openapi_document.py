@@ -84,7 +84,8 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
 
 
 def _subclasses(model: type) -> Iterator[type]:
-    for child in model.__subclasses__():
+    children: list[type] = model.__subclasses__()
+    for child in children:
         yield child
         yield from _subclasses(child)
 
@@ -109,7 +110,7 @@ def _add_notes(schema: dict[str, Any], notes: dict[str, str]) -> None:
 
 def _commented(record: type) -> dict[str, str]:
     """Return the comments that begin with `#:` above fields, inherited ones included."""
-    notes = {}
+    notes: dict[str, str] = {}
     for base in reversed(record.__mro__):
         comments = _comments(base.__module__) if base.__module__.startswith(_PACKAGE) else {}
         notes |= {name: note for (owner, name), note in comments.items() if owner == base.__name__}
@@ -119,7 +120,7 @@ def _commented(record: type) -> dict[str, str]:
 @cache
 def _comments(module: str) -> dict[tuple[str, str], str]:
     """Return the comments of a module by class and field."""
-    notes = {}
+    notes: dict[tuple[str, str], str] = {}
     owner = ""
     lines = list[str]()
     for line in inspect.getsource(sys.modules[module]).splitlines():
