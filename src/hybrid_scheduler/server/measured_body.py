@@ -11,11 +11,10 @@ from pydantic import ValidationError
 
 from ..live.measured_run import MeasuredRun, measured_from_json
 from .schemas.measured import MeasuredRunCreate
-from .strict_json import check_bounds, parse
+from .strict_json import check_bounds, excerpt, parse
 
-#: Wrong values that are reported, and their longest text.
+#: Wrong values that are reported.
 _MAX_PROBLEMS = 20
-_MAX_LENGTH = 200
 
 
 def read_run(body: bytes) -> tuple[MeasuredRun, str] | list[dict[str, Any]]:
@@ -31,15 +30,8 @@ def read_run(body: bytes) -> tuple[MeasuredRun, str] | list[dict[str, Any]]:
         content = MeasuredRunCreate.model_validate(content).model_dump()
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)[:_MAX_PROBLEMS]
-        return [{**problem, "loc": ("body", *problem["loc"]), "input": _short(problem)} for problem in problems]
+        return [
+            {**problem, "loc": ("body", *problem["loc"]), "input": excerpt(problem["input"])}
+            for problem in problems
+        ]
     return measured_from_json(content), hashlib.sha256(orjson.dumps(content)).hexdigest()
-
-
-def _short(problem: Any) -> Any:
-    """Return the wrong value, or what kind of value it is where it may be large."""
-    value = problem["input"]
-    if isinstance(value, str):
-        return value[:_MAX_LENGTH]
-    if isinstance(value, list | dict):
-        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value):,}"
-    return value

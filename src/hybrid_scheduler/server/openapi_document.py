@@ -1,7 +1,7 @@
 """OpenAPI document of the server.
 
-Fields of responses, models as well as records of the program, are described where they are defined: by comments
-that begin with `#:`, or among the parameters of a record's docstring. Examples are in a file of their own.
+Fields of models and of records of the program are described where they are defined: by comments that begin with
+`#:`, or among the parameters of a docstring. Examples are in a file of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..live.journal import VersionRecord
 from ..live.status import DeviceInfo, LiveEpisode, LiveStatus, PlatformInfo, SchedulerStatistics
 from ..metrics.verdict import Cause, Comparand, Reason, Verdict, VerdictRow
 from ..physics import Slowdown
-from .schemas.base_models import ErrorBody, ResponseModel
+from .schemas.base_models import ErrorBody, RequestModel, ResponseModel
 from .schemas.measured import MeasuredRunCreate
 from .schemas.stream import Hello
 
@@ -66,7 +66,7 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
     # FastAPI describes its own 422 body, which no route returns.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    for model in _subclasses(ResponseModel):
+    for model in (*_subclasses(ResponseModel), *_subclasses(RequestModel)):
         if model.__name__ in schemas:
             _add_notes(schemas[model.__name__], _commented(model))
     for record, optional in RECORDS.items():

@@ -14,7 +14,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -26,6 +26,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import InvalidInputError
 from ..storage.redis_cache import TIMEOUT_S, CircuitBreaker, close_quietly
@@ -120,12 +121,6 @@ def _redis_storage(url: str) -> Storage:
     )
 
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 #: Probes need no token and have no rate limit; their body is only "ok".
 _PROBES = ("/api/health/live", "/api/health/ready")
@@ -165,7 +160,7 @@ class CompressionMiddleware:
         The application behind it.
     """
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._compressing = GZipMiddleware(app, minimum_size=1024, compresslevel=6)
 
@@ -195,7 +190,7 @@ class SecurityMiddleware:
         Counts requests and their durations.
     """
 
-    def __init__(self, app: Application, *, options: ServerOptions, limiter: RateLimiter, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, options: ServerOptions, limiter: RateLimiter, metrics: Metrics) -> None:
         self.app = app
         self.limiter = limiter
         self.metrics = metrics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from typing import Any
 
 from ..core import InvalidInputError
@@ -14,6 +15,18 @@ _MAX_DEPTH = 64
 _MAX_CONTAINERS = 100_000
 #: Names in all objects of a body: each that no field has is an error of a kilobyte.
 _MAX_NAMES = 20_000
+_LONGEST = 240
+_EXCERPTS = reprlib.Repr()
+_EXCERPTS.maxlevel = 3
+_EXCERPTS.maxlist = _EXCERPTS.maxdict = _EXCERPTS.maxtuple = 20
+_EXCERPTS.maxstring = _EXCERPTS.maxlong = _EXCERPTS.maxother = _LONGEST
+
+
+def excerpt(value: Any) -> str:
+    """Return a wrong value, cut before it is written out: megabytes can be one value, or one name."""
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    return _EXCERPTS.repr(value.item() if hasattr(value, "item") else value)
 
 
 def parse(body: bytes) -> Any:
