@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3344,
     ("reports",): 1501,
     ("storage",): 3630,
-    ("server",): 5387,
+    ("server",): 5415,
     ("cli",): 4024,
     ("intercept",): 1719,
 }

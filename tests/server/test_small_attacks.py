@@ -34,6 +34,15 @@ def test_connections_of_a_trusted_proxy_count_for_the_forwarded_address():
     assert [guard.admit("192.0.2.7") for _ in range(3)] == [True, True, False]
 
 
+def test_connections_from_one_network_of_ipv6_count_together():
+    guard = ConnectionGuard(ServerOptions(connections=ConnectionLimits(per_address=2, in_all=100)))
+    assert [guard.admit(f"2001:db8::{number}") for number in range(3)] == [True, True, False]
+    assert guard.admit("2001:db8:0:1::1")
+    for number in range(3):
+        guard.release(f"2001:db8::{number}")
+    assert guard.admit("2001:db8::9")
+
+
 @pytest.mark.parametrize("body", ['{"size":[' + "1," * 500_000 + "1]}", '{"' + "a" * 1_000_000 + '":1}'])
 async def test_wrong_value_of_a_megabyte_is_answered_without_being_written_out(client, body):
     json = {"Content-Type": "application/json"}

@@ -47,6 +47,16 @@ def client_address(scope: dict[str, Any], headers: Headers, trusted: tuple[_Netw
     return str(peer)
 
 
+def counted_address(address: str) -> str:
+    """Return what a client counts as: whoever has one address of IPv6 has the 2^64 of its network."""
+    known = _address(address)
+    if not isinstance(known, ipaddress.IPv6Address):
+        return address
+    if known.ipv4_mapped is not None:
+        return str(known.ipv4_mapped)
+    return str(ipaddress.ip_network((int(known), 64), strict=False))
+
+
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)
