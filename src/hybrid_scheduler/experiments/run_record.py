@@ -57,13 +57,13 @@ def configuration_hash(kind: str, spec: ExperimentSpec, seeds: Iterable[int]) ->
 
 def versions() -> dict[str, str]:
     """Return the versions and the system that the numbers may depend on besides the configuration."""
-    found = {"hybrid-scheduler": __version__, "python": platform.python_version()}
+    installed = {"hybrid-scheduler": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return {**found, "system": platform.system(), "machine": platform.machine()}
+    return {**installed, "system": platform.system(), "machine": platform.machine()}
 
 
 # ------------------------------------------------------------------------------------------ logs
@@ -225,10 +225,10 @@ def _trace(folder: Path, known: Mapping[str, Any] | None) -> TraceSource | None:
     path = folder / TRACE
     if not path.exists():
         raise HybridSchedulerError(f"{path} is missing: the record's tasks were a trace")
-    found = TraceSource.of(known["name"], load_workload(path), known["batches"] if known["batches"] > 1 else None)
-    if found.sha256 != known["sha256"]:
+    source = TraceSource.of(known["name"], load_workload(path), known["batches"] if known["batches"] > 1 else None)
+    if source.sha256 != known["sha256"]:
         raise HybridSchedulerError(f"{path} was changed after the run: its digest is not the recorded one")
-    return found
+    return source
 
 
 @contextmanager

@@ -218,26 +218,18 @@ def _html_block(block: TextBlock | TableBlock | FigureBlock) -> str:
 def _html_table(table: TableBlock) -> str:
     words = table.words | {0}
 
-    def cells(row: list[str] | tuple[str, ...], tag: str) -> str:
-        mark = ' scope="col"' if tag == "th" else ""
-        return "".join(
-            f"<{tag}{mark}{_html_class(index in words)}>{escape(text).replace(chr(10), '<br>')}</{tag}>"
-            for index, text in enumerate(row)
-        )
+    def line(row: Sequence[str], tag: str, mark: str = "") -> str:
+        kinds = (' class="words"' if index in words else "" for index in range(len(row)))
+        scope = ' scope="col"' if tag == "th" else ""
+        texts = (escape(text).replace("\n", "<br>") for text in row)
+        cells = (f"<{tag}{scope}{kind}>{text}</{tag}>" for kind, text in zip(kinds, texts, strict=True))
+        return f"<tr{mark}>{''.join(cells)}</tr>"
 
-    def line(number: int, row: list[str]) -> str:
-        mark = ' class="strong"' if number in table.strong else ""
-        return f"<tr{mark}>{cells(row, 'td')}</tr>"
-
-    rows = "\n".join(line(number, list(row)) for number, row in enumerate(table.rows))
+    marks = (' class="strong"' if number in table.strong else "" for number in range(len(table.rows)))
+    rows = "\n".join(line(row, "td", mark) for row, mark in zip(table.rows, marks, strict=True))
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    head = cells(list(table.header), "th")
-    body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>"
+    body = f"<thead>{line(table.header, 'th')}</thead>\n<tbody>\n{rows}\n</tbody>"
     return f'<div class="scroll"><table>\n{body}\n</table></div>{note}'
-
-
-def _html_class(words: bool) -> str:
-    return ' class="words"' if words else ""
 
 
 def _svg_image(figure: Figure, name: str) -> str:
