@@ -1,5 +1,7 @@
 """Every mistake gets one line, a hint where there is one, and exit code 2."""
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,3 +163,52 @@ def test_interrupt_exits_with_130_and_writes_nothing(run: Run, monkeypatch: pyte
     assert result.exit_code == 130
     assert result.stderr == "interrupted: nothing was written\n"
     assert not Path("results").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in its file system")
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ("simulate --trace pipe.csv", "--trace"),
+        ("simulate --config pipe.yaml", "--config"),
+        ("simulate --platform pipe.yaml", "--platform"),
+        ("simulate --physics table:pipe.csv", "--physics"),
+        ("simulate --physics profiled:pipe.json", "--physics"),
+        ("simulate --plugin pipe.py", "--plugin"),
+        ("simulate --schedulers hybrid_ml(model=pipe)", "pipe"),
+        ("import pipe.csv", "FILE"),
+        ("score pipe.py", "FILE"),
+        ("score x.py --sealed pipe.json", "--sealed"),
+        ("calibrate pipe.json", "PROFILE"),
+        ("report --verify pipe.html", "--verify"),
+        ("report run", "RUN_DIR"),
+        ("replay run", "RUN_DIR"),
+        ("trace run", "RUN_DIR"),
+        ("trace x --out pipe.json", "--out"),
+        ("execute --profile pipe.json", "--profile"),
+    ],
+)
+def test_a_pipe_is_refused_instead_of_waited_for(arguments: str, field: str, run: Run) -> None:
+    Path("run").mkdir()
+    for name in ("pipe.csv", "pipe.yaml", "pipe.json", "pipe.py", "pipe.html", "pipe", "run/run.json"):
+        os.mkfifo(name)
+    result = run(*arguments.split())
+    assert result.exit_code in (1, 2), result.output
+    assert result.stderr.startswith(f"error: {field}"), result.stderr
+
+
+@pytest.mark.parametrize("arguments", ["trace", "replay", "import", "simulate --out", "score", "simulate --trace"])
+def test_a_name_that_cannot_be_a_path_is_explained(arguments: str, run: Run) -> None:
+    result = run(*arguments.split(), "a" * 3000)
+    assert result.exit_code == 2
+    assert "unexpected" not in result.stderr
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "spec", ["oracle(grid=nan)", "oracle(grid=x)", "late_binding(deferred=x)", "round_robin(variant=3)"]
+)
+def test_a_parameter_of_a_wrong_type_is_explained(spec: str, run: Run) -> None:
+    result = run("simulate", "--tasks", "20", "--schedulers", spec)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --schedulers: ")

@@ -147,29 +147,27 @@ class CommandContext:
     def show_warning(self, text: str) -> None:
         """Show a Python warning as one line on stderr; also in the log file once that is open."""
         if self._logging:
-            from . import logging_setup
+            from loguru import logger
 
-            logging_setup.log_warning(text)
+            logger.warning(text)
         elif not self.printer.quiet:
             self.printer.report("warning", text)
 
-    def renamed_option(self, old: str, old_value: _T | None, new: str, value: _T | None) -> _T | None:
-        """Return the value of a renamed option, and warn if the user typed the old name.
+    def renamed_option(self, old: str, old_value: _T, new: str, value: _T | None) -> _T:
+        """Return the value of a renamed option that the user typed under its old name, and warn.
 
         Parameters
         ----------
         old, new
             Both names of the option, dashes included.
         old_value, value
-            What was typed for each; None for an option that was not given.
+            What was typed for each; None for the new one if it was not given.
 
         Raises
         ------
         InvalidInputError
             If both names were typed.
         """
-        if old_value is None:
-            return value
         if value is not None:
             raise InvalidInputError(old, f"left out with {new}, its new name", old_value)
         self.show_warning(f"{old} is deprecated and will be removed in the next release; use {new}")
@@ -179,7 +177,7 @@ class CommandContext:
         """Close the log, and end what moves on the terminal."""
         self.printer.calm()
         if self._logging:
-            from . import logging_setup
+            from loguru import logger
 
-            logging_setup.close()
+            logger.remove()  # a program that calls a command keeps no file open
             self._logging = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import ReadReport, Rows
-from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, both_sums, lines_of, number, share
+from .reader_tools import UNKNOWN_INTENSITY, UNKNOWN_MEMORY, TaskCollector, lines_of, number, parallel_work, share
 
 MAPPING = {
     "external_id": "field 1, the job's number",
@@ -57,12 +57,8 @@ def read_swf(path: Path, scale: float) -> Rows:
 
 def notes(report: ReadReport, scale: float) -> tuple[str, ...]:
     """Return what became of jobs with several processors."""
-    if not report.file_totals[PARALLEL]:
-        return ()
-    return (
-        f"{report.totals[PARALLEL]:,.0f} jobs ran on several processors; each is one task with all its work: "
-        + both_sums(report, scale, WORK, RUN_TIME),
-    )
+    what = f"{report.totals[PARALLEL]:,.0f} jobs ran on several processors; each is one task with all its work"
+    return parallel_work(report, scale, WORK, RUN_TIME, PARALLEL, what)
 
 
 def _processors(values: list[float]) -> float:
