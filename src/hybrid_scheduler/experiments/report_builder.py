@@ -283,7 +283,10 @@ def _results(data: FigureData, tests: PairwiseTests | None) -> list[TextBlock | 
     ]
     columns = {metric: data.intervals(metric) for metric in known}
     names = list(columns["mean_latency"])
-    rows = [[label_of(name), *(_cell(columns[metric].get(name)) for metric in columns)] for name in names]
+    rows = [
+        [label_of(name), *(with_interval(column[name]) if name in column else "–" for column in columns.values())]
+        for name in names
+    ]
     seeds = data.seeds
     note = f"Means of {seeds} seeds ± half of the 95 % interval." if seeds > 1 else "One run: no intervals."
     if tests is not None and tests.unit == BATCHES:
@@ -293,10 +296,6 @@ def _results(data: FigureData, tests: PairwiseTests | None) -> list[TextBlock | 
         )
     header = ["scheduler", *(_OVERVIEW[metric] for metric in columns)]
     return [TableBlock(header, rows, note, strong=frozenset({0}))]
-
-
-def _cell(one: Interval | None) -> str:
-    return "–" if one is None else with_interval(one)
 
 
 def _verdicts(tests: PairwiseTests) -> list[TextBlock | TableBlock]:
