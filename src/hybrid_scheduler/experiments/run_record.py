@@ -209,7 +209,9 @@ def read_run(folder: Path) -> RunFile:
             events["sha256"], events["lines"], _trace(folder, content["configuration"].get("trace")),
         )  # fmt: skip
     except FileNotFoundError:
-        hint = "hybrid-scheduler simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
+        below = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
+        commands = "hybrid-scheduler simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
+        hint = f"{below[0]} is one" if below else commands
         raise InvalidInputError("folder", f"a folder with a {RECORD}", str(folder), hint=hint) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HybridSchedulerError(f"{path} cannot be read: {error}") from None
