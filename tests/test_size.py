@@ -23,7 +23,7 @@ BUDGETS = {
     ("live",): 3138,
     ("config", "testing", ""): 1154,
     ("jobs",): 5000,
-    ("profiling",): 1902,
+    ("profiling",): 1903,
     ("runtime",): 5936,
     ("experiments",): 3300,
     ("reports",): 1461,

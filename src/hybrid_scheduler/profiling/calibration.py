@@ -326,6 +326,8 @@ class CalibratedTimes(PhysicsTimes):
         The machine.
     """
 
+    physics: ProfiledPhysics
+
     def __init__(self, physics: ProfiledPhysics, platform: Platform) -> None:
         super().__init__(physics, platform)
         # Rows are kept, because streams repeat sizes.
