@@ -307,8 +307,9 @@ def _remarks(judgement: PairwiseTests) -> list[str]:
         found.append(
             f"{_TOO_SHORT} no interval: this trace is too short for its queues or heavy tail. Tasks needed: {needs}"
         )
-    unbounded = {row.name for row in judgement.ranking if math.isinf(row.value.half_width)}
-    if unbounded - judgement.tasks_needed.keys():
+    shown = [row.value for row in judgement.ranking if row.name not in judgement.tasks_needed]
+    shown += [row.pair.difference for row in judgement.ranking if row.pair is not None]
+    if any(math.isinf(value.half_width) for value in shown):
         found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
     elif judgement.neighbour_correlation > _ALIKE:
         found.append(
