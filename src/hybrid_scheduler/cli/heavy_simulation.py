@@ -60,7 +60,7 @@ def heavy(
     vector
         Also write every plot as SVG and PDF.
     """
-    settings, spec = inputs.experiment(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
+    settings, spec = inputs.experiment(command, None if inputs.tasks is not None else {"simulation.tasks": _TASKS})
     seed = settings.simulation.seed
     check_folder("--out", out)
     specs = {out: spec}

@@ -144,6 +144,7 @@ def trace(
     with command.progress(spec.tasks * len(spec.schedulers)) as update:
         content = perfetto_trace(comparison_blocks(spec.run(chosen, total_progress(spec, update))))
     with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
     blocks = sum(1 for event in content["traceEvents"] if event["ph"] == "X")
     command.printer.text(f"{out}: {blocks:,} blocks of {len(spec.schedulers)} schedulers, seed {chosen}")
