@@ -21,7 +21,7 @@ BUDGETS = {
     ("learning",): 4393,
     ("schedulers",): 2371,
     ("live",): 3263,
-    ("config", "testing", ""): 1154,
+    ("config", "testing", ""): 1156,
     ("jobs",): 5000,
     ("profiling",): 1943,
     ("runtime",): 5991,

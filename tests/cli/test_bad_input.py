@@ -37,7 +37,7 @@ SERIAL = (
             (
                 "error: --tasks: must be a whole number from 1 to 1000000000, got 'x'",
                 "error: --utilisation: must be a finite number > 0, or null, got 'nan'",
-                "error: --noise: must be a finite number >= 0, got '-1'",
+                "error: --noise: must be a number from 0 to 10, got '-1'",
             ),
         ),
         (
