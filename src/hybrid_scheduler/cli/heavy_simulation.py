@@ -88,7 +88,7 @@ def _run(
 ) -> HeavyResult:
     """Run the simulation and write the tables, the record and the plots."""
     from ..experiments import run_record
-    from ..experiments.heavy_simulation import COLUMNS, run_heavy
+    from ..experiments.heavy_simulation import run_heavy
     from ..reports import figures
     from ..reports.file_formats import write_table
     from .result_files import task_log
@@ -103,7 +103,7 @@ def _run(
             log = files.enter_context(task_log(out / _REPORT, machine.platform, machine.tariff))
         result = run_heavy(spec, seed, progress=update, log=log)
     update("drawing", total)
-    write_table(out / _SUMMARY, COLUMNS, result.rows)
+    write_table(out / _SUMMARY, list(result.rows[0]), result.rows)
     run_record.write_run(out / _RECORD, run_record.HEAVY, spec, [seed], result.events())
     formats = figures.FORMATS if vector else ("png",)
     for name, figure in figures.draw_all(_figure_data(result), _FIGURES).items():
@@ -114,14 +114,13 @@ def _run(
 def _figure_data(result: HeavyResult) -> Any:
     import numpy as np
 
-    from ..experiments.heavy_simulation import COLUMNS
     from ..metrics import Interval
     from ..reports.figure_data import FigureData
 
     rows = {row["scheduler"]: row for row in result.rows}
     samples = {
         metric: {name: np.array([row[metric]], float) for name, row in rows.items()}
-        for metric in COLUMNS[1:]
+        for metric in list(result.rows[0])[1:]
         if all(row[metric] is not None for row in rows.values())
     }
     bands = {}

@@ -80,29 +80,21 @@ def simulation_events(comparison: Comparison) -> Iterator[Event]:
 def _events_of(name: str, result: RunResult) -> Iterator[Event]:
     outcomes = result.outcomes
     devices = [device.name for device in result.platform.devices]
-    ids = outcomes.workload.task_id.tolist()
     arrival = outcomes.workload.arrival_time
-    columns = zip(
-        ids, arrival.tolist(), outcomes.device.tolist(), outcomes.fraction.tolist(), outcomes.start.tolist(),
-        outcomes.finish.tolist(), outcomes.status.tolist(), outcomes.cpu_start.tolist(), outcomes.cpu_time.tolist(),
-        outcomes.accelerator_start.tolist(), outcomes.accelerator_time.tolist(), strict=True,
-    )  # fmt: skip
-    rows = list(columns)
+    count = len(arrival)
     # At one moment what ends comes before what begins, as in the cluster; a failed task never ends.
     moments = np.concatenate([outcomes.finish, arrival])
-    kind = np.repeat([0, 1], len(rows))
-    for position in np.lexsort((np.tile(np.arange(len(rows)), 2), kind, moments)).tolist():
-        task, arrived, device, fraction, start, finish, status, *parts = rows[position % len(rows)]
-        if position >= len(rows):
+    for position in np.lexsort((np.tile(np.arange(count), 2), np.repeat([0, 1], count), moments)).tolist():
+        outcome = outcomes[position % count]
+        task = {"scheduler": name, "task": outcome.task_id, "device": devices[outcome.device]}
+        if position >= count:
+            yield {"type": "decision", "t": outcome.arrival, "fraction": outcome.fraction, **task}
+        elif STATUS_NAMES[outcome.status] != "failed":
             yield {
-                "type": "decision", "t": arrived, "scheduler": name, "task": task,
-                "device": devices[device], "fraction": fraction,
-            }  # fmt: skip
-        elif STATUS_NAMES[status] != "failed":
-            yield {
-                "type": "finish", "t": finish, "scheduler": name, "task": task, "start": start,
-                "status": STATUS_NAMES[status], "device": devices[device],
-                "cpu": _part(*parts[:2]), "accelerator": _part(*parts[2:]),
+                "type": "finish", "t": outcome.finish, "start": outcome.start,
+                "status": STATUS_NAMES[outcome.status],
+                "cpu": _part(outcome.cpu_start, outcome.cpu_time),
+                "accelerator": _part(outcome.accelerator_start, outcome.accelerator_time), **task,
             }  # fmt: skip
 
 

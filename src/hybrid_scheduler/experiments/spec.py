@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,24 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster import Machine, Noise
-from ..core import Floats, InvalidInputError, Objective, Platform, Workload
-from ..core.canonical_json import content_hash, plain_value
-from ..core.platform import platform_from_json
+from ..cluster import Machine
+from ..core import Floats, InvalidInputError, Workload
+from ..core.canonical_json import content_hash
 from ..engine import Comparison, compare
 from ..metrics import batch_means
-from ..physics import (
-    PHYSICS,
-    PHYSICS_WITH_DATA,
-    AnalyticPhysics,
-    EnergyAndCost,
-    Physics,
-    ProfiledPhysics,
-    SlowedPhysics,
-    TablePhysics,
-    Tariff,
-    physics_from_json,
-)
+from ..physics import EnergyAndCost, SlowedPhysics
 from ..schedulers import create
 from ..schedulers import schedulers as known_schedulers
 from ..workload.argument_checks import parse_spec
@@ -351,31 +339,19 @@ class ExperimentSpec:
             "schedulers": list(self.schedulers),
             "utilisation": self.load,
             "batch": self.batch,
-            "platform": _platform_to_json(machine.platform),
-            "physics": _physics_to_json(machine.physics),
+            **machine.as_json(),
             "noise": machine.noise.sigma,
-            "memory_policy": machine.memory_policy,
-            "tariff": asdict(machine.tariff),
-            "objective": asdict(machine.objective),
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any], trace: TraceSource | None = None) -> ExperimentSpec:
         """Return the specification that `as_json` wrote; the tasks of a trace come from elsewhere."""
-        machine = Machine(
-            platform_from_json(data["platform"]),
-            physics_from_json(data["physics"]),
-            Noise(data["noise"]),
-            data["memory_policy"],
-            Tariff(**data["tariff"]),
-            Objective(**data["objective"]),
-        )
         graph = data.get("graph")
         return cls(
             None if trace or graph else scenario_from_json(data["scenario"]),
             data["tasks"],
             tuple(data["schedulers"]),
-            machine,
+            Machine.from_json(data),
             data["utilisation"],
             data["batch"],
             trace,
@@ -420,21 +396,3 @@ def single_threaded(schedulers: Iterable[str]) -> Iterator[None]:
 
             limits.enter_context(threadpool_limits(1))
         yield
-
-
-def _physics_to_json(physics: Physics) -> dict[str, Any]:
-    if isinstance(physics, AnalyticPhysics):
-        return {"name": physics.name, **{f.name: getattr(physics, f.name) for f in fields(physics)}}
-    if isinstance(physics, ProfiledPhysics | TablePhysics):
-        return physics.as_dict()
-    if isinstance(physics, SlowedPhysics):
-        slowdown = physics.slowdown.as_dict()
-        return {"name": physics.name, "base": _physics_to_json(physics.base), "slowdown": slowdown}
-    known = ", ".join((*PHYSICS, *PHYSICS_WITH_DATA))
-    raise InvalidInputError("physics", f"one of {known} in a run that is recorded", physics.name)
-
-
-def _platform_to_json(platform: Platform) -> dict[str, Any]:
-    """Return plain values for JSON; unlimited memory becomes "infinite", because JSON has no infinity."""
-    plain: dict[str, Any] = plain_value(asdict(platform))
-    return plain

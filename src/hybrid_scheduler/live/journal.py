@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Floats, HybridSchedulerError, InvalidInputError, Outcomes, Workload
+from ..core import Floats, HybridSchedulerError, Ints, InvalidInputError, Outcomes, Workload
 from ..core.canonical_json import TEXT_RULE, is_storable
 from ..core.outcome import OUTCOME_FIELDS
 
@@ -99,7 +99,8 @@ class ResultColumns:
     #: Standard deviation of the predicted log seconds on the chosen device.
     confidence: Floats
     status: NDArray[np.uint8]
-    model_version: int | None = None
+    #: Number of the model that decided each task, 0 before the first; None for a scheduler without versions.
+    model_version: Ints | None = None
 
     @property
     def wait(self) -> Floats:
@@ -185,7 +186,6 @@ class Batch:
     tasks: Workload | None = None
     #: Position in the run of the first task.
     first_ordinal: int = 0
-    external_ids: tuple[str | None, ...] | None = None
     results: Mapping[str, ResultColumns] = field(default_factory=dict)
     first_result_id: int = 1
     #: Results of central schedulers, which place a task later than it arrives. Their ids follow those of `results`.
@@ -279,13 +279,12 @@ def storable(value: Any) -> Any:
 
 
 def joined_results(parts: Sequence[ResultColumns]) -> ResultColumns:
-    """Return results of one model version as one."""
+    """Return results of one scheduler as one."""
     if len(parts) == 1:
         return parts[0]
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in RESULT_COLUMNS
-    }
-    return ResultColumns(**columns, model_version=parts[0].model_version)
+    names = RESULT_COLUMNS if parts[0].model_version is None else (*RESULT_COLUMNS, "model_version")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return ResultColumns(**columns)
 
 
 def joined_outcomes(tasks: Workload, parts: Sequence[Outcomes]) -> Outcomes:

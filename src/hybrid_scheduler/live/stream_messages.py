@@ -13,8 +13,7 @@ import numpy as np
 from ..core import Platform, Workload
 from ..core.outcome import FAILED
 from .journal import ResultColumns, StartedTasks, VersionRecord
-from .live_run import LiveChunk, LiveRun
-from .run_lanes import LaneEvent
+from .live_run import LaneEvent, LiveChunk, LiveRun
 from .status import LiveStatus
 
 _Part = TypeVar("_Part", LiveChunk, StartedTasks)

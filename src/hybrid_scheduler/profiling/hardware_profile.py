@@ -22,7 +22,7 @@ from ..core.atomic_files import write_atomically
 from ..core.errors import InvalidInputError, UnknownNameError
 from ..workload.argument_checks import file_errors
 from .machine_info import MachineInfo
-from .strict_json import StrictObject, read_json
+from .strict_json import check_format, read_json, read_object
 from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
@@ -343,13 +343,14 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     file : str, optional
         Name of the document in messages.
     """
-    root = StrictObject(document, "", file)
-    root.check_format(FORMAT, VERSION, what="a hardware profile", renew="measure again: hybrid-scheduler profile")
-    profile = root.read(Profile)
+    renew = "measure again: hybrid-scheduler profile"
+    content = check_format(document, file, FORMAT, VERSION, what="a hardware profile", renew=renew)
+    profile = read_object(content, Profile, file)
     places = Counter((point.kernel, point.size) for point in profile.points)
     for (kernel, size), count in places.items():
         if count > 1:
-            raise root.error("points", "one for each kernel and size", f"{count} for {kernel} at {size}")
+            got = f"{count} for {kernel} at {size}"
+            raise InvalidInputError("points", "one for each kernel and size", got, where=file)
     return profile
 
 

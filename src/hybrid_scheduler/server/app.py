@@ -30,7 +30,8 @@ from .security_middleware import (
     Send,
     send_rejection,
 )
-from .stream_hub import create_client
+from .stream_hub import Client
+from .uvicorn_protocols import EXTENSION
 
 _STREAM_PATH = "/ws"
 _TITLE = "Hybrid ML Scheduler"
@@ -141,8 +142,7 @@ class _WebSocketEndpoint:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, *, published: bool) -> None:
         hub = self.context.hub
-        client = create_client(hub, scope, send)
-        client.published = published
+        client = Client(hub, scope["extensions"][EXTENSION], published=published)
         # The client joins before the hello is made. Events published meanwhile are queued, so that none is missing.
         async with hub.join(client):
             seq = hub.last_seq

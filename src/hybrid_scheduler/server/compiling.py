@@ -20,7 +20,7 @@ from ..live import LiveConfig
 from ..live.live_run import LiveRun
 from ..schedulers import create
 from ..workload.trace_files import find_trace
-from .configured_run import configured_run
+from .new_runs import configured_run
 from .signals import blocked_interrupts, stop_signals
 
 if TYPE_CHECKING:

@@ -25,10 +25,9 @@ from ..storage.history_csv import HistoryCsv
 from ..storage.redis_cache import Cache, MemoryCache, RedisAddress, RedisCache
 from .access_control import resolve_token
 from .app_context import AppContext, ServerOptions
-from .configured_run import configured_run
 from .dashboard_files import find_dashboard
 from .engine_control import EngineControl, LocalEngineControl, RemoteEngineControl, send_heartbeats
-from .new_runs import ConfiguredRun
+from .new_runs import ConfiguredRun, configured_run
 from .process_memory import train_frugally
 from .prometheus_metrics import Metrics
 from .security_middleware import RateLimiter
@@ -58,17 +57,8 @@ def options_of(settings: Settings) -> ServerOptions:
         If the host needs a token and there is none.
     """
     chosen = settings.server
-    return ServerOptions(
-        host=chosen.host,
-        port=chosen.port,
-        token=resolve_token(chosen.token.get_secret_value(), chosen.token_file, chosen.host),
-        allowed_hosts=chosen.allowed_hosts,
-        allowed_origins=chosen.allowed_origins,
-        rate_limit=chosen.rate_limit,
-        write_rate_limit=chosen.write_rate_limit,
-        trusted_proxies=chosen.trusted_proxies,
-        max_clients=chosen.max_clients,
-    )
+    token = resolve_token(chosen.token.get_secret_value(), chosen.token_file, chosen.host)
+    return ServerOptions(**chosen.model_dump(exclude={"token", "token_file", "warm_whatif"}), token=token)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ connection has deadlines, and its headers and frames are bounded, before any tok
 
 A broadcast sends the same bytes to every client, but ASGI frames a copy per connection, each in its own task. Here
 a frame is built once and written to each transport. An unfragmented, uncompressed text frame does not change the
-connection's state. The application finds the protocol in the scope's extensions; other servers and test clients do
-not have it, and the stream then uses plain ASGI messages.
+connection's state. The application finds the protocol in the scope's extensions.
 """
 
 from __future__ import annotations
@@ -418,7 +417,7 @@ class FrameProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         # The application's task exists but has not run yet. A bad handshake has no scope.
         scope: Any = getattr(self, "scope", None)
-        if scope is not None and not self.conn.extensions:
+        if scope is not None:
             scope["extensions"][EXTENSION] = self
 
     @property

@@ -16,6 +16,7 @@ import orjson
 from sqlalchemy import text
 
 from ..core import HybridSchedulerError, InvalidInputError
+from .batch_rows import EventPayload
 from .database import POSTGRES_CLOCK, Database, DatabaseUnavailable
 from .event_bus import COMMANDS, REPLIES, EventBus
 
@@ -103,7 +104,7 @@ class EngineCommandTable:
                     {"kind": kind, "payload": orjson.dumps(payload or {}).decode(), "timeout": timeout},
                 )
             if self._bus is not None:
-                self._bus.publish([str(number).encode()], COMMANDS)
+                self._bus.publish([EventPayload(number)], COMMANDS)
             try:
                 async with asyncio.timeout(timeout):
                     while (reply := await self._read_reply(number)) is None:
@@ -199,7 +200,7 @@ class EngineCommandTable:
                 break
             await asyncio.sleep(0.5)
         if self._bus is not None:
-            self._bus.publish([str(number).encode()], REPLIES)
+            self._bus.publish([EventPayload(number)], REPLIES)
 
 
 def _error_body(error: HybridSchedulerError) -> dict[str, Any]:
@@ -222,7 +223,7 @@ class _BusSignal:
         if self._bus is not None:
             loop = asyncio.get_running_loop()
 
-            def on_message(_: list[bytes]) -> None:
+            def on_message(_: list[EventPayload]) -> None:
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(self._received.set)
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from .batch_rows import payload_seq
+from .batch_rows import EventPayload
 from .database import DatabaseUnavailable
 from .redis_cache import TIMEOUT_S, CircuitBreaker, RedisAddress, close_quietly, redis_errors
 from .repository import Repository
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 EVENTS = "events"
 COMMANDS = "commands"
 REPLIES = "answers"
-_Callback = Callable[[list[bytes]], None]
+_Callback = Callable[[list[EventPayload]], None]
 
 #: Lists of messages that may wait for Redis.
 _MAX_WAITING = 256
@@ -49,7 +49,7 @@ class EventBus:
         """State: "ok" or "unavailable"."""
         return "ok"
 
-    def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
+    def publish(self, events: Sequence[EventPayload], topic: str = EVENTS) -> None:
         """Send messages to all subscribers of a topic."""
         for callback in self._callbacks.get(topic, ()):
             try:
@@ -107,7 +107,7 @@ class RedisBus(EventBus):
         self._address = address
         self._prefix = f"{prefix}:{address.db}:"
         self._breaker = CircuitBreaker(address.redacted)
-        self._waiting: asyncio.Queue[tuple[str, list[bytes]]] = asyncio.Queue(_MAX_WAITING)
+        self._waiting: asyncio.Queue[tuple[str, list[EventPayload]]] = asyncio.Queue(_MAX_WAITING)
         self._has_subscribers = asyncio.Event()
         #: Set while Redis has confirmed the subscription.
         self.subscribed = threading.Event()
@@ -121,7 +121,7 @@ class RedisBus(EventBus):
         """State: "ok" or "unavailable"."""
         return self._breaker.state
 
-    def publish(self, events: Sequence[bytes], topic: str = EVENTS) -> None:
+    def publish(self, events: Sequence[EventPayload], topic: str = EVENTS) -> None:
         """Send messages to all subscribers of a topic, in all processes."""
         with contextlib.suppress(RuntimeError):  # closed
             self._loop.call_soon_threadsafe(self._enqueue, topic, list(events))
@@ -141,7 +141,7 @@ class RedisBus(EventBus):
 
     # ---------------------------------------------------------------- thread of the bus
 
-    def _enqueue(self, topic: str, events: list[bytes]) -> None:
+    def _enqueue(self, topic: str, events: list[EventPayload]) -> None:
         with contextlib.suppress(asyncio.QueueFull):
             self._waiting.put_nowait((topic, events))
 
@@ -165,10 +165,10 @@ class RedisBus(EventBus):
             while True:
                 topic, events = await self._waiting.get()
 
-                async def send(topic: str = topic, events: list[bytes] = events) -> None:
+                async def send(topic: str = topic, events: list[EventPayload] = events) -> None:
                     pipeline = client.pipeline(transaction=False)
                     for event in events:
-                        pipeline.publish(self._prefix + topic, event)
+                        pipeline.publish(self._prefix + topic, b"%d %b" % (event.seq, event))
                     await pipeline.execute()
 
                 await self._breaker.call(send, None)
@@ -217,7 +217,9 @@ class RedisBus(EventBus):
             self._breaker.record_success()
         elif message["type"] == "message":
             topic = message["channel"].decode().removeprefix(self._prefix)
-            super().publish([message["data"]], topic)
+            number, _, content = message["data"].partition(b" ")
+            with contextlib.suppress(ValueError):  # a message of another program
+                super().publish([EventPayload(int(number), content)], topic)
 
 
 # ------------------------------------------------------------------------------------------ reader
@@ -252,7 +254,7 @@ class EventReader:
         self._repository = repository
         self._bus = bus
         self._poll = poll
-        self._waiting: deque[bytes] = deque(maxlen=_MAX_UNREAD)
+        self._waiting: deque[EventPayload] = deque(maxlen=_MAX_UNREAD)
         self._changed = asyncio.Event()
         self._closed = False
         #: Number of the last event that was yielded.
@@ -263,10 +265,10 @@ class EventReader:
         self._closed = True
         self._changed.set()
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[EventPayload]:
         loop = asyncio.get_running_loop()
 
-        def on_events(events: list[bytes]) -> None:
+        def on_events(events: list[EventPayload]) -> None:
             with contextlib.suppress(RuntimeError):  # the reader's loop has ended
                 loop.call_soon_threadsafe(self._enqueue, events)
 
@@ -279,12 +281,11 @@ class EventReader:
                         yield payload
                 while self._waiting and not self._is_closed():
                     payload = self._waiting.popleft()
-                    number = payload_seq(payload)
-                    if self.seq is None or number > self.seq + 1:  # the missing ones are in the database
+                    if self.seq is None or payload.seq > self.seq + 1:  # the missing ones are in the database
                         async for stored in self._stored_events():
                             yield stored
-                    elif number == self.seq + 1:
-                        self.seq = number
+                    elif payload.seq == self.seq + 1:
+                        self.seq = payload.seq
                         yield payload
                 self._changed.clear()
                 if self._waiting or self._is_closed():
@@ -300,11 +301,11 @@ class EventReader:
     def _is_closed(self) -> bool:
         return self._closed
 
-    def _enqueue(self, events: list[bytes]) -> None:
+    def _enqueue(self, events: list[EventPayload]) -> None:
         self._waiting.extend(events)
         self._changed.set()
 
-    async def _stored_events(self) -> AsyncIterator[bytes]:
+    async def _stored_events(self) -> AsyncIterator[EventPayload]:
         """Yield the stored events after the last one that was yielded."""
         while not self._is_closed():
             try:
@@ -316,11 +317,10 @@ class EventReader:
                 self.seq = page.last_seq
                 return
             for payload in page.events:
-                number = payload_seq(payload)
                 if self._is_closed():
                     return
-                if number > self.seq:
-                    self.seq = number
+                if payload.seq > self.seq:
+                    self.seq = payload.seq
                     yield payload
             if len(page.events) < _PAGE_SIZE:
                 return

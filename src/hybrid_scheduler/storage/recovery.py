@@ -36,7 +36,7 @@ _DOCUMENTS = ("state", "devices", "schedulers", "config")
 #: Errors of values that the engine has not written so.
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, OverflowError)
 _TASK = ("task_id", "external_id", "size", "compute_intensity", "memory_required", "arrival_time", "kind")
-_RESULT = ("task_id", "scheduler_name", "device", *map(published_name, RESULT_FLOATS), "status", "model_version")
+_RESULT = ("task_id", "scheduler_name", "device", *map(published_name, RESULT_FLOATS), "status")
 
 
 async def recover(store: Store) -> Recovered:
@@ -175,10 +175,11 @@ def _workload(rows: list[tuple[Any, ...]]) -> Workload:
 def _columns(rows: list[tuple[Any, ...]], devices: list[str]) -> ResultColumns:
     named = dict(zip(_RESULT, zip(*rows, strict=True), strict=True))
     index_of = {name: index for index, name in enumerate(devices)}
-    floats = {name: np.array(named[published_name(name)], dtype=np.float64) for name in RESULT_FLOATS}
+    floats: dict[str, Any] = {
+        name: np.array(named[published_name(name)], dtype=np.float64) for name in RESULT_FLOATS
+    }
     return ResultColumns(
         device=np.array([index_of[name] for name in named["device"]], dtype=np.int32),
         **floats,
         status=np.array([STATUS_NAMES.index(name) for name in named["status"]], dtype=np.uint8),
-        model_version=named["model_version"][-1],
     )

@@ -97,7 +97,7 @@ async def _store(context: AppContext, run: MeasuredRun, key: IdempotencyKey | No
     if run.run_id is None:
         return _stored(run, await context.control.run(StoreMeasured(run, key)))
     used = ApiError(409, f"run_id: must be one that no other run has, got {run.run_id}")
-    async with context.state.key_locks.hold(f"run {run.run_id}"):
+    async with context.state.key_lock(f"run {run.run_id}"):
         known = await context.repository.run(run.run_id)
         if known is None:
             try:
@@ -126,7 +126,7 @@ async def get_run(request: Request, context: RequestContext, run_id: RunInPath) 
 @router.patch("/runs/{run_id}", **described("Give a run a name, tags or a note", Run, 404, 422, 503))
 async def describe_run(context: RequestContext, run_id: RunInPath, request: RunLabelsRequest) -> Response:
     """Replace the labels that are given; the response comes once they are durable."""
-    async with context.state.key_locks.hold(f"labels {run_id}"):
+    async with context.state.key_lock(f"labels {run_id}"):
         known = await stored_run(context, run_id)
         known |= request.model_dump(exclude_none=True)
         labels = RunLabels(known["name"], tuple(known["tags"]), known["note"])

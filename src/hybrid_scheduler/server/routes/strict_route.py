@@ -129,7 +129,7 @@ async def stored_once(
     if key is None:
         return await store()
     # Of two requests at once with one key, the second waits for the first and then finds what it stored.
-    async with context.state.key_locks.hold(key):
+    async with context.state.key_lock(key):
         known = await context.repository.idempotency_record(key)
         if known is None:
             return await store()

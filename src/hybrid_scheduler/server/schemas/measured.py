@@ -193,7 +193,8 @@ class ProgramAccepted(ResponseModel):
     """A report that was accepted."""
 
     run_id: RunId
-    tasks: int = Field(description="Ended calls of this program so far.")
+    #: Ended calls of this program so far.
+    tasks: int
 
 
 class ProgramState(_ProgramFields):

@@ -102,12 +102,16 @@ class RunLabelsRequest(RequestModel):
 class WorkloadShape(ResponseModel):
     """Histograms of tasks."""
 
-    seconds: float = Field(description="Virtual seconds that the arrivals cover.")
-    arrivals: list[int] = Field(description="Tasks per bin of time.")
+    #: Virtual seconds that the arrivals cover.
+    seconds: float
+    #: Tasks per bin of time.
+    arrivals: list[int]
     size_low: float
     size_high: float
-    sizes: list[int] = Field(description="Tasks per bin of size, on a logarithmic axis.")
-    intensities: list[int] = Field(description="Tasks per tenth of intensity.")
+    #: Tasks per bin of size, on a logarithmic axis.
+    sizes: list[int]
+    #: Tasks per tenth of intensity.
+    intensities: list[int]
 
 
 class SaturationLimit(ResponseModel):
@@ -129,17 +133,23 @@ class RunPreview(ResponseModel):
     """Tasks, load and limits of a run that was not begun."""
 
     scenario: str
-    load: float | None = Field(description="Offered load; null if all tasks arrive at once.")
-    capacity: float | None = Field(description="Tasks per second that the machine can run.")
-    rate: float | None = Field(description="Tasks per second that arrive on average.")
+    #: Offered load; null if all tasks arrive at once.
+    load: float | None
+    #: Tasks per second that the machine can run.
+    capacity: float | None
+    #: Tasks per second that arrive on average.
+    rate: float | None
     schedulers: list[str]
     seed: int
     platform: PreviewPlatform
-    measured: bool = Field(description="Durations come from a measured profile.")
+    #: Durations come from a measured profile.
+    measured: bool
     slowdown: Slowdown | None = None
-    limits: list[SaturationLimit] = Field(description="Saturation limits of the schedulers that ignore the queues.")
+    #: Saturation limits of the schedulers that ignore the queues.
+    limits: list[SaturationLimit]
     warnings: list[str]
-    tasks: int | None = Field(description="Tasks of the trace; null for a scenario.")
+    #: Tasks of the trace; null for a scenario.
+    tasks: int | None
     shape: WorkloadShape
 
 
@@ -181,5 +191,6 @@ class WhatIfResponse(ResponseModel):
     scenario: str
     tasks: int
     seeds: int
-    seconds: float = Field(description="Duration of the computation.")
+    #: Duration of the computation.
+    seconds: float
     schedulers: list[WhatIfResult]
