@@ -124,7 +124,7 @@ def execute(
         benchmark = KernelBenchmark(
             executor.kernels, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare
         )
-        with command.progress(_steps(benchmark)) as update:
+        with command.printer.progress(_steps(benchmark)) as update:
             benchmark.progress = update
             document = benchmark.run()
     finally:

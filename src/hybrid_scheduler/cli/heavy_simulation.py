@@ -69,7 +69,7 @@ def heavy(
     results: dict[Path, HeavyResult] = {}
     total = spec.tasks * len(spec.schedulers)
     with (
-        command.progress(total * len(specs)) as update,
+        command.printer.progress(total * len(specs)) as update,
         option_names(tasks="--tasks"),
     ):
         for number, (folder, one) in enumerate(specs.items()):

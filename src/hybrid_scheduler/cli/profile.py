@@ -66,7 +66,7 @@ def profile(
         if device not in ("auto", "cpu"):
             find_gpu(device)
         profiler = HardwareProfiler(device, kernels=names, budget=seconds)
-    with command.progress(len(set(wanted)) * len(profiler.kernels)) as update:
+    with command.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
         profiler.progress = update
         measured = profiler.profile_range(wanted)
     profiler.save_profile(out)

@@ -39,7 +39,7 @@ def repeat(command: CommandContext, run_dir: Path, field: str, processes: int | 
 
     record = _read_run(run_dir, field)
     total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
-    with command.progress(total) as update:
+    with command.printer.progress(total) as update:
         found = replay(run_dir, processes=processes, progress=update)
     _show_replay(command.printer, found)
 
@@ -141,7 +141,7 @@ def trace(
     if chosen not in record.seeds:
         raise InvalidInputError("--seed", f"one of the run's, {record.seeds[0]} to {record.seeds[-1]}", chosen)
     spec = record.spec
-    with command.progress(spec.tasks * len(spec.schedulers)) as update:
+    with command.printer.progress(spec.tasks * len(spec.schedulers)) as update:
         content = perfetto_trace(comparison_blocks(spec.run(chosen, total_progress(spec, update))))
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
