@@ -21,7 +21,7 @@ BUDGETS = {
     ("learning",): 4221,
     ("schedulers",): 2371,
     ("live",): 3104,
-    ("config", "testing", ""): 1250,
+    ("config", "testing", ""): 1252,
     ("jobs",): 5000,
     ("profiling",): 1903,
     ("runtime",): 5936,

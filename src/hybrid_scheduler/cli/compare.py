@@ -134,7 +134,7 @@ def _run(
     from .inputs import total_progress
 
     total = spec.tasks * len(spec.schedulers) if spec.trace else len(seeds)
-    with command.progress(total) as update, option_names(trace="--trace"):
+    with command.printer.progress(total) as update, option_names(trace="--trace"):
         if spec.trace is not None:
             return compare_trace(spec, seeds[0], total_progress(spec, update))
         return compare_seeds(

@@ -79,7 +79,7 @@ def score(
     found = []
     with (
         PolicySandbox(limits) as sandbox,
-        command.progress(len(chosen) * len(sources)) as update,
+        command.printer.progress(len(chosen) * len(sources)) as update,
     ):
         done = 0
         for path, source in sources.items():
