@@ -27,7 +27,7 @@ BUDGETS = {
     ("runtime",): 5936,
     ("experiments",): 3344,
     ("reports",): 1501,
-    ("storage",): 3554,
+    ("storage",): 3549,
     ("server",): 5457,
     ("cli",): 4024,
     ("intercept",): 1719,

@@ -84,9 +84,11 @@ class StreamHub:
                 continue
             self.last_seq = payload.seq
             self.sent += len(self.clients)
-            own = text_frame(payload)
+            own = text_frame(payload.content)
             converted = (
-                self._published.convert(payload) if any(client.published for client in self.clients) else None
+                self._published.convert(payload.content)
+                if any(client.published for client in self.clients)
+                else None
             )
             published = None if converted is None else text_frame(converted)
             for client in tuple(self.clients):
