@@ -85,11 +85,8 @@ class StreamHub:
             self.last_seq = payload.seq
             self.sent += len(self.clients)
             own = text_frame(payload.content)
-            converted = (
-                self._published.convert(payload.content)
-                if any(client.published for client in self.clients)
-                else None
-            )
+            wanted = any(client.published for client in self.clients)
+            converted = self._published.convert(payload.content) if wanted else None
             published = None if converted is None else text_frame(converted)
             for client in tuple(self.clients):
                 frame = published if client.published else own
