@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ..core import InvalidInputError, UnknownNameError
+from ..core.energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
 from .analytic import AnalyticPhysics, SerialPhysics
 from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
-from .energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
 from .isolated_optimum import isolated_split, isolated_time, objective_scales, optimal_fraction, pair_split
 from .profiled import Curve, ProfiledPhysics
 from .protocol import Physics, Slowdown, SlowedPhysics, full_speed

@@ -296,7 +296,6 @@ async def _publish_stored_events(hub: StreamHub, reader: EventReader, stack: Asy
     task = asyncio.create_task(publish())
 
     async def end() -> None:
-        await reader.close()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
