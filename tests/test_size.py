@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3300,
     ("reports",): 1461,
     ("storage",): 3554,
-    ("server",): 5408,
+    ("server",): 5404,
     ("cli",): 4024,
     ("intercept",): 1719,
 }
