@@ -18,6 +18,7 @@ const VIEWS: readonly { route: Route; label: string; key: string }[] = [
   { route: { view: "history" }, label: "History", key: "3" },
   { route: { view: "runtime" }, label: "Runtime", key: "4" },
   { route: { view: "workspace" }, label: "Workspace", key: "5" },
+  { route: { view: "cluster" }, label: "Cluster", key: "6" },
 ];
 /** Views that the navigation marks as part of another one. */
 const PARENTS: Partial<Record<Route["view"], Route["view"]>> = {

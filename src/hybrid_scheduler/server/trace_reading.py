@@ -189,6 +189,14 @@ def _with_public_name(error: InvalidInputError, file: Path, public_name: str) ->
     return InvalidInputError(f"{where}: {error.field}", error.allowed, error.got, hint=error.hint)
 
 
+def compute(file: Path, name: str, work: Callable[..., _T], *arguments: Any) -> _T:
+    """Return what a function computes from a file; `name` stands for the file in errors."""
+    try:
+        return work(file, *arguments)
+    except InvalidInputError as error:
+        raise _with_public_name(error, file, name) from None
+
+
 def validate(file: Path, suffix: str, public_name: str) -> tuple[int, list[str]]:
     """Read a trace of this program; return the number of tasks and the names of ignored columns."""
     try:
@@ -309,8 +317,10 @@ class FileReader:
         self._places = asyncio.Semaphore(_PROCESSES)
         self._closed = False
 
-    async def read(self, file: Path, work: Callable[..., _T], *arguments: Any) -> _T:
+    async def read(self, file: Path, work: Callable[..., _T], *arguments: Any, cpu_s: float | None = None) -> _T:
         """Return what a picklable function returns for a file and further arguments.
+
+        With `cpu_s`, it runs in a process whatever the size of the file, with so many processor seconds.
 
         Raises
         ------
@@ -322,19 +332,21 @@ class FileReader:
         loop = asyncio.get_running_loop()
         size = (await loop.run_in_executor(self._threads, file.stat)).st_size
         try:
-            if size <= _SMALL:
+            if size <= _SMALL and cpu_s is None:
                 return await loop.run_in_executor(self._threads, partial(work, file, *arguments))
             async with self._places:
                 process = self._idle.pop()
                 try:
-                    return await self._read_in(process, size, work, file, *arguments)
+                    seconds = cpu_s or _CPU_S + _CPU_S_PER_MIB * size / MIB
+                    return await self._read_in(process, seconds, work, file, *arguments)
                 finally:
                     self._idle.append(process)
         except MemoryError:
             raise _too_costly(f"{_MEMORY // MIB} MiB") from None
 
-    async def _read_in(self, process: WorkerProcess, size: int, work: Callable[..., _T], *arguments: Any) -> _T:
-        seconds = _CPU_S + _CPU_S_PER_MIB * size / MIB
+    async def _read_in(
+        self, process: WorkerProcess, seconds: float, work: Callable[..., _T], *arguments: Any
+    ) -> _T:
         try:
             async with asyncio.timeout(_START_S + _WALL_PER_CPU * seconds):
                 if not self._closed:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ FORMATS = {
     "application/json": "json",
     "text/plain": "txt",
 }
+#: Processor seconds for what is computed from a file; compiling takes most of them, once per machine.
+_CPU_S = 90.0
 #: Beginning of the names of files that are being received.
 _TEMPORARY = ".upload-"
 #: Ending of the name of a converted file.
@@ -107,6 +109,11 @@ class Upload:
         """Return what the file contains, with its load on a machine, without storing it."""
         async with self._received() as (file, _):
             return await self.reader.read(file, trace_reading.inspect, self.suffix, how, machine)
+
+    async def compute(self, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+        """Return what a picklable function computes from the file, in a process with limits; it is not stored."""
+        async with self._received() as (file, _):
+            return await self.reader.read(file, trace_reading.compute, "log", work, *arguments, cpu_s=_CPU_S)
 
     async def store(
         self, name: str, how: ImportOptions | None = None, machine: Machine | None = None
