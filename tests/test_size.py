@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3464,
     ("reports",): 1508,
     ("storage",): 3750,
-    ("server",): 5626,
+    ("server",): 5745,
     ("cli",): 4335,
     ("intercept",): 1726,
 }
