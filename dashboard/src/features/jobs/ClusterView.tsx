@@ -177,8 +177,8 @@ export default function ClusterView() {
           </dl>
         ) : null}
       </section>
-      <div className="grid gap-4 xl:grid-cols-[2fr_1fr]">
-        <Panel title="Nodes over time" subtitle="pick a node to see its GPUs" state={state}>
+      <div className="grid items-start gap-4 xl:grid-cols-[2fr_1fr]">
+        <Panel className="h-auto!" title="Nodes over time" subtitle="pick a node to see its GPUs" state={state}>
           {found ? (
             <div className="space-y-3">
               <Row title="Allocation" right={`0 to ${hours(found.seconds[found.seconds.length - 1] ?? 0)}`}>
@@ -214,6 +214,7 @@ export default function ClusterView() {
         </Panel>
         <div className="space-y-4">
           <Panel
+            className="h-auto!"
             title="When does a job start?"
             state={
               job
@@ -251,6 +252,7 @@ export default function ClusterView() {
             </Button>
           </form>
           <Panel
+            className="h-auto!"
             title="Orders of the queue"
             subtitle="the same jobs and nodes"
             state={state}
@@ -259,7 +261,12 @@ export default function ClusterView() {
           >
             {found ? <Table data={policyTable(found)} caption="Orders of the queue" /> : null}
           </Panel>
-          <Panel title="Configuration" subtitle="Slurm and Kueue, as far as they can" state={state}>
+          <Panel
+            className="h-auto!"
+            title="Configuration"
+            subtitle="Slurm and Kueue, as far as they can"
+            state={state}
+          >
             {found ? (
               snippet ? (
                 <div className="space-y-2">
