@@ -27,7 +27,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import httpx
 
-Publish = Callable[[bytes], None]
+    from hybrid_scheduler.storage.batch_rows import EventPayload
+
+Publish = Callable[["EventPayload"], None]
 #: Limits of the 99th percentiles.
 DELIVERY_S, REST_S = 0.3, 0.5
 #: Clients that connect at once: a server refuses more than 256 HTTP connections of one address.
@@ -48,10 +50,12 @@ class Load:
         return round(self.rate * self.seconds)
 
 
-def payload(seq: int, load: Load) -> bytes:
+def payload(seq: int, load: Load) -> EventPayload:
+    from hybrid_scheduler.storage.batch_rows import EventPayload
+
     head = {"type": "simulation_update", "seq": seq, "sent": time.time(), "pad": ""}
     missing = int(load.kilobytes * 1000) - len(json.dumps(head))
-    return json.dumps({**head, "pad": "x" * max(0, missing)}).encode()
+    return EventPayload(seq, json.dumps({**head, "pad": "x" * max(0, missing)}).encode())
 
 
 # ------------------------------------------------------------------------------------------ the clients' process

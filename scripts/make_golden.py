@@ -196,11 +196,14 @@ def live_run() -> dict[str, Any]:
     finally:
         engine.close()
     digest = hashlib.sha256()
-    for batch in journal.batches:
-        for name in sorted(batch.results):
-            columns = batch.results[name]
-            for column in (columns.fraction, columns.start, columns.finish, columns.energy):
-                digest.update((np.round(column, DIGITS) + 0.0).astype("<f8").tobytes())
+    for name in sorted(LIVE_SCHEDULERS):
+        # By task, because where one batch ends and the next begins is no result.
+        every: list[Any] = [group for batch in journal.batches for group in (batch, *batch.started)]
+        groups = [group for group in every if name in group.results]
+        order = np.argsort(np.concatenate([group.tasks.task_id for group in groups]))
+        for column in ("fraction", "start", "finish", "energy"):
+            values = np.concatenate([getattr(group.results[name], column) for group in groups])[order]
+            digest.update((np.round(values, DIGITS) + 0.0).astype("<f8").tobytes())
     messages: dict[str, set[str]] = {}
     for event in journal.events:
         messages.setdefault(event.type, set()).update(fields_of(event.body))

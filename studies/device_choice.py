@@ -110,7 +110,8 @@ class Machine:
         sizes = CallSizes(((2, "float64"),), (math.log1p(size), math.log1p(size)), 8 * size * size)
         node: Any = SimpleNamespace(
             function=curve.function, key=curve.function.key, sizes=sizes, memory=0.0, handles=[], case=None,
-            trial=None, shadow=False, waiting=list, measured=True, space=0, device_class="", seconds=0.0,
+            trial=None, beside=False, is_beside=False, waiting=list, measured=True, space=0, device_class="",
+            seconds=0.0,
         )  # fmt: skip
         decision = self.placement.choose(node)
         device = "gpu" if decision.space else ONE_CORE
@@ -121,10 +122,10 @@ class Machine:
         self.best += curve.best(size)
         self.placement.learn(node)
         facts.trials.clear()
-        if node.shadow:
+        if node.beside:
             seconds = self._measured(curve, size, ONE_CORE)
             self.durations.learn(node.key, ONE_CORE, sizes, seconds)
-            facts.shadow_seconds += seconds
+            facts.beside_seconds += seconds
         return device
 
     def _measured(self, curve: Curve, size: int, device: str) -> float:

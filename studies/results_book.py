@@ -21,7 +21,8 @@ import numpy as np
 from hybrid_scheduler.core import Floats
 from hybrid_scheduler.core.canonical_json import pretty_json
 from hybrid_scheduler.experiments import FIRST_REPORTED_SEED
-from hybrid_scheduler.experiments.paired_comparison import PairedComparison, PairwiseTests, cores
+from hybrid_scheduler.experiments.paired_comparison import PairedComparison, PairwiseTests
+from hybrid_scheduler.experiments.process_pool import cores
 from hybrid_scheduler.metrics.statistics import Interval, skewed_interval
 from hybrid_scheduler.reports.figure_style import with_interval
 
@@ -329,7 +330,7 @@ def _draw(folder: Path, case: BookCase, found: PairedComparison) -> None:
 
     data = figure_data(case.spec, found.runs[0].seed, run_detailed(case.spec, found.runs[0].seed), found)
     for name, figure in figures.draw_all(data, FIGURES).items():
-        figures.save(figure, folder, name, ("png", "svg"))
+        figures.save(figure, folder, name, ("png",))
 
 
 def _tail() -> str:

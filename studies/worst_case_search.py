@@ -28,7 +28,8 @@ from hybrid_scheduler.core import Floats, InvalidInputError, platform_named
 from hybrid_scheduler.core.canonical_json import pretty_json
 from hybrid_scheduler.experiments import FIRST_DEVELOPMENT_SEED, FIRST_REPORTED_SEED, run_record
 from hybrid_scheduler.experiments.exact_replay import comparison_events
-from hybrid_scheduler.experiments.paired_comparison import DEFAULT_METRIC, PairedComparison, cores, run_seeds
+from hybrid_scheduler.experiments.paired_comparison import DEFAULT_METRIC, PairedComparison, run_seeds
+from hybrid_scheduler.experiments.process_pool import cores
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.metrics.statistics import Interval, t_interval
 from hybrid_scheduler.physics import AnalyticPhysics, ProfiledPhysics

@@ -65,7 +65,7 @@ def results_of(n: int, start: float, rng: np.random.Generator, name: str) -> Res
         predicted_time=np.full(n, np.nan),
         confidence=np.full(n, 0.25) if name == "greedy" else np.full(n, np.nan),
         status=(rng.random(n) < 0.1).astype(np.uint8),
-        model_version=3 if name == "greedy" else None,
+        model_version=np.full(n, 3) if name == "greedy" else None,
     )
 
 
@@ -115,6 +115,7 @@ class Engine:
                 compute_intensity=self.rng.random(tasks),
                 memory_required=self.rng.uniform(50, 150, tasks),
                 arrival_time=start + np.arange(tasks, dtype=np.float64),
+                external_id=(external,) + (None,) * (tasks - 1) if external else None,
             )
             results = {name: results_of(tasks, start, self.rng, name) for name in self.schedulers}
         self.ordinal += tasks
@@ -127,7 +128,6 @@ class Engine:
             device_names=DEVICES,
             tasks=workload,
             first_ordinal=first_ordinal,
-            external_ids=(external,) + (None,) * (tasks - 1) if external else None,
             results=results,
             first_result_id=result,
             optimal_fraction=self.rng.random(tasks) if tasks else None,

@@ -1,5 +1,7 @@
 """Every mistake gets one line, a hint where there is one, and exit code 2."""
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +37,7 @@ SERIAL = (
             (
                 "error: --tasks: must be a whole number from 1 to 1000000000, got 'x'",
                 "error: --utilisation: must be a finite number > 0, or null, got 'nan'",
-                "error: --noise: must be a finite number >= 0, got '-1'",
+                "error: --noise: must be a number from 0 to 10, got '-1'",
             ),
         ),
         (
@@ -161,3 +163,82 @@ def test_interrupt_exits_with_130_and_writes_nothing(run: Run, monkeypatch: pyte
     assert result.exit_code == 130
     assert result.stderr == "interrupted: nothing was written\n"
     assert not Path("results").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in its file system")
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ("simulate --trace pipe.csv", "--trace"),
+        ("simulate --config pipe.yaml", "--config"),
+        ("simulate --platform pipe.yaml", "--platform"),
+        ("simulate --physics table:pipe.csv", "--physics"),
+        ("simulate --physics profiled:pipe.json", "--physics"),
+        ("simulate --plugin pipe.py", "--plugin"),
+        ("simulate --schedulers hybrid_ml(model=pipe)", "pipe"),
+        ("import pipe.csv", "FILE"),
+        ("score pipe.py", "FILE"),
+        ("score x.py --sealed pipe.json", "--sealed"),
+        ("calibrate pipe.json", "PROFILE"),
+        ("report --verify pipe.html", "--verify"),
+        ("report run", "RUN_DIR"),
+        ("replay run", "RUN_DIR"),
+        ("trace run", "RUN_DIR"),
+        ("trace x --out pipe.json", "--out"),
+        ("execute --profile pipe.json", "--profile"),
+    ],
+)
+def test_a_pipe_is_refused_instead_of_waited_for(arguments: str, field: str, run: Run) -> None:
+    Path("run").mkdir()
+    for name in ("pipe.csv", "pipe.yaml", "pipe.json", "pipe.py", "pipe.html", "pipe", "run/run.json"):
+        os.mkfifo(name)
+    result = run(*arguments.split())
+    assert result.exit_code in (1, 2), result.output
+    assert result.stderr.startswith(f"error: {field}"), result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", ["trace", "replay", "import", "simulate --out", "score", "simulate --trace", "calibrate"]
+)
+def test_a_name_that_cannot_be_a_path_is_explained(arguments: str, run: Run) -> None:
+    result = run(*arguments.split(), "a" * 3000)
+    assert result.exit_code == 2
+    assert "unexpected" not in result.stderr
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "spec", ["oracle(grid=nan)", "oracle(grid=x)", "late_binding(deferred=x)", "round_robin(variant=3)"]
+)
+def test_a_parameter_of_a_wrong_type_is_explained(spec: str, run: Run) -> None:
+    result = run("simulate", "--tasks", "20", "--schedulers", spec)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --schedulers: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("compare --seeds x", "--seeds: must be a whole number, got 'x'"),
+        ("compare --seeds 1.5", "--seeds: must be a whole number, got '1.5'"),
+        ("compare --seeds 99999999999999999999", "--seeds: must be at most 1,000,000, got 99999999999999999999"),
+        ("shift --first-seed -1", "--first-seed: must be a whole number from 0 to 2^53, got -1"),
+        ("compare --processes 0", "--processes: must be at least 1, got '0'"),
+        ("import a.csv --scale much", "--scale: must be a number, got 'much'"),
+        ("score x.py --answer-seconds nan", "--answer-seconds: must be at least 0.01, got 'nan'"),
+    ],
+)
+def test_a_number_that_cannot_be_read_names_option_and_value(arguments: str, error: str, run: Run) -> None:
+    result = run(*arguments.split())
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {error}\n"
+
+
+@pytest.mark.parametrize("arguments", ["calibrate h200 --out", "profile --out", "trace run --out"])
+@pytest.mark.parametrize("name", ["folder", "", "file/below"])
+def test_a_file_to_write_is_checked_before_the_run(arguments: str, name: str, run: Run) -> None:
+    Path("folder").mkdir()
+    Path("file").touch()
+    result = run(*arguments.split(), name)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --out: must be a ")

@@ -67,10 +67,10 @@ def settings(server, tmp_path, monkeypatch):
 
 def test_retry_keeps_the_run_id(server, settings):
     server.answers = [503, 503, 201]
-    stored = measured_upload.store(measured_run(6), settings)
+    run_id, message = measured_upload.store(measured_run(6), settings)
     names = [body["run_id"] for body in server.sent]
-    assert names == [stored.run_id] * 3
-    assert stored.by_server
+    assert names == [run_id] * 3
+    assert message.startswith(f"stored as run {run_id}; see http://")
 
 
 def test_upload_fails_after_the_timeout(server, settings, monkeypatch):

@@ -63,7 +63,6 @@ def states(talk: str) -> list[bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.repeat  # tests of interrupted programs and of resumed phases cover its parts
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for a single child there")
 def test_interrupted_pipeline_resumes(program: Program, run: Run, tmp_path: Path) -> None:

@@ -45,6 +45,13 @@ def test_missing_glyphs_are_replaced(program: Program) -> None:
     assert "? Per-task best" in output
 
 
+def test_interrupt_inside_executed_text_exits_with_130(program: Program) -> None:
+    Path("interrupted.py").write_text("exec('raise KeyboardInterrupt')", encoding="utf-8")
+    process = program("simulate", "--plugin", "interrupted.py")
+    output, talk = process.communicate(timeout=60)
+    assert (process.returncode, output, talk) == (130, "", "interrupted: nothing was written\n")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for a single child there")
 def test_ctrl_c_writes_nothing(program: Program) -> None:
     process = program(

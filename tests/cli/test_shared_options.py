@@ -116,5 +116,21 @@ def test_a_wrong_shared_option_is_named_in_every_command(arguments: str, error: 
 
 
 def test_unknown_name_of_a_shared_option_is_refused_when_the_program_is_built() -> None:
-    with pytest.raises(TypeError, match="not options of Inputs: sede"):
-        with_options(("seed", "sede"))
+    def command(inputs: Inputs) -> None:
+        """Do nothing."""
+
+    with pytest.raises(TypeError, match="not options of command: sede"):
+        with_options(("seed", "sede"))(command)
+    command.__doc__ = "Do nothing.\n\nParameters\n----------\nsede : N\n    A number."
+    with pytest.raises(TypeError, match="not options of command: sede"):
+        with_options(("seed",))(command)
+
+
+def test_every_option_has_a_help() -> None:
+    def options_without(command: Any, name: str) -> list[str]:
+        found = [f"{name} {each.name}" for each in command.params if not (each.help or getattr(each, "hidden", 0))]
+        for sub_name, sub in getattr(command, "commands", {}).items():
+            found += options_without(sub, f"{name} {sub_name}")
+        return found
+
+    assert options_without(typer.main.get_command(app), "hybrid-scheduler") == []

@@ -5,7 +5,7 @@ import pytest
 
 from hybrid_scheduler import InvalidInputError
 from hybrid_scheduler.experiments import heavy_simulation
-from hybrid_scheduler.experiments.heavy_simulation import COLUMNS, run_heavy
+from hybrid_scheduler.experiments.heavy_simulation import run_heavy
 from hybrid_scheduler.experiments.spec import ExperimentSpec
 from hybrid_scheduler.metrics.running_statistics import RELATIVE_ERROR, QuantileSketch
 from hybrid_scheduler.workload.scenarios import scenario_named
@@ -44,7 +44,8 @@ def test_learners_and_late_binding_schedulers_are_included():
     rows = run_heavy(make_spec(("oracle", "hybrid_ml", "shortest_first"), tasks=200), 3).rows
     assert [row["scheduler"] for row in rows] == ["oracle", "hybrid_ml", "shortest_first"]
     for row in rows:
-        assert set(row) == set(COLUMNS)
+        assert list(row) == list(rows[0])
+        assert set(EXACT) < set(row)
         assert row["tasks"] == 200
         assert row["mean_regret"] is not None
 

@@ -159,7 +159,7 @@ def run(models):
 
 
 def test_every_scheduler_places_every_task(run):
-    rows = list(run.rows())
+    rows = run.to_pandas().to_dict("records")
     names = {*evaluation.BASELINES, "hybrid_ml", "rl_agent"}
     assert set(run.comparison.results) == names
     assert len(rows) == 150 * len(names)
@@ -206,6 +206,7 @@ def test_failed_tasks_have_no_time_and_no_share(models):
     machine = replace(MACHINE, memory_policy="fail")
     tasks = generate(scenario_named("oom"), 40, 1001)
     run = evaluation.run_evaluation(tasks, machine, seed=1, progress=lambda *_: None, **models)
-    failed = [row for row in run.rows() if row["scheduler"] == "greedy" and np.isnan(row["actual_time"])]
+    rows = run.to_pandas().to_dict("records")
+    failed = [row for row in rows if row["scheduler"] == "greedy" and np.isnan(row["actual_time"])]
     assert failed
     assert all(np.isnan(row["gpu_fraction"]) for row in failed)

@@ -9,32 +9,33 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from sweep_examples import lines_of, plan, table
 
 import hybrid_scheduler
 from hybrid_scheduler import HybridSchedulerError, InvalidInputError
+from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.experiments import sweep
 from hybrid_scheduler.experiments.run_record import configuration_hash
-from hybrid_scheduler.experiments.spec import ExperimentSpec
+from hybrid_scheduler.experiments.spec import ExperimentSpec, TraceSource
 from hybrid_scheduler.experiments.sweep import (
     CELLS,
     TABLE,
     LocalBackend,
     RaySweepBackend,
     cells_of,
-    read_table,
     run_sweep,
 )
 from hybrid_scheduler.runtime.ray_executor import RUN_WITHOUT_RAY
-from hybrid_scheduler.workload.scenarios import scenario_named
+from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
 
 def test_rows_follow_the_order_of_the_plan(tmp_path):
     cells = plan()
     rows = run_sweep(cells, tmp_path, LocalBackend(1))
     assert [row["key"] for row in rows] == [cell.key for cell in cells]
-    frame = read_table(tmp_path)
+    frame = pd.read_parquet(tmp_path / TABLE)
     assert len(frame) == len(cells) == 12
     assert set(frame["load"].dropna()) == {0.5, 0.9}
     assert frame["batch"].sum() == 4
@@ -112,8 +113,7 @@ def test_failed_cell_keeps_the_others(tmp_path):
         run_sweep([*plan(seeds=1), *cells_of([bad], [1])], tmp_path, LocalBackend(1))
     assert "6 are kept" in (caught.value.hint or "")
     assert len((tmp_path / CELLS).read_bytes().splitlines()) == 6
-    with pytest.raises(InvalidInputError, match=r"results\.parquet"):
-        read_table(tmp_path)
+    assert not (tmp_path / TABLE).exists()
 
 
 def _serial():
@@ -128,6 +128,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from sweep_examples import plan
+from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.experiments import sweep
 from hybrid_scheduler.experiments.sweep import LocalBackend
 original = sweep.run_cell
@@ -213,5 +214,13 @@ def test_cells_without_an_interval_keep_those_of_the_others(tmp_path, without_in
                 yield cell, {"key": cell.key, "mean": 1.0, **({} if lacks else {"mean_half_width": 0.5})}
 
     run_sweep(plan(seeds=1)[:2], tmp_path, Prepared())
-    found = read_table(tmp_path)["mean_half_width"]
+    found = pd.read_parquet(tmp_path / TABLE)["mean_half_width"]
     assert (found.isna().sum(), found.sum()) == (1, 0.5)
+
+
+def test_trace_crosses_to_other_processes(tmp_path):
+    tasks = generate(scenario_named("mixed"), 40, 1)
+    trace = TraceSource.of("week", tasks)
+    cells = cells_of([ExperimentSpec.for_trace(trace, ("greedy", "oracle"), Machine())], [1])
+    rows = run_sweep(cells, tmp_path, LocalBackend(2))
+    assert [row["tasks"] for row in rows] == [40, 40]

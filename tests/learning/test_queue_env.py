@@ -12,7 +12,7 @@ from hybrid_scheduler import (
     platform_named,
 )
 from hybrid_scheduler.core import Objective, workstation
-from hybrid_scheduler.learning.decision_options import ACTIONS, typical_time
+from hybrid_scheduler.learning.decision_options import ACTIONS
 from hybrid_scheduler.learning.queue_env import QueueEnv
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
 
@@ -40,7 +40,7 @@ def test_episode_equals_a_run_of_the_cluster(platform):
     for _ in range(tasks):
         action = draw.choice(np.flatnonzero(np.isfinite(env.cost[0])))
         decisions.append(Decision(int(env.options.device[0, action]), float(env.options.fraction[0, action])))
-        unit = typical_time(env.episodes.task_means[0])  # costs are in typical task times
+        unit = env.options.typical()[0]  # costs are in typical task times
         reward, over = env.step(np.array([action]))
         latency.append(-reward[0] * unit)
     assert over.all()
@@ -74,13 +74,13 @@ def test_options_that_do_not_fit_are_masked():
     env = QueueEnv(4, seed=0, scenarios=["oom"], episode_tasks=50)
     seen = set()
     for _ in range(40):
-        too_big = env.episodes.memory[np.arange(4), env.episodes.position] > 8000
+        too_big = env.memory[np.arange(4), env.position] > 8000
         assert (env.options.fraction[too_big] < 1.0).all()
         assert np.isfinite(env.cost[:, 0]).all()
         seen.update(too_big.tolist())
         env.step(np.zeros(4, np.int64))
     assert seen == {True, False}
-    cap = np.minimum(8000 / env.episodes.memory[np.arange(4), env.episodes.position], 1.0)
+    cap = np.minimum(8000 / env.memory[np.arange(4), env.position], 1.0)
     assert (env.options.fraction <= cap[:, None] + 1e-12).all()
 
 
@@ -93,8 +93,8 @@ def test_platform_without_accelerator_offers_the_cpu_only():
 def test_energy_objective_prefers_the_device_with_fewer_joules():
     env = QueueEnv(64, seed=2, objective=Objective(0.0, 1.0), loads=[0.5], episode_tasks=100)
     for _ in range(50):
-        rows, position = np.arange(64), env.episodes.position
-        on_cpu, on_gpu = env.episodes.times[rows, position, 0, 0], env.episodes.times[rows, position, 1, 0]
+        rows, position = np.arange(64), env.position
+        on_cpu, on_gpu = env.times[rows, position, 0, 0], env.times[rows, position, 1, 0]
         best = env.cost.argmin(axis=1)
         chosen = env.options.fraction[rows, best]
         np.testing.assert_array_equal(chosen, np.where(50.0 * on_gpu < 30.0 * on_cpu, 1.0, 0.0))

@@ -133,7 +133,7 @@ def test_submitted_task_gets_results_of_every_scheduler(one):
     task = batch.tasks[row]
     assert (task.size, task.external_id) == (1000.0, "mine")
     assert task.arrival_time == pytest.approx(one.engine.status().virtual_time, abs=0.1)
-    assert batch.external_ids[row] == "mine"
+    assert batch.tasks.external_id[row] == "mine"
     assert set(batch.results) == {"greedy", "oracle"}
     one.run(5.0)
     ids = one.task_column("task_id")
@@ -192,11 +192,11 @@ def test_key_of_a_task_that_waits_through_an_outage_makes_no_second_task(one):
     assert [entry for batch in one.journal.batches for entry in batch.idempotency] == [
         replace(key, task_id=task_id)
     ]
-    assert sum("mine" in (batch.external_ids or ()) for batch in one.journal.batches) == 1
+    assert sum("mine" in (batch.tasks.external_id or ()) for batch in one.batches) == 1
 
 
 def test_keys_of_tasks_that_wait_are_never_forgotten(one, monkeypatch):
-    monkeypatch.setattr("hybrid_scheduler.live.batch_builder.MAX_KEYS", 2)
+    monkeypatch.setattr("hybrid_scheduler.live.run_output.MAX_KEYS", 2)
     one.journal.hold()
     first = [one.engine.submit(TASK, IdempotencyKey(f"k{i}", "digest", 0)) for i in range(5)]
     again = [one.engine.submit(TASK, IdempotencyKey(f"k{i}", "digest", 0)) for i in range(5)]
@@ -207,11 +207,11 @@ def test_keys_of_tasks_that_wait_are_never_forgotten(one, monkeypatch):
 
 def test_keys_stored_a_moment_ago_are_known_in_any_number(one, monkeypatch):
     """A request may have looked for its key just before."""
-    monkeypatch.setattr("hybrid_scheduler.live.batch_builder.MAX_KEYS", 2)
+    monkeypatch.setattr("hybrid_scheduler.live.run_output.MAX_KEYS", 2)
     keys = [IdempotencyKey(f"k{i}", "digest", 0) for i in range(5)]
     first = [one.engine.submit(TASK, key).result(5) for key in keys]
     assert [one.engine.submit(TASK, key).result(5) for key in keys] == first
-    monkeypatch.setattr("hybrid_scheduler.live.batch_builder.KEEP_STORED_S", -1.0)
+    monkeypatch.setattr("hybrid_scheduler.live.run_output.KEEP_STORED_S", -1.0)
     one.engine.submit(TASK, IdempotencyKey("k5", "digest", 0)).result(5)  # memory stays bounded
     assert one.engine.submit(TASK, keys[0]).result(5) > first[-1] + 1
 

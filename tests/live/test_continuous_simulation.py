@@ -26,7 +26,6 @@ from hybrid_scheduler.live import EngineClosed, LiveConfig, SubmittedTask
 from hybrid_scheduler.live.journal import RESULT_COLUMNS
 from hybrid_scheduler.live.live_config import LiveTrace
 from hybrid_scheduler.live.live_run import LiveRun
-from hybrid_scheduler.live.load_history import live_verdict
 from hybrid_scheduler.metrics import jain_index
 from hybrid_scheduler.physics import Tariff
 from hybrid_scheduler.server.stored_comparison import checkpoint_comparison
@@ -508,7 +507,7 @@ def test_verdict_of_a_stored_run_has_the_leader_and_the_bound_of_the_live_one():
     while run.ordinal < 1500:
         run.advance(run.ordinal + 1, 1500 - run.ordinal, math.inf)
         run.load.utilisations(run.now)
-    live, state = live_verdict(run), json.loads(json.dumps(run.checkpoint()))
+    live, state = run.verdict(), json.loads(json.dumps(run.checkpoint()))
     _, stored = checkpoint_comparison(state, {}, [asdict(one) for one in config.platform.devices])
     assert (stored.title, stored.distance, stored.tasks) == (live.title, live.distance, live.tasks)
     assert stored.latency_bound == live.latency_bound
@@ -528,6 +527,6 @@ def test_verdict_does_not_depend_on_when_loads_were_read():
         run.advance(run.ordinal + 1, 1000, float(second))
         if second % 7 == 0 and second < 70:  # then nothing is read for a minute
             run.load.utilisations(run.now)
-    before = live_verdict(run).as_dict()
+    before = run.verdict().as_dict()
     run.load.utilisations(run.now)
-    assert live_verdict(run).as_dict() == before
+    assert run.verdict().as_dict() == before

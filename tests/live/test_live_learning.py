@@ -21,7 +21,7 @@ from hybrid_scheduler.learning.duration.retraining import (
     train,
 )
 from hybrid_scheduler.live import LiveConfig, scheduler_lane
-from hybrid_scheduler.live.journal import Recent
+from hybrid_scheduler.live.journal import SchedulerResults
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.live.scheduler_lane import SchedulerLane
 from hybrid_scheduler.schedulers import create, unregister
@@ -43,7 +43,7 @@ def test_results_have_the_model_version_that_decided(learning):
     assert [v.version for v in versions] == list(range(1, len(versions) + 1))
     assert (versions[0].trigger, versions[0].at_task) == ("pretrained", 1)
     assert len(versions) >= 4
-    used = np.concatenate([np.full(len(b), b.results[spec].model_version) for b in learning.batches])
+    used = learning.column(spec, "model_version")
     ids = learning.task_column("task_id")
     for version in versions:
         assert (ids[used == version.version][:1] == version.at_task).all()
@@ -529,14 +529,10 @@ def test_a_restored_lane_learns_durations_again_from_the_newest_tasks():
         return SchedulerLane(spec, create(spec), config, tasks, InlineTrainingWorker())
 
     first = new_lane()
-    first.open(tasks)
-    for row in range(len(tasks)):
-        first.catch_up(float(tasks.arrival_time[row]))
-        first.decide(row)
-    results = first.columns(first.close(len(tasks)), None)
+    results = first.columns(first.decide(tasks), None)
     second, now = new_lane(), float(np.median(results.finish))
     assert second.state == "warming"
-    second.restore(first.checkpoint(), Recent(tasks, {spec: results}), now)
+    second.restore(first.checkpoint(), {spec: SchedulerResults(spec, tasks, results)}, now)
     assert second.state == "learned"
     learned = second.scheduler.duration_model_.seen
     second.catch_up(float(results.finish.max()))

@@ -1,4 +1,4 @@
-"""The commands `calibrate`, `execute` and `compare --real`: output, files and bad input."""
+"""The commands `calibrate` and `execute`: output, files and bad input."""
 
 import json
 import sqlite3
@@ -169,11 +169,11 @@ def test_profile_of_this_machine_is_used_without_a_warning(
     assert "warning" not in capsys.readouterr().err
 
 
-def test_compare_real_executes_and_simulates_one_stream(
+def test_execute_stores_what_it_executes_and_simulates(
     program: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    words = ["--real", "--tasks", "6", "--schedulers", "min_completion", "--json", "--store", "--out", "real"]
-    assert program("compare", *words) == 0
+    words = ["--tasks", "6", "--schedulers", "min_completion", "--json", "--store", "--out", "real"]
+    assert program("execute", "--compare", "--batch", *words) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["mode"], document["tasks"]) == ("batch", 6)
     compared = document["compare"]["min_completion"]
@@ -184,19 +184,11 @@ def test_compare_real_executes_and_simulates_one_stream(
     assert json.loads(config)["compare"]["min_completion"]["error"] == compared["error"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--real", "--scenario", "mixed"], "--scenario: must be left out with --real"),
-        (["--real", "--seeds", "5"], "--seeds: must be left out with --real"),
-        (["--real", "--trace", "x.csv"], "--trace: must be left out with --real"),
-        (["--real", "--tasks", "many"], "--tasks: must be a whole number"),
-        (["--real", "--schedulers", "oracle"], "before a task has run"),
-        (["--store"], "--store: must be given with --real"),
-    ],
-)
-def test_compare_real_refuses_options_of_the_simulation(
-    program: Any, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("option", ["--real", "--store"])
+def test_former_options_of_compare_name_the_command(
+    program: Any, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert program("compare", *words) == 2
-    assert message in capsys.readouterr().err
+    assert program("compare", option) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == f"error: {option}: must be left out: it has moved, got True"
+    assert hint.startswith("hint: hybrid-scheduler execute --compare --batch")

@@ -164,7 +164,7 @@ TIMES = ("points", 0, "cpu_seconds")
         (_set("points", 0, "colour", "red"), r"points\[0\].colour: must be left out: no such field"),
         (lambda d: {**d, "points": d["points"][:1] * 2}, "points: must be one for each kernel and size"),
         (_set("skipped", 0, "reason", None), r"skipped\[0\].reason: must be text"),
-        (_set("notes", [3]), "notes: must be a list of texts"),
+        (_set("notes", [3]), r"notes\[0\]: must be text"),
         (_set("extra", 1), "extra: must be left out"),
         (_drop("launch_overhead_seconds"), "launch_overhead_seconds: must be an object"),
     ],

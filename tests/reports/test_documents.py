@@ -1,10 +1,11 @@
 """Tables and JSON that any reader takes."""
 
+import csv
 import json
 import math
 
 from hybrid_scheduler.core.canonical_json import pretty_json
-from hybrid_scheduler.reports.file_formats import number, read_table, write_table
+from hybrid_scheduler.reports.file_formats import write_table
 
 
 def test_nan_is_null_in_json():
@@ -17,10 +18,11 @@ def test_table_reads_back_exactly(tmp_path):
     write_table(
         path, ("name", "value"), [{"name": "a,b", "value": 0.1 + 0.2, "more": 1}, {"name": "c", "value": math.nan}]
     )
-    rows = read_table(path)
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == ["a,b", "c"]
-    assert number(rows[0]["value"]) == 0.1 + 0.2
-    assert math.isnan(number(rows[1]["value"]))
+    assert float(rows[0]["value"]) == 0.1 + 0.2
+    assert rows[1]["value"] == ""
     assert path.read_bytes().endswith(b"c,\n")
 
 
@@ -31,4 +33,3 @@ def test_table_has_no_cell_that_a_spreadsheet_would_run(tmp_path):
     written = path.read_text(encoding="utf-8").splitlines()[1:]
     assert [line.partition(",")[0] for line in written] == [f"'{text}" for text in texts[:5]] + texts[5:]
     assert all(line.endswith(",-1.5") for line in written)
-    assert [row["name"] for row in read_table(path)] == texts

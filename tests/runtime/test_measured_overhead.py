@@ -129,7 +129,7 @@ def test_a_queue_does_not_make_the_executor_choose_again_where_only_one_device_c
     fake = FakeAccelerator()
     with _executor(accelerators=[fake]) as executor:
         placement = executor.graph.placement
-        placement.facts_of(counted.function.key).shadows = False
+        placement.facts_of(counted.function.key).runs_on_cpu = False
         _learn(executor, counted.function, "fake", 1e-3)
         considered: list[int] = []
         consider = placement.consider
@@ -181,7 +181,7 @@ def test_a_size_that_one_core_has_measured_is_not_measured_again() -> None:
         _learn(executor, counted.function, "cpu", 1e-2, large)
         future = executor.submit(counted.function, large)
         future.result(timeout=60)
-        assert (future.space, future.shadow) == (1, False)
+        assert (future.space, future.beside) == (1, False)
     assert counted.on_cpu == []
 
 
@@ -247,7 +247,7 @@ def test_measurements_take_a_share_of_a_functions_seconds() -> None:
             facts.kept.clear()
             future = executor.submit(counted.function, SOME)
             future.result(timeout=60)
-            assert future.shadow is expected
+            assert future.beside is expected
             executor.graph.wait_learned()
             facts = placement.facts_of(counted.function.key)
 

@@ -23,7 +23,7 @@ from hybrid_scheduler.runtime.accelerators import CpuBackend
 from hybrid_scheduler.runtime.device_discovery import DevicePool
 from hybrid_scheduler.runtime.kernel_executor import KernelExecutor
 from hybrid_scheduler.runtime.kernel_stream_execution import run_stream
-from hybrid_scheduler.runtime.measured_task import PlacedTask, TaskPart
+from hybrid_scheduler.runtime.measured_task import KernelPart, KernelTask
 from hybrid_scheduler.runtime.submission import MOVED, KernelCall
 
 GPUS = (DevicePool("cpu", "cpu"), DevicePool("gpu_0", "gpu", "cpu"), DevicePool("gpu_1", "gpu", "cpu"))
@@ -84,15 +84,15 @@ def test_begun_split_is_finished_when_the_rest_is_cancelled(
 ) -> None:
     monkeypatch.setattr("hybrid_scheduler.runtime.kernel_split.MIN_BYTES", 1)
     run, gate, begun = make(Always(0.5), pools=THREADS), Gate(), threading.Event()
-    begin = TaskPart.begin
+    begin = KernelPart.begin
 
-    def begin_noted(part: TaskPart) -> bool:
+    def begin_noted(part: KernelPart) -> bool:
         found = begin(part)
         if part.fraction < 1:
             begun.set()
         return found
 
-    monkeypatch.setattr(TaskPart, "begin", begin_noted)
+    monkeypatch.setattr(KernelPart, "begin", begin_noted)
     held = run.submit(gate)
     gate.begun.wait(LONG)
     split = run.submit_kernel(KernelCall("matmul", 64))
@@ -166,13 +166,13 @@ def test_callable_is_watched_where_the_other_variant_is_a_command(make: Callable
 def test_timeout_while_the_result_is_recorded_has_no_effect(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, measure = make(), PlacedTask.measure
+    run, measure = make(), KernelTask.measure
 
-    def at_the_last_moment(placed: PlacedTask, *arguments: Any) -> None:
+    def at_the_last_moment(placed: KernelTask, *arguments: Any) -> None:
         run.graph.time_out(placed.parts[0])
         measure(placed, *arguments)
 
-    monkeypatch.setattr(PlacedTask, "measure", at_the_last_moment)
+    monkeypatch.setattr(KernelTask, "measure", at_the_last_moment)
     assert run.submit_variants(cpu=lambda: 1, timeout=LONG, device="cpu").result(LONG) == 1
     assert run.submit(lambda: 2).result(LONG) == 2
     assert (run.counts["done"], run.counts["timed_out"], run.workers_replaced) == (2, 0, 0)
@@ -196,14 +196,14 @@ def test_tasks_of_an_unusable_device_run_on_the_cpu(make: Callable[..., KernelEx
 def test_error_in_a_callback_ends_the_task_and_not_the_worker(
     make: Callable[..., KernelExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, measure = make(), PlacedTask.measure
+    run, measure = make(), KernelTask.measure
 
-    def broken(placed: PlacedTask, *arguments: Any) -> None:
+    def broken(placed: KernelTask, *arguments: Any) -> None:
         if placed.task.kind == "broken":
             raise KeyError("missing")
         measure(placed, *arguments)
 
-    monkeypatch.setattr(PlacedTask, "measure", broken)
+    monkeypatch.setattr(KernelTask, "measure", broken)
     future = run.submit_variants(cpu=int, kind="broken", device="cpu")
     assert isinstance(future.exception(LONG), KeyError)
     assert run.submit(lambda: 2).result(LONG) == 2

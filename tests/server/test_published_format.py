@@ -11,6 +11,7 @@ from websockets.asyncio.client import connect as connected
 from websockets.exceptions import InvalidStatus
 
 from hybrid_scheduler.server.published_stream import PublishedFormat
+from hybrid_scheduler.storage.batch_rows import EventPayload
 
 TASK = {
     "task_id": 123, "size": 960.0, "compute_intensity": 0.75, "memory_required": 81.0, "arrival_time": 2.5,
@@ -18,10 +19,10 @@ TASK = {
 RESULT = {"hybrid_ml": {"time": 0.45, "latency": 0.5, "energy": 22.5, "cost": 0.0009}}
 
 
-def update(seq: int, task: dict[str, float] | None = None, run_id: str = RUN) -> bytes:
+def update(seq: int, task: dict[str, float] | None = None, run_id: str = RUN) -> EventPayload:
     row = {"name": "hybrid_ml", "tasks": 7, "mean_time": 0.48, "mean_latency": 0.5}
     about = {"type": "simulation_update", "seq": seq, "run_id": run_id, "task": task, "comparison": [row]}
-    return json.dumps({**about, "latest_results": {} if task is None else RESULT}).encode()
+    return EventPayload(seq, json.dumps({**about, "latest_results": {} if task is None else RESULT}).encode())
 
 
 async def test_published_stream_has_the_documented_fields_and_never_a_null_task(tmp_path):
@@ -30,7 +31,7 @@ async def test_published_stream_has_the_documented_fields_and_never_a_null_task(
         async with connected(f"{live.ws}?format=published") as published, connected(live.ws) as plain:
             for socket in (published, plain):
                 assert json.loads(await socket.recv())["type"] == "hello"
-            log = b'{"type": "log", "seq": 2, "message": "no simulation_update"}'
+            log = EventPayload(2, b'{"type": "log", "seq": 2, "message": "no simulation_update"}')
             sent = [update(1), log, update(3, TASK), update(4)]
             live.call(context.hub.publish, sent)
             assert [await plain.recv() for _ in sent] == [payload.decode() for payload in sent]

@@ -12,19 +12,14 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from hybrid_scheduler.server.schemas.stream import Hello
-from hybrid_scheduler.server.stream_hub import Client, Message, StreamHub
+from hybrid_scheduler.server.stream_hub import Client, StreamHub
 from hybrid_scheduler.server.uvicorn_protocols import text_frame
-from hybrid_scheduler.storage.batch_rows import payload_seq
-
-WAYS = pytest.mark.parametrize("ws", ["frames", "websockets-sansio"])
+from hybrid_scheduler.storage.batch_rows import EventPayload
 
 
-def event(seq: int, size: int = 0) -> bytes:
-    return json.dumps({"type": "log", "seq": seq, "pad": "é" * size}, ensure_ascii=False).encode()
-
-
-def way(ws: str) -> dict[str, str]:
-    return {} if ws == "frames" else {"ws": ws}
+def event(seq: int, size: int = 0) -> EventPayload:
+    body = {"type": "log", "seq": seq, "pad": "é" * size}
+    return EventPayload(seq, json.dumps(body, ensure_ascii=False).encode())
 
 
 async def until(condition, seconds=20.0):
@@ -37,11 +32,10 @@ def client(url, **arguments):
     return connect(url, compression=None, max_size=None, **arguments)
 
 
-@WAYS
-async def test_hello_comes_first_and_events_follow_in_order(tmp_path, ws):
+async def test_hello_comes_first_and_events_follow_in_order(tmp_path):
     context = fake_context(tmp_path)
     context.hub.last_seq = 5
-    with serving(context, **way(ws)) as live:
+    with serving(context) as live:
         async with client(live.ws) as one, client(live.ws) as two:
             for each in (one, two):
                 hello = Hello.model_validate_json(await each.recv())
@@ -168,10 +162,9 @@ async def test_large_inbound_messages_are_refused(tmp_path):
             assert closed.value.rcvd.code == 1009
 
 
-@WAYS
-async def test_stopping_server_closes_with_1001(tmp_path, ws):
+async def test_stopping_server_closes_with_1001(tmp_path):
     context = fake_context(tmp_path)
-    with serving(context, **way(ws)) as live:
+    with serving(context) as live:
         sockets = [await client(live.ws) for _ in range(10)]
         for each in sockets:
             await each.recv()
@@ -254,39 +247,34 @@ async def test_send_timeout_drops_a_client_that_reads_nothing(tmp_path):
         deaf.close()
 
 
-class _Recorder(Client):
-    def __init__(self, hub):
-        super().__init__(hub)
-        self.sent, self.takes, self.code = [], True, None
+class _Connection:
+    """A connection that records what is written to it."""
 
-    def try_send(self, message):
-        if self.takes:
-            self.sent.append(payload_seq(message.payload))
-        return self.takes
+    def __init__(self):
+        self.sent, self.can_write, self.code = [], True, None
 
-    def send_close(self, code, reason):
+    def write_frame(self, frame):
+        self.sent.append(json.loads(frame[frame.index(b"{") :])["seq"])
+
+    def close_within(self, seconds, code, reason):
         self.code = code
 
 
 async def test_the_queue_is_bounded_and_in_order():
     hub = StreamHub(max_queued=64)
-    one = _Recorder(hub)
+    connection = _Connection()
+    one = Client(hub, connection)
     async with hub.join(one):
         one.send_hello(b'{"type":"hello","seq":0,"run_id":null}')
         hub.publish([event(seq) for seq in range(1, 4)])
-        one.takes = False
+        connection.can_write = False
         hub.publish([event(seq) for seq in range(4, 68)])
         assert len(one.waiting) == 64
-        one.takes = True
+        connection.can_write = True
         one.flush()
-        assert one.sent == list(range(68))
-        one.takes = False
+        assert connection.sent == list(range(68))
+        connection.can_write = False
         hub.publish([event(seq) for seq in range(68, 133)])
-        assert one.code == 1013
+        assert connection.code == 1013
         assert hub.dropped == 1
         assert hub.clients == set()
-
-
-def test_frame_is_built_once_for_all_clients():
-    message = Message(event(7))
-    assert message.frame is message.frame

@@ -39,7 +39,7 @@ async def test_concurrent_requests_with_one_key_create_one_task(client, context)
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["task_id"] for answer in answers}) == 1
     assert len(context.repository.tasks_by_id) == 21
-    assert len(context.state.key_locks) == 0
+    assert not context.state._key_locks
 
 
 async def test_without_a_key_every_post_is_a_task(client, context):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from fakes import RUN, client_of
-from numba.core.event import trigger_event
 
 from hybrid_scheduler.cluster import Machine
 from hybrid_scheduler.core import InvalidInputError
@@ -153,31 +152,40 @@ async def test_dead_worker_is_replaced_and_errors_are_passed_on(tmp_path):
         whatif_worker.close()
 
 
-def _compiles_until(file):
-    with trigger_event("numba:compile"):
-        pass
-    with trigger_event("numba:compile"):
-        while not file.exists():
-            time.sleep(0.02)
+def _loads_until(file):
+    while not file.exists():
+        time.sleep(0.02)
 
 
-async def test_request_while_the_worker_compiles_is_503_with_its_progress(context, tmp_path, monkeypatch):
-    monkeypatch.setattr(whatif_worker, "SHORT_COMPILING_S", 0.0)
-    compiled = tmp_path / "compiled"
-    worker = WhatIfWorker(_answers_nothing, partial(_compiles_until, compiled))
+async def test_request_while_the_worker_loads_is_503(context, tmp_path, monkeypatch):
+    monkeypatch.setattr(whatif_worker, "PATIENCE_S", 0.0)
+    loaded = tmp_path / "loaded"
+    worker = WhatIfWorker(_answers_nothing, partial(_loads_until, loaded))
     try:
         async with client_of(create_app(replace(context, whatif_worker=worker))) as client:
             for ask in (client.post("/api/whatif", json=REQUEST), client.get(f"/api/runs/{RUN}/report")):
                 answer = await ask
                 assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
                 error = answer.json()["error"]
-                assert "the what-if worker is compiling: 1 functions in " in error["message"]
-                assert error["hint"] == "this takes up to two minutes, once per installation"
-            compiled.touch()
+                assert "the what-if worker is loading or compiling its code since " in error["message"]
+                assert error["hint"] == "compiling takes up to two minutes, once per installation"
+            loaded.touch()
             async with asyncio.timeout(60):
                 while (answer := await client.post("/api/whatif", json=REQUEST)).status_code == 503:
                     await asyncio.sleep(0.02)
             assert (answer.status_code, answer.json()["schedulers"]) == (200, [])
+    finally:
+        worker.close()
+
+
+async def test_worker_that_never_loads_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(whatif_worker, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(whatif_worker, "_LOADING_S", 0.0)
+    worker = WhatIfWorker(_answers_nothing, partial(_loads_until, tmp_path / "never"))
+    try:
+        with pytest.raises(BrokenExecutor):
+            await worker.run(_job())
+        assert not worker._process.started
     finally:
         worker.close()
 

@@ -20,7 +20,6 @@ from hybrid_scheduler import HybridSchedulerError, InvalidInputError
 from hybrid_scheduler.live import Counters, IdempotencyKey, batch_of
 from hybrid_scheduler.live.journal import EngineBusy, JournalUnavailable
 from hybrid_scheduler.storage import DatabaseAddress, DatabaseUnavailable, Repository, SqlJournal, open_database
-from hybrid_scheduler.storage.batch_rows import payload_seq
 from hybrid_scheduler.storage.event_bus import LocalBus
 from hybrid_scheduler.storage.integrity_check import verify
 from hybrid_scheduler.storage.postgres_store import ENGINE_LOCK_ID
@@ -38,7 +37,7 @@ class Watch:
 
     def _heard(self, events):
         with self._changed:
-            self.seqs += map(payload_seq, events)
+            self.seqs += [event.seq for event in events]
             self._changed.notify_all()
 
     def wait_for(self, seq, timeout=60):

@@ -9,6 +9,7 @@ import pytest
 from services import redis_server
 
 from hybrid_scheduler.core import InvalidInputError
+from hybrid_scheduler.storage.batch_rows import EventPayload
 from hybrid_scheduler.storage.event_bus import LocalBus, RedisBus
 from hybrid_scheduler.storage.redis_cache import CircuitBreaker, MemoryCache, RedisAddress, RedisCache
 
@@ -29,6 +30,10 @@ class Ear:
     def wait_for(self, event, timeout=30):
         with self._changed:
             assert self._changed.wait_for(lambda: event in self.received, timeout), self.received
+
+
+def events_of(*contents):
+    return [EventPayload(number, content) for number, content in enumerate(contents, start=1)]
 
 
 @pytest.fixture(params=["memory", "redis"])
@@ -93,17 +98,18 @@ def listening(bus):
 def test_subscribers_get_their_topic_in_order_until_they_unsubscribe(bus):
     events, commands = Ear(bus), Ear(bus, "commands")
     listening(bus)
-    bus.publish([b"1", b"2"])
-    bus.publish([b"order"], "commands")
-    bus.publish([b"3"])
+    bus.publish(events_of(b"1", b"2"))
+    bus.publish(events_of(b"order"), "commands")
+    bus.publish(events_of(b"3"))
     events.wait_for(b"3")
     commands.wait_for(b"order")
     assert events.received == [b"1", b"2", b"3"]
+    assert [event.seq for event in events.received] == [1, 2, 1]
     assert commands.received == [b"order"]
     assert bus.state == "ok"
     events.leave()
     other = Ear(bus)
-    bus.publish([b"4"])
+    bus.publish(events_of(b"4"))
     other.wait_for(b"4")
     assert events.received == [b"1", b"2", b"3"]
 
@@ -115,7 +121,7 @@ def test_a_subscriber_that_fails_does_not_harm_the_others(bus):
     bus.subscribe(broken)
     ear = Ear(bus)
     listening(bus)
-    bus.publish([b"1"])
+    bus.publish(events_of(b"1"))
     ear.wait_for(b"1")
 
 
@@ -126,8 +132,8 @@ def test_databases_of_one_redis_have_separate_channels(redis_url):
     first, second = Ear(one), Ear(two)
     listening(one)
     listening(two)
-    two.publish([b"two"])
-    one.publish([b"one"])
+    two.publish(events_of(b"two"))
+    one.publish(events_of(b"one"))
     first.wait_for(b"one")
     second.wait_for(b"two")
     assert (first.received, second.received) == ([b"one"], [b"two"])
@@ -171,7 +177,7 @@ async def test_without_redis_everything_is_a_miss(server):
     bus = RedisBus(RedisAddress.from_url(server.url))
     Ear(bus)
     for _ in range(1000):
-        bus.publish([b"x"])
+        bus.publish(events_of(b"x"))
     assert bus.state == "unavailable"
     bus.close()
 
@@ -182,7 +188,7 @@ def test_bus_reconnects_after_a_fault(server, fault):
     bus = RedisBus(RedisAddress.from_url(server.url))
     ear = Ear(bus)
     listening(bus)
-    bus.publish([b"before"])
+    bus.publish(events_of(b"before"))
     ear.wait_for(b"before")
     if fault == "restart":
         server.kill()
@@ -191,12 +197,12 @@ def test_bus_reconnects_after_a_fault(server, fault):
         server.freeze()
         gone = threading.Event()
         while bus.state == "ok":
-            bus.publish([b"lost"])
+            bus.publish(events_of(b"lost"))
             gone.wait(0.01)
         server.thaw()
     again = threading.Event()
     while b"after" not in ear.received:
-        bus.publish([b"after"])
+        bus.publish(events_of(b"after"))
         again.wait(0.05)
     assert bus.state == "ok"
     bus.close()

@@ -92,6 +92,8 @@ def test_rows_from_before_the_newest_columns_are_kept(empty_database_url, tmp_pa
 
         with_connection(address, as_before)
         assert upgrade(address) == ("0001", newest_revision())
+        found = {finding.name: finding for finding in verify(address)}["tables"]
+        assert found.ok, found.detail
         query = "SELECT count(*), count(latency), count(confidence) FROM scheduler_results"
         rows = with_connection(address, lambda c: tuple(c.exec_driver_sql(query).one()), read_only=True)  # noqa: B023
         assert rows == (60, 60, 0)
@@ -105,6 +107,30 @@ def test_rows_from_before_the_newest_columns_are_kept(empty_database_url, tmp_pa
         journal.close()
         rows = with_connection(address, lambda c: tuple(c.exec_driver_sql(query).one()), read_only=True)  # noqa: B023
         assert rows == (120, 120, 20)
+
+
+def test_updates_with_former_names_are_deleted_by_the_upgrade(empty_database_url, tmp_path):
+    for address in (DatabaseAddress.sqlite(tmp_path / "old.db"), DatabaseAddress.from_url(empty_database_url)):
+        upgrade(address)
+
+        def as_before(connection):
+            rows = [(1, "notification", "{}"), (2, "simulation_update", '{"avg_latency":1}'), (3, "log", "{}")]
+            rows += [(4, "simulation_update", '{"avg_latency":2}'), (5, "log", '"avg_latency":')]
+            for seq, kind, payload in rows:
+                connection.exec_driver_sql(
+                    "INSERT INTO events (seq, run_id, type, t, created_at, payload) "
+                    f"VALUES ({seq}, 'r', '{kind}', 0, 0, '{payload}')"
+                )
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0004'")
+
+        with_connection(address, as_before)
+        upgrade(address)
+
+        def left(connection):
+            kept = connection.exec_driver_sql("SELECT seq FROM events ORDER BY seq").scalars().all()
+            return kept, connection.exec_driver_sql("SELECT value FROM meta WHERE key = 'pruned_seq'").scalar()
+
+        assert with_connection(address, left, read_only=True) == ([1, 5], "4")
 
 
 def test_an_empty_database_is_created_from_nothing(empty_database_url, tmp_path):

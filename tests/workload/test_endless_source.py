@@ -26,7 +26,7 @@ def take(stream, count, most=333):
     """Size, intensity, memory and arrival of the next tasks."""
     rows = [np.empty((0, 4))]
     while count:
-        piece = stream.peek(min(most, count))
+        piece = stream.next_tasks(0, min(most, count))
         stream.take(len(piece.size))
         count -= len(piece.size)
         columns = (piece.size, piece.compute_intensity, piece.memory_required, piece.arrival_time)
@@ -56,13 +56,13 @@ def test_restored_source_continues_from_any_position(name, after):
     assert np.array_equal(take(again, 6000), take(first, 6000))
 
 
-def test_peek_returns_only_tasks_that_have_arrived():
+def test_source_returns_only_tasks_that_have_arrived():
     stream = source("default")
-    piece = stream.peek(1000, until=10.0)
+    piece = stream.next_tasks(0, 1000, until=10.0)
     assert piece.arrival_time.max() <= 10.0
     stream.take(len(piece.size))
     assert stream.next_arrival > 10.0
-    assert len(stream.peek(1000, until=10.0).size) == 0
+    assert stream.next_tasks(0, 1000, until=10.0) is None
     with pytest.raises(ValueError, match="more tasks taken"):
         stream.take(10_000)
 

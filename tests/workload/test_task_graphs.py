@@ -9,6 +9,7 @@ import pytest
 
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError, base_duration
 from hybrid_scheduler.workload import GRAPHS, chain, cholesky, fork_join, graph_named, layered, lu, qr
+from hybrid_scheduler.workload.task_graphs import graph_of
 
 
 def parents_of(graph) -> list[list[int]]:
@@ -184,3 +185,16 @@ def test_an_unknown_graph_names_the_nearest():
     with pytest.raises(UnknownNameError, match="graph: must be one of chain, cholesky") as error:
         graph_named("choleski")
     assert error.value.nearest == "cholesky"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chain(length=999999999999)", "layered(num_tasks=10000000000)", "layered(max_parents=1000000000)",
+        "fork-join(width=100000000)", "fork-join(stages=100000000)", "cholesky(tiles=1000000)", "lu(tiles=1000)",
+        "qr(tiles=99999999999)",
+    ],
+)  # fmt: skip
+def test_a_graph_of_too_many_tasks_is_refused_at_once(name):
+    with pytest.raises(InvalidInputError, match=r"2,000,000 tasks|from 1 to (2000000|1000)"):
+        graph_of(name)

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +15,13 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from ..core import HybridSchedulerError, MissingExtraError
-from .bench import bench
+from ..core import HybridSchedulerError, InvalidInputError, MissingExtraError
 from .command_context import CommandContext
-from .compare import compare
 from .db import db
-from .doctor import doctor
-from .execute import execute
-from .heavy_simulation import heavy
-from .import_trace import import_trace
-from .jobs import forecast, jobs, reproduce
-from .listings import platforms, scenarios, schedulers
 from .models import models
-from .options import option, with_options
-from .pipeline import pipeline
+from .options import with_options
 from .printer import Printer
-from .profile import calibrate, profile
-from .replay import replay, trace
-from .report import report
 from .run_script import SETTINGS as RUN_SETTINGS
-from .run_script import run
-from .score import score
-from .serve import serve
-from .shift import shift
-from .simulate import simulate
-from .sweep import sweep
-from .train import train
 
 #: Options of the program itself, and whether a value follows each.
 _SHARED = {
@@ -119,15 +101,7 @@ def _show_version(requested: bool) -> None:
 
 
 @app.callback()
-@with_options(
-    config=option("Read settings from this file instead of ./config.yaml.", "FILE", show_default=False),
-    plugin=option("Load your own schedulers from a Python file; may be repeated.", "FILE", show_default=False),
-    log_level=option(
-        "Lowest level of messages to show and log: debug, info, warning, …", "LEVEL", show_default=False
-    ),
-    quiet=option("Print only the result and errors.", None, "-q"),
-    version=option("Show the version and exit.", callback=_show_version, is_eager=True),
-)
+@with_options(json=False, quiet={"names": ("-q",)}, version={"callback": _show_version, "is_eager": True})
 def program(
     context: typer.Context,
     config: Path | None = None,
@@ -141,6 +115,19 @@ def program(
     The program simulates, compares and executes scheduling policies on machines with CPUs and GPUs.
 
     Example: hybrid-scheduler simulate --scenario mixed --utilisation 0.7
+
+    Parameters
+    ----------
+    config : FILE
+        Read settings from this file instead of ./config.yaml.
+    plugin : FILE
+        Load your own schedulers from a Python file; may be repeated.
+    log_level : LEVEL
+        Lowest level of messages to show and log: debug, info, warning, …
+    quiet
+        Print only the result and errors.
+    version
+        Show the version and exit.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
@@ -157,36 +144,38 @@ def program(
     command.log_level = log_level
 
 
-#: In the order of the help: live run, comparisons, learning, real hardware, traces, maintenance.
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "serve": serve,
-    "simulate": simulate,
-    "compare": compare,
-    "heavy": heavy,
-    "sweep": sweep,
-    "score": score,
-    "report": report,
-    "trace": trace,
-    "replay": replay,
-    "pipeline": pipeline,
-    "train": train,
-    "shift": shift,
-    "jobs": jobs,
-    "forecast": forecast,
-    "reproduce": reproduce,
-    "profile": profile,
-    "calibrate": calibrate,
-    "execute": execute,
-    "import": import_trace,
-    "schedulers": schedulers,
-    "scenarios": scenarios,
-    "platforms": platforms,
-    "bench": bench,
-    "doctor": doctor,
+#: Module of each command, in the order of the help: programs, live run, comparisons, learning, jobs, real hardware,
+#: traces, lists of names, maintenance.
+_MODULES = {
+    "run": "run_script",
+    "serve": "serve",
+    "simulate": "simulate",
+    "compare": "compare",
+    "heavy": "heavy_simulation",
+    "sweep": "sweep",
+    "score": "score",
+    "report": "report",
+    "trace": "replay",
+    "replay": "replay",
+    "pipeline": "pipeline",
+    "train": "train",
+    "shift": "shift",
+    "jobs": "jobs",
+    "forecast": "jobs",
+    "reproduce": "jobs",
+    "profile": "profile",
+    "calibrate": "profile",
+    "execute": "execute",
+    "import": "import_trace",
+    "schedulers": "listings",
+    "scenarios": "listings",
+    "platforms": "listings",
+    "bench": "bench",
+    "doctor": "doctor",
 }
-app.command("run", context_settings=RUN_SETTINGS, options_metavar="[OPTIONS] SCRIPT [ARGUMENTS]")(run)
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
+for _name, _module in _MODULES.items():
+    _function = getattr(import_module(f".{_module}", __package__), "import_trace" if _name == "import" else _name)
+    app.command(_name, **(RUN_SETTINGS if _name == "run" else {}))(_function)
 app.add_typer(models)
 app.add_typer(db)
 
@@ -211,6 +200,9 @@ def _exit_code_of(run: Callable[[], Any], command: CommandContext) -> int:
     except KeyboardInterrupt:
         # A new printer: the interrupt may have come in the middle of a line of the old one.
         Printer().report("interrupted", command.after_interrupt)
+        # CPython remembers an interrupt inside an `exec` of text, as numba and dataclasses run it: a program
+        # started by `python -m` then ends by SIGINT, whatever it exits with. The next `exec` of text clears that.
+        exec("")
         return _INTERRUPTED
     except typer.TyperException as error:
         return _explain_usage(error, command)
@@ -242,6 +234,8 @@ def _warnings_as_lines(command: CommandContext) -> Iterator[None]:
 
 def _explain_usage(error: typer.TyperException, command: CommandContext) -> int:
     """Print the parser's message as one line, with the nearest name as the hint."""
+    if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
+        return _explain(_wrong_value(error, error.__cause__.errors()[0]), command)
     message = re.sub(r" \(Possible options: .*\)$", "", error.format_message().rstrip("."))
     near = list(getattr(error, "possibilities", None) or ())
     if suggestion := re.search(r"\. Did you mean '(.*?)'.*\?$", message):
@@ -251,6 +245,15 @@ def _explain_usage(error: typer.TyperException, command: CommandContext) -> int:
     hint = f"see {context.command_path} --help" if context else None
     _tell(command, message[:1].lower() + message[1:], f"did you mean '{near[0]}'?" if near else hint)
     return error.exit_code
+
+
+def _wrong_value(error: Any, problem: dict[str, Any]) -> InvalidInputError:
+    """Return the parser's problem with a value in the form of all other errors."""
+    allowed = "a whole number" if problem["type"].startswith("int") else "a number"
+    if "ge" in problem.get("ctx", {}):
+        allowed = f"at least {problem['ctx']['ge']}"
+    field = error.param.opts[0] if error.param.param_type_name == "option" else error.param.metavar
+    return InvalidInputError(field, allowed, problem["input"])
 
 
 def _explain(error: Exception, command: CommandContext) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..core import HybridSchedulerError, UnknownNameError
 from .command_context import CommandContext
-from .options import argument, with_options
+from .options import with_options
 
 #: Benchmarks are not in the package: they need the libraries they compare with.
 BENCHMARKS_FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -23,8 +23,8 @@ _FILES = {
 }
 
 
-@with_options(names=argument(f"Benchmarks to run: {', '.join(_FILES)}; all by default.", "[NAME]..."))
-def bench(command: CommandContext, names: list[str] | None = None) -> None:
+@with_options(json=False)
+def bench(command: CommandContext, names: list[str] | None = None, /) -> None:
     """Measure speed as ratios to other libraries.
 
     Needs a checkout of the project and a machine without other work.
@@ -33,6 +33,11 @@ def bench(command: CommandContext, names: list[str] | None = None) -> None:
     Examples:
       hybrid-scheduler bench simulation
       hybrid-scheduler bench storage stream
+
+    Parameters
+    ----------
+    names : [NAME]...
+        Benchmarks to run: simulation, agent, engine, storage, stream, sweep, executor; all by default.
     """
     chosen = names or list(_FILES)
     for name in chosen:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -71,6 +71,7 @@ class CommandContext:
         self.keeps_log = False
         self._log_file: str | None = None
         self._logging: LoggingSettings | None = None
+        self._listeners: ExitStack | None = None
 
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
         """Load the settings with these options on top, and open the log.
@@ -91,23 +92,22 @@ class CommandContext:
         typed = {key: value for key, value in given.items() if value is not None}
         settings = load_settings(self.config_file, typed, option_names=_OPTION_NAMES)
         self.open_log(settings.logging)
+        self.name_compiled_functions()
         return settings
 
-    @contextmanager
-    def progress(self, total: int) -> Iterator[Callable[[str, int], None]]:
-        """Show the progress of a run as `Printer.progress` does, and what is compiled."""
+    def name_compiled_functions(self) -> None:
+        """Say what is compiled from here to the end of the command: that can take a minute, also before a run."""
+        if self._listeners is not None:
+            return
         from numba.core.event import RecordingListener, install_listener
 
         from ..compiled.jit_cache import compile_notice
 
         names = RecordingListener()
         names.on_start = lambda event: self.printer.doing(f"compiling {event.data['dispatcher'].py_func.__name__}")
-        with (
-            self.printer.progress(total) as update,
-            compile_notice(self.printer.note),
-            install_listener("numba:compile", names),
-        ):
-            yield update
+        self._listeners = ExitStack()
+        self._listeners.enter_context(compile_notice(self.printer.note))
+        self._listeners.enter_context(install_listener("numba:compile", names))
 
     def open_log(self, settings: LoggingSettings) -> None:
         """Send messages to stderr and to the log file from here on."""
@@ -147,29 +147,27 @@ class CommandContext:
     def show_warning(self, text: str) -> None:
         """Show a Python warning as one line on stderr; also in the log file once that is open."""
         if self._logging:
-            from . import logging_setup
+            from loguru import logger
 
-            logging_setup.log_warning(text)
+            logger.warning(text)
         elif not self.printer.quiet:
             self.printer.report("warning", text)
 
-    def renamed_option(self, old: str, old_value: _T | None, new: str, value: _T | None) -> _T | None:
-        """Return the value of a renamed option, and warn if the user typed the old name.
+    def renamed_option(self, old: str, old_value: _T, new: str, value: _T | None) -> _T:
+        """Return the value of a renamed option that the user typed under its old name, and warn.
 
         Parameters
         ----------
         old, new
             Both names of the option, dashes included.
         old_value, value
-            What was typed for each; None for an option that was not given.
+            What was typed for each; None for the new one if it was not given.
 
         Raises
         ------
         InvalidInputError
             If both names were typed.
         """
-        if old_value is None:
-            return value
         if value is not None:
             raise InvalidInputError(old, f"left out with {new}, its new name", old_value)
         self.show_warning(f"{old} is deprecated and will be removed in the next release; use {new}")
@@ -178,8 +176,11 @@ class CommandContext:
     def close(self) -> None:
         """Close the log, and end what moves on the terminal."""
         self.printer.calm()
+        if self._listeners is not None:
+            self._listeners.close()
+            self._listeners = None
         if self._logging:
-            from . import logging_setup
+            from loguru import logger
 
-            logging_setup.close()
+            logger.remove()  # a program that calls a command keeps no file open
             self._logging = None

@@ -6,14 +6,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
 from ..core import HybridSchedulerError, InvalidInputError
 from .command_context import CommandContext, option_names
-from .metric_table import named
-from .options import MACHINE, TASKS, Inputs, check_empty, option, with_options
-from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
+from .metric_table import named, unit_of_metric
+from .options import MACHINE, TASKS, Inputs, check_empty, with_options
+from .printer import NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
     from ..experiments.paired_comparison import PairedComparison, PairwiseTests, SchedulerRank
@@ -26,28 +25,17 @@ GROWS = "↗"
 #: Mark of a mean whose interval the trace is too short for.
 _TOO_SHORT = "±?"
 _SEEDS = 20
+_EXECUTE = "hybrid-scheduler execute --compare --batch runs real kernels and simulates the same tasks"
 #: Correlation of neighbouring batches from which a remark is shown.
 _ALIKE = 0.3
 
 
 @with_options(
     (*TASKS, "trace", "batches", "schedulers", *MACHINE),
-    seeds="Number of paired seeds, at least 2; 20 by default.",
-    first_seed="First seed; with --trace the seed of noise and random choices.",
-    metric=option("Metric by its name in simulate --json: mean_latency, or makespan for a graph.", "NAME"),
-    baseline=option("Scheduler to compare the others with; the first by default.", "NAME"),
-    until_clear=option(
-        "Stop once all differences from the baseline are clear; p-values allow for the interim checks."
-    ),
-    fail_if_slower=option(
-        "Exit 1 if it is significantly worse than the baseline, by 1 % or more; 2 if seeds are too few.", "NAME"
-    ),
-    out=option("Write the result, every seed and a record for replay to this folder.", "DIR"),
-    real=option("Run real kernels on this machine, and simulate the same tasks beside them."),
-    store=option("With --real: store the run in the history."),
+    gone={"--real": (bool, _EXECUTE), "--store": (bool, _EXECUTE)},
 )
 def compare(
-    context: typer.Context,
+    command: CommandContext,
     inputs: Inputs,
     metric: str | None = None,
     baseline: str | None = None,
@@ -55,9 +43,6 @@ def compare(
     fail_if_slower: str | None = None,
     processes: int | None = None,
     out: Path | None = None,
-    real: bool = False,
-    store: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Compare schedulers on paired seeds, with intervals and tests.
 
@@ -78,23 +63,26 @@ def compare(
       hybrid-scheduler compare --trace week.csv --schedulers greedy,price_index
       hybrid-scheduler compare --scenario "lu(tiles=8)" --schedulers heft,greedy
       hybrid-scheduler compare --baseline greedy --fail-if-slower hybrid_ml
-      hybrid-scheduler compare --real --schedulers hybrid_ml,earliest_finish
+
+    Parameters
+    ----------
+    seeds
+        Number of paired seeds, at least 2; 20 by default.
+    first_seed
+        First seed; with --trace the seed of noise and random choices.
+    metric : NAME
+        Metric by its name in simulate --json: mean_latency, or makespan for a graph.
+    baseline : NAME
+        Scheduler to compare the others with; the first by default.
+    until_clear
+        Stop once all differences from the baseline are clear; p-values allow for the interim checks.
+    fail_if_slower : NAME
+        Exit 1 if it is significantly worse than the baseline, by 1 % or more; 2 if seeds are too few.
+    out : DIR
+        Write the result, every seed and a record for replay to this folder.
     """
-    command: CommandContext = context.obj
-    if real or store:
-        from .execute import compare_real
-
-        compare_real(
-            context, real=real, tasks=inputs.tasks, schedulers=inputs.schedulers, out=out, store=store,
-            as_json=as_json,
-        )  # fmt: skip
-        return
-    settings = inputs.settings(command)
-    from .inputs import read_experiment
-
-    inputs.check(until_clear=until_clear or None)
+    _, spec = inputs.experiment(command, until_clear=until_clear or None)
     chosen = inputs.seed_range(_SEEDS, least=2)
-    spec = read_experiment(settings, inputs)
     metric, baseline = _metric_and_baseline(spec, metric, baseline)
     if fail_if_slower is not None:
         _check_gate(spec, fail_if_slower, baseline, len(chosen))
@@ -107,10 +95,7 @@ def compare(
         _check_power(spec, len(chosen))
     if out is not None:
         write(out, found, judgement)
-    if as_json:
-        command.printer.document(_document(found, judgement))
-    else:
-        _show(command.printer, found, judgement)
+    command.printer.outcome(_document(found, judgement), lambda: _show(command.printer, found, judgement))
     raise_if_slower(judgement, fail_if_slower)
 
 
@@ -149,7 +134,7 @@ def _run(
     from .inputs import total_progress
 
     total = spec.tasks * len(spec.schedulers) if spec.trace else len(seeds)
-    with command.progress(total) as update, option_names(trace="--trace"):
+    with command.printer.progress(total) as update, option_names(trace="--trace"):
         if spec.trace is not None:
             return compare_trace(spec, seeds[0], total_progress(spec, update))
         return compare_seeds(
@@ -264,9 +249,7 @@ def _show(printer: Printer, found: PairedComparison, judgement: PairwiseTests) -
 
 def _standings(judgement: PairwiseTests) -> list[Column]:
     rows = judgement.ranking
-    timed = judgement.metric.endswith(("_time", "_latency", "_wait", "makespan", "_regret"))
-    unit = unit_for([row.value.mean for row in rows], SECONDS) if timed else None
-    size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
+    size, symbol = unit_of_metric(judgement.metric, [row.value.mean for row in rows])
 
     def difference(row: SchedulerRank) -> str:
         if judgement.exact and row.pair is not None:
@@ -324,8 +307,9 @@ def _remarks(judgement: PairwiseTests) -> list[str]:
         found.append(
             f"{_TOO_SHORT} no interval: this trace is too short for its queues or heavy tail. Tasks needed: {needs}"
         )
-    unbounded = {row.name for row in judgement.ranking if math.isinf(row.value.half_width)}
-    if unbounded - judgement.tasks_needed.keys():
+    shown = [row.value for row in judgement.ranking if row.name not in judgement.tasks_needed]
+    shown += [row.pair.difference for row in judgement.ranking if row.pair is not None]
+    if any(math.isinf(value.half_width) for value in shown):
         found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
     elif judgement.neighbour_correlation > _ALIKE:
         found.append(

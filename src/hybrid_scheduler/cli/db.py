@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import typer
-from rich.text import Text
 
 from .command_context import CommandContext
-from .options import argument, option, with_options
-from .printer import Column
+from .options import with_options
 
 if TYPE_CHECKING:
     from ..storage import DatabaseAddress
@@ -22,13 +20,9 @@ db = typer.Typer(
     add_completion=False,
 )
 
-_URL = option(
-    "Database to use instead of the settings': sqlite:///FILE or postgresql://…", "URL", show_default=False
-)
-
 
 @db.command()
-@with_options(url=_URL)
+@with_options(json=False)
 def init(command: CommandContext, url: str | None = None) -> None:
     """Create the tables.
 
@@ -40,7 +34,7 @@ def init(command: CommandContext, url: str | None = None) -> None:
 
 
 @db.command()
-@with_options(url=_URL)
+@with_options(json=False)
 def upgrade(command: CommandContext, url: str | None = None) -> None:
     """Upgrade the tables to this version.
 
@@ -52,8 +46,8 @@ def upgrade(command: CommandContext, url: str | None = None) -> None:
 
 
 @db.command()
-@with_options(url=_URL)
-def verify(command: CommandContext, url: str | None = None, as_json: bool = False) -> None:
+@with_options()
+def verify(command: CommandContext, url: str | None = None) -> None:
     """Check the schema, the file and the rows without changing them.
 
     The exit code is 1 if something is wrong.
@@ -65,34 +59,27 @@ def verify(command: CommandContext, url: str | None = None, as_json: bool = Fals
     address = _address(command, url)
     findings = check(address)
     wrong = [finding.name for finding in findings if not finding.ok]
-    if as_json:
-        content = {"ok": not wrong, "database": str(address), "checks": [each._asdict() for each in findings]}
-        command.printer.document(content)
-    else:
-        signs = [Text("✓", "green") if finding.ok else Text("✗", "red") for finding in findings]
-        command.printer.table(
-            [
-                Column("", signs, number=False),
-                Column("", [finding.name for finding in findings], number=False),
-                Column("", [Text(finding.detail) for finding in findings], number=False, flexible=True),
-            ]
-        )
-        command.printer.text(f"{address}: " + (f"wrong: {', '.join(wrong)}" if wrong else "all checks passed"))
+    document = {"ok": not wrong, "database": str(address), "checks": [each._asdict() for each in findings]}
+    checks = [(found.name, "ok" if found.ok else "failed", found.detail, None) for found in findings]
+    summary = f"{address}: " + (f"wrong: {', '.join(wrong)}" if wrong else "all checks passed")
+    command.printer.outcome(document, lambda: command.printer.checks(checks, summary))
     if wrong:
         raise typer.Exit(1)
 
 
 @db.command("delete-run")
-@with_options(
-    run_id=argument("The run to delete.", "ID", show_default=False),
-    url=_URL,
-)
-def delete_run(command: CommandContext, run_id: str, url: str | None = None) -> None:
+@with_options(json=False)
+def delete_run(command: CommandContext, run_id: str, /, url: str | None = None) -> None:
     """Delete a run with its tasks, results, events and model versions.
 
     No engine may use the database; a running server deletes runs itself (DELETE /api/runs/ID).
 
     Example: hybrid-scheduler db delete-run 01KA6X7QH9T3B8ZP4M2N5R6S7V
+
+    Parameters
+    ----------
+    run_id : ID
+        The run to delete.
     """
     from ..storage.retention import delete_run_offline
 

@@ -10,18 +10,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
-from rich.text import Text
 
 from ..core import HybridSchedulerError
 from .command_context import DEFAULT_LOG_FILE, CommandContext
 from .options import with_options
-from .printer import Column
 
 if TYPE_CHECKING:
     from ..config import LoggingSettings, Settings
@@ -40,11 +37,10 @@ _OPTIONAL = {
     "gymnasium": ("gym", "offers the Gymnasium environment"),
     "ortools": ("exact", "computes exact optima of small instances"),
 }
-_SIGNS = {"ok": ("✓", "green"), "info": ("·", "dim"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
 
 @with_options()
-def doctor(command: CommandContext, as_json: bool = False) -> None:
+def doctor(command: CommandContext) -> None:
     """Check Python, packages, compiler, settings and the machine.
 
     The exit code is 1 if something necessary is missing; optional packages are only listed.
@@ -53,47 +49,20 @@ def doctor(command: CommandContext, as_json: bool = False) -> None:
     """
     checks = _run_checks(command.config_file)
     failed = list(dict.fromkeys(check.name for check in checks if check.status == "failed"))
-    if as_json:
-        command.printer.document({"ok": not failed, "checks": [check.as_dict() for check in checks]})
-    else:
-        command.printer.table(_lines(checks))
-        command.printer.text(f"not ready: {', '.join(failed)}" if failed else "ready")
+    document = {"ok": not failed, "checks": [check._asdict() for check in checks]}
+    summary = f"not ready: {', '.join(failed)}" if failed else "ready"
+    command.printer.outcome(document, lambda: command.printer.checks(checks, summary))
     if failed:
         raise typer.Exit(1)
 
 
-def _lines(checks: list[_Check]) -> list[Column]:
-    """Return a sign, a name and a detail per check, with hints on lines of their own."""
-    signs = []
-    names = []
-    details = []
-    for check in checks:
-        signs.append(Text(*_SIGNS[check.status]))
-        names.append(check.name)
-        details.append(Text(check.detail))
-        if check.hint:
-            signs.append(Text())
-            names.append("")
-            details.append(Text.assemble(("hint:", "bold cyan"), f" {check.hint}"))
-    return [
-        Column("", signs, number=False),
-        Column("", names, number=False),
-        Column("", details, number=False, flexible=True),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Check:
+class _Check(NamedTuple):
     """One finding: a status, a detail and, where something can be done, a hint."""
 
     name: str
     status: Literal["ok", "info", "warning", "failed"]
     detail: str
     hint: str | None = None
-
-    def as_dict(self) -> dict[str, str | None]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
 
 
 def _run_checks(config_file: Path | None = None) -> list[_Check]:

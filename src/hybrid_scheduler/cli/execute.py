@@ -6,11 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import check_folder, listed, option, with_options
+from .options import check_folder, check_path, listed, parsed, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, uninterrupted, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -18,36 +16,15 @@ if TYPE_CHECKING:
     from ..experiments.kernel_benchmark import KernelBenchmark
     from ..profiling.calibration import Calibration
     from ..runtime.kernel_executor import KernelExecutor
-    from .measured_upload import UploadedRun
 
 _BACKENDS = ("local", "ray")
 _SIZES = "64,1024"
 _TASKS = 100
-#: One scheduler that learns durations and one that knows them.
-_COMPARED = "hybrid_ml,earliest_finish"
 
 
 @with_options(
-    kernels=option("Kernels to run, such as matmul,sort; all by default.", "A,B"),
-    tasks=option("Number of kernels to run and measure.", "N"),
-    learn=option("Kernels that learning schedulers run first, at other sizes.", "N"),
-    scheduler=option("Schedulers to run; several are compared.", "A,B", "--scheduler", "--schedulers"),
-    sizes=option("Smallest and largest size; sizes are log-uniform.", "MIN,MAX"),
-    seed=option("Random seed; equal seeds give equal kernels and sizes.", "N"),
-    batch=option("Submit all kernels at once instead of one after the other."),
-    indivisible=option("Never split a kernel between devices."),
-    device=option("Device to use beside the CPU: auto, cpu, cuda or mps.", "NAME"),
-    timeout=option("Time limit of one kernel.", "SECONDS"),
-    profile=option("Profile to calibrate from; a quick one is measured by default.", "FILE"),
-    other_machine=option("Accept a profile of another machine."),
-    compare=option("Also simulate the same tasks on the calibrated machine."),
-    backend=option("Where kernels run: local, or ray for several machines.", "NAME"),
-    ray_address=option("Ray cluster to use; one is started here by default.", "HOST:PORT"),
-    out=option("Write the results to this folder, as JSON and CSV.", "DIR"),
-    store=option("Store the run in the history; the dashboard shows it as measured."),
-    old_kernels=option("", None, "--mix", hidden=True),
-    old_indivisible=option("", None, "--whole", hidden=True),
-    old_ray_address=option("", None, "--address", hidden=True),
+    scheduler={"names": ("--scheduler", "--schedulers")},
+    former={"--mix": "kernels", "--whole": "indivisible", "--address": "ray_address"},
 )
 def execute(
     command: CommandContext,
@@ -68,10 +45,6 @@ def execute(
     ray_address: str | None = None,
     out: Path | None = None,
     store: bool = False,
-    as_json: bool = False,
-    old_kernels: str | None = None,
-    old_indivisible: bool | None = None,
-    old_ray_address: str | None = None,
 ) -> None:
     """Run real kernels and rate the schedulers' choices.
 
@@ -84,10 +57,44 @@ def execute(
       hybrid-scheduler execute --scheduler hybrid_ml,greedy,gpu_only --learn 200 --out results/real
       hybrid-scheduler execute --scheduler earliest_finish --compare --batch
       hybrid-scheduler execute --scheduler hybrid_ml,greedy --store
+
+    Parameters
+    ----------
+    kernels : A,B
+        Kernels to run, such as matmul,sort; all by default.
+    tasks : N
+        Number of kernels to run and measure.
+    learn : N
+        Kernels that learning schedulers run first, at other sizes.
+    scheduler : A,B
+        Schedulers to run; several are compared.
+    sizes : MIN,MAX
+        Smallest and largest size; sizes are log-uniform.
+    seed : N
+        Random seed; equal seeds give equal kernels and sizes.
+    batch
+        Submit all kernels at once instead of one after the other.
+    indivisible
+        Never split a kernel between devices.
+    device : NAME
+        Device to use beside the CPU: auto, cpu, cuda or mps.
+    timeout : SECONDS
+        Time limit of one kernel.
+    profile : FILE
+        Profile to calibrate from; a quick one is measured by default.
+    other_machine
+        Accept a profile of another machine.
+    compare
+        Also simulate the same tasks on the calibrated machine.
+    backend : NAME
+        Where kernels run: local, or ray for several machines.
+    ray_address : HOST:PORT
+        Ray cluster to use; one is started here by default.
+    out : DIR
+        Write the results to this folder, as JSON and CSV.
+    store
+        Store the run in the history; the dashboard shows it as measured.
     """
-    kernels = command.renamed_option("--mix", old_kernels, "--kernels", kernels)
-    indivisible = bool(command.renamed_option("--whole", old_indivisible, "--indivisible", indivisible or None))
-    ray_address = command.renamed_option("--address", old_ray_address, "--ray-address", ray_address)
     settings = command.settings()
     from ..experiments.kernel_benchmark import KernelBenchmark
     from ..profiling.kernels import kernels_named
@@ -99,7 +106,7 @@ def execute(
         raise UnknownNameError("--backend", backend, _BACKENDS)
     if learn < 0:
         raise InvalidInputError("--learn", "a whole number >= 0", learn)
-    smallest, largest = _range(sizes)
+    smallest, largest = parsed("--sizes", sizes, "two whole numbers such as 64,1024", _range)
     half = 1 if learn else None
     shape = {"seed": seed, "smallest": smallest, "largest": largest}
     names = [kernel.name for kernel in kernels_named(listed(kernels) if kernels else None)]
@@ -127,62 +134,20 @@ def execute(
         if out is not None:
             _write(out, document, benchmark.rows())
             command.printer.note(f"wrote {out}")
-        if not as_json:
-            _show(command.printer, document)
+        printer = command.printer
+        stored = ""
         try:  # the measurements are printed even if storing them fails
             if store:
-                uploaded = _store(benchmark, document, settings, began=began)
-                document["run_id"] = uploaded.run_id
-                if not as_json:
-                    command.printer.text(uploaded.message)
+                document["run_id"], stored = _store(benchmark, document, settings, began=began)
         finally:
-            if as_json:
-                command.printer.document(document)
-
-
-def compare_real(
-    context: typer.Context,
-    *,
-    real: bool,
-    tasks: str | None,
-    schedulers: str | None,
-    out: Path | None,
-    store: bool,
-    as_json: bool,
-) -> None:
-    """Run `compare --real`: the same kernels executed and simulated on the calibrated machine.
-
-    Raises
-    ------
-    InvalidInputError
-        If an option is given that `--real` does not use.
-    """
-    if not real:
-        raise InvalidInputError("--store", "given with --real: simulated comparisons are files", True)
-    taken = {"real", "batch", "tasks", "schedulers", "out", "store", "as_json"}
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in taken and source is not None and source.name == "COMMANDLINE":
-            value = context.params[parameter.name or ""]
-            hint = "hybrid-scheduler execute --compare --batch has more options"
-            raise InvalidInputError(parameter.opts[0], "left out with --real", value, hint=hint)
-    if tasks is not None and not tasks.isdigit():
-        raise InvalidInputError("--tasks", "a whole number >= 1", tasks)
-    execute(
-        context, scheduler=schedulers or _COMPARED, tasks=int(tasks or _TASKS), batch=True, compare=True, out=out,
-        store=store, as_json=as_json,
-    )  # fmt: skip
+            printer.outcome(document, lambda: _show(printer, document, stored))
 
 
 # ------------------------------------------------------------------------------------------ options
 
 
 def _range(text: str) -> tuple[int, int]:
-
-    try:
-        smallest, largest = (int(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidInputError("--sizes", "two whole numbers such as 64,1024", text) from None
+    smallest, largest = (int(part) for part in text.split(","))
     return smallest, largest
 
 
@@ -193,7 +158,9 @@ def _calibration(profile: str | None, device: str, *, other_machine: bool) -> Ca
     from ..profiling.hardware_profile import profile_named
     from ..profiling.machine_info import describe_machine, find_gpu
 
-    read = profile_named(profile)
+    check_path("--profile", Path(profile))
+    with option_names(path="--profile"):
+        read = profile_named(profile)
     read.check_machine(describe_machine(find_gpu(device)), allow_other=other_machine)
     return calibrate(read)
 
@@ -226,19 +193,17 @@ def _steps(benchmark: KernelBenchmark) -> int:
 def _write(folder: Path, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     from ..core.canonical_json import pretty_json
     from ..reports.file_formats import write_table
+    from ..workload.argument_checks import file_errors
 
-    try:
+    with file_errors("--out", "a folder that can be written", folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "execution.json").write_text(pretty_json(document), encoding="utf-8")
         write_table(folder / "tasks.csv", list(rows[0]), rows)
-    except OSError as error:
-        hint = error.strerror or type(error).__name__
-        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
 
 
 def _store(
     benchmark: KernelBenchmark, document: dict[str, Any], settings: Settings, *, began: float
-) -> UploadedRun:
+) -> tuple[str, str]:
     from .measured_upload import measured_run, store
 
     machine = document["machine"]
@@ -263,7 +228,7 @@ def _store(
 # ------------------------------------------------------------------------------------------ table
 
 
-def _show(printer: Printer, document: dict[str, Any]) -> None:
+def _show(printer: Printer, document: dict[str, Any], stored: str) -> None:
     machine = document["machine"]
     gpu = machine["gpu"]["name"] if machine["gpu"] else "no GPU"
     facts = [
@@ -291,6 +256,8 @@ def _show(printer: Printer, document: dict[str, Any]) -> None:
         _show_compared(printer, document["compare"])
         printer.text()
     printer.text(_headline(document), "bold")
+    if stored:
+        printer.text(stored)
 
 
 def _show_compared(printer: Printer, compared: dict[str, Any]) -> None:

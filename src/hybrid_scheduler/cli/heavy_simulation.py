@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .command_context import CommandContext, option_names
-from .metric_table import metric_columns, named
-from .options import MACHINE, TASKS, Inputs, check_folder, option, with_options
-from .printer import SECONDS, Printer, with_unit
+from .metric_table import bound_text, metric_columns, named
+from .options import MACHINE, TASKS, Inputs, check_folder, with_options
+from .printer import Printer
 
 if TYPE_CHECKING:
     from ..experiments.heavy_simulation import HeavyResult
@@ -32,18 +32,12 @@ _FIGURES = (
 )  # fmt: skip
 
 
-@with_options(
-    (*TASKS, "seed", *MACHINE),
-    schedulers="Schedulers to compare; learning ones up to 5 million tasks.",
-    out=option("Folder of the report and the plots.", "DIR"),
-    vector=option("Also write every plot as SVG and PDF."),
-)
+@with_options((*TASKS, "seed", *MACHINE))
 def heavy(
     command: CommandContext,
     inputs: Inputs,
     out: Path = Path("data/results"),
     vector: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Run a large simulation and write tables and plots.
 
@@ -56,12 +50,17 @@ def heavy(
     Examples:
       hybrid-scheduler heavy
       hybrid-scheduler heavy --tasks 100000000 --schedulers greedy,oracle
-    """
-    settings = inputs.settings(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
-    from .inputs import read_experiment
 
-    inputs.check()
-    spec = read_experiment(settings, inputs)
+    Parameters
+    ----------
+    schedulers
+        Schedulers to compare; learning ones up to 5 million tasks.
+    out : DIR
+        Folder of the report and the plots.
+    vector
+        Also write every plot as SVG and PDF.
+    """
+    settings, spec = inputs.experiment(command, None if inputs.tasks is not None else {"simulation.tasks": _TASKS})
     seed = settings.simulation.seed
     check_folder("--out", out)
     specs = {out: spec}
@@ -70,7 +69,7 @@ def heavy(
     results: dict[Path, HeavyResult] = {}
     total = spec.tasks * len(spec.schedulers)
     with (
-        command.progress(total * len(specs)) as update,
+        command.printer.progress(total * len(specs)) as update,
         option_names(tasks="--tasks"),
     ):
         for number, (folder, one) in enumerate(specs.items()):
@@ -79,12 +78,9 @@ def heavy(
                 update(name, before + done)
 
             results[folder] = _run(one, seed, folder, advance, vector=vector)
-    if as_json:
-        first, *others = map(_document, results.values())
-        command.printer.document(first | ({"at_other_loads": others} if others else {}))
-        return
-    for folder, result in results.items():
-        _show(command.printer, result, folder)
+    first, *others = map(_document, results.values())
+    document = first | ({"at_other_loads": others} if others else {})
+    command.printer.outcome(document, lambda: _show(command.printer, results))
 
 
 def _run(
@@ -92,7 +88,7 @@ def _run(
 ) -> HeavyResult:
     """Run the simulation and write the tables, the record and the plots."""
     from ..experiments import run_record
-    from ..experiments.heavy_simulation import COLUMNS, run_heavy
+    from ..experiments.heavy_simulation import run_heavy
     from ..reports import figures
     from ..reports.file_formats import write_table
     from .result_files import task_log
@@ -107,7 +103,7 @@ def _run(
             log = files.enter_context(task_log(out / _REPORT, machine.platform, machine.tariff))
         result = run_heavy(spec, seed, progress=update, log=log)
     update("drawing", total)
-    write_table(out / _SUMMARY, COLUMNS, result.rows)
+    write_table(out / _SUMMARY, list(result.rows[0]), result.rows)
     run_record.write_run(out / _RECORD, run_record.HEAVY, spec, [seed], result.events())
     formats = figures.FORMATS if vector else ("png",)
     for name, figure in figures.draw_all(_figure_data(result), _FIGURES).items():
@@ -118,14 +114,13 @@ def _run(
 def _figure_data(result: HeavyResult) -> Any:
     import numpy as np
 
-    from ..experiments.heavy_simulation import COLUMNS
     from ..metrics import Interval
     from ..reports.figure_data import FigureData
 
     rows = {row["scheduler"]: row for row in result.rows}
     samples = {
         metric: {name: np.array([row[metric]], float) for name, row in rows.items()}
-        for metric in COLUMNS[1:]
+        for metric in list(result.rows[0])[1:]
         if all(row[metric] is not None for row in rows.values())
     }
     bands = {}
@@ -158,13 +153,16 @@ def _document(result: HeavyResult) -> dict[str, Any]:
     }
 
 
-def _show(printer: Printer, result: HeavyResult, folder: Path) -> None:
+def _show(printer: Printer, results: Mapping[Path, HeavyResult]) -> None:
+    for folder, result in results.items():
+        _show_one(printer, result, folder)
+
+
+def _show_one(printer: Printer, result: HeavyResult, folder: Path) -> None:
     rows = sorted(result.rows, key=lambda row: row["mean_latency"])
-    bound = result.lower_bound
-    lowest = f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"
     names = [named(row["scheduler"]) for row in rows]
     columns = metric_columns(names, rows, wide=bool(printer.width))
-    printer.result([[*result.spec.facts, f"seed {result.seed}", lowest]], columns)
+    printer.result([[*result.spec.facts, f"seed {result.seed}", bound_text(result.lower_bound)]], columns)
     plots = len(list((folder / _PLOTS).iterdir()))
     report = [str(folder / _REPORT)] if (folder / _REPORT).exists() else []
     printer.facts([*report, str(folder / _SUMMARY), f"{plots} plots in {folder / _PLOTS}"])

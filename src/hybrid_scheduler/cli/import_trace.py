@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import Inputs, argument, option, with_options
+from .options import Inputs, parsed, with_options
 from .printer import Column, Printer
 
 if TYPE_CHECKING:
@@ -18,28 +19,12 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-@with_options(
-    ("indivisible", "platform"),
-    file=argument("The trace to read.", "FILE"),
-    format=option(
-        "swf, wfformat, alibaba, azure, gavel, philly or csv; detected from the file by default.", "NAME"
-    ),
-    name=option("Name of the new trace; the file's own name by default.", "NAME"),
-    scale=option("Multiply all times and MB: 0.001 turns an hour into 3.6 seconds.", "X"),
-    load=option("Stretch the arrivals to this share of the machine's capacity.", "SHARE"),
-    columns=option(
-        "Source of a value of other tables: size, seconds, arrival_time, memory_required or compute_intensity as "
-        "COLUMN, 'END - START', 'MS * 0.001' or a number; may be repeated, and is guessed by default.",
-        "VALUE=SOURCE",
-        "--map",
-    ),
-    skip_bad=option("Leave bad rows out instead of refusing the file."),
-    force=option("Replace an existing trace of that name."),
-)
+@with_options(("indivisible", "platform"), columns={"names": ("--map",)})
 def import_trace(
     command: CommandContext,
     inputs: Inputs,
     file: Path,
+    /,
     format: str | None = None,
     name: str | None = None,
     scale: float = 1.0,
@@ -47,7 +32,6 @@ def import_trace(
     columns: list[str] | None = None,
     skip_bad: bool = False,
     force: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Import a trace from another format into data/workload_traces.
 
@@ -61,6 +45,26 @@ def import_trace(
       hybrid-scheduler import week.csv --name clean --skip-bad
       hybrid-scheduler import own.csv --map "seconds=end - start" --map arrival_time=submitted
       hybrid-scheduler simulate --trace pods
+
+    Parameters
+    ----------
+    file : FILE
+        The trace to read.
+    format : NAME
+        swf, wfformat, alibaba, azure, gavel, philly or csv; detected from the file by default.
+    name : NAME
+        Name of the new trace; the file's own name by default.
+    scale : X
+        Multiply all times and MB: 0.001 turns an hour into 3.6 seconds.
+    load : SHARE
+        Stretch the arrivals to this share of the machine's capacity.
+    columns : VALUE=SOURCE
+        Source of a value of other tables: size, seconds, arrival_time, memory_required or compute_intensity as
+        COLUMN, 'END - START', 'MS * 0.001' or a number; may be repeated, and is guessed by default.
+    skip_bad
+        Leave bad rows out instead of refusing the file.
+    force
+        Replace an existing trace of that name.
     """
     from ..workload.scenarios import offered_load, stretch_arrivals
     from ..workload.trace_files import save_workload
@@ -70,7 +74,7 @@ def import_trace(
     if not file.is_file():
         raise InvalidInputError("FILE", "a file that exists", str(file))
     machine = inputs.settings(command).machine()
-    wanted = None if load is None else _load(load)
+    wanted = None if load is None else parsed("--load", load, "a number > 0", float)
     called = name or (Path(file.stem).stem if file.suffix.lower() == ".gz" else file.stem)
     if not called or called.startswith(".") or any(mark in called for mark in '/\\:*?"<>|\0'):
         raise InvalidInputError("--name", "a bare name, without folders", called)
@@ -94,33 +98,27 @@ def import_trace(
     offered = offered_load(workload, machine.platform, machine.physics)
     target.parent.mkdir(parents=True, exist_ok=True)
     save_workload(workload, target)
-    if as_json:
-        command.printer.document(
-            {
-                "trace": called,
-                "file": target.as_posix(),
-                "format": found,
-                "platform": machine.platform.name,
-                "offered_load": offered,
-                **_document(report),
-            }
-        )
-        return
+    document = {
+        "trace": called,
+        "file": target.as_posix(),
+        "format": found,
+        "platform": machine.platform.name,
+        "offered_load": offered,
+        "rows_rejected": report.rows_rejected,
+        **asdict(report),
+    }
     title, word = ("table", "line") if found is None else (FORMATS[found].title, FORMATS[found].word)
-    _show(command.printer, title, word, report, target)
-    if offered is not None:
-        command.printer.text()
-        command.printer.text(f"offered load: {offered:.3g} times the capacity of {machine.platform.name}")
-        if offered > 1:
-            command.printer.report("warning", overload_text(called, offered, machine.platform.name))
-    command.printer.note(f"next: hybrid-scheduler simulate --trace {called}")
 
+    def show() -> None:
+        _show(command.printer, title, word, report, target)
+        if offered is not None:
+            command.printer.text()
+            command.printer.text(f"offered load: {offered:.3g} times the capacity of {machine.platform.name}")
+            if offered > 1:
+                command.printer.report("warning", overload_text(called, offered, machine.platform.name))
+        command.printer.note(f"next: hybrid-scheduler simulate --trace {called}")
 
-def _load(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInputError("--load", "a number > 0", text) from None
+    command.printer.outcome(document, show)
 
 
 def _mapping(file: Path, given: list[str] | None) -> dict[str, ValueSource] | None:
@@ -170,21 +168,3 @@ def _show(printer: Printer, title: str, word: str, report: ReadReport, target: P
         printer.text(f"{report.rows_rejected} rows left out{why}, for example")
         for bad in report.rejected[:_SHOWN]:
             printer.text(f"  {word} {bad.line}: {bad.field} {bad.reason}")
-
-
-def _document(report: ReadReport) -> dict[str, Any]:
-    return {
-        "rows_read": report.rows_read,
-        "rows_kept": report.rows_kept,
-        "rows_rejected": report.rows_rejected,
-        "dependents_rejected": report.dependents_rejected,
-        "totals": report.totals,
-        "file_totals": report.file_totals,
-        "notes": list(report.notes),
-        "mapping": report.mapping,
-        "ignored_columns": list(report.ignored_columns),
-        "rejected": [
-            {"line": bad.line, "field": bad.field, "allowed": bad.allowed, "got": bad.got}
-            for bad in report.rejected
-        ],
-    }

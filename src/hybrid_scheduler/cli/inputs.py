@@ -139,7 +139,7 @@ def run_simulation(
     if compatible_only:
         spec = replace(spec, schedulers=tuple(_compatible_schedulers(spec, seed)))
     logger.info(f"simulating {spec.tasks} tasks with {', '.join(spec.schedulers)}")
-    with command.progress(spec.tasks * len(spec.schedulers)) as update:
+    with command.printer.progress(spec.tasks * len(spec.schedulers)) as update:
         return spec.run(seed, total_progress(spec, update))
 
 

@@ -526,11 +526,11 @@ def forecast(
 
     from ..core import InvalidInputError
     from ..jobs import JobLog, forecast_start, read_job_log
-    from ..profiling.strict_json import StrictObject, read_json
+    from ..profiling.strict_json import read_json, read_object
 
     given = read_json(job)
     given = {"user": None, **given} if isinstance(given, dict) else given
-    request = StrictObject(given, "", job.name).read(_JobRequest)
+    request = read_object(given, _JobRequest, job.name)
     report = read_job_log(log, form, unfinished=True)
     pool = processors or report.processors
     if not 1 <= request.processors <= pool:

@@ -18,7 +18,7 @@ _KNOWLEDGE = {"nothing": "nothing", "told": "durations", "realised": "real durat
 
 
 @with_options()
-def schedulers(command: CommandContext, as_json: bool = False) -> None:
+def schedulers(command: CommandContext) -> None:
     """List every scheduler with its rule and its parameters.
 
     The column "knows" says which durations a scheduler may use: none, expected ones, or the real ones.
@@ -28,23 +28,20 @@ def schedulers(command: CommandContext, as_json: bool = False) -> None:
     from ..schedulers import schedulers as registered
 
     known = list(registered().values())
-    if as_json:
-        command.printer.document({"schedulers": [_entry(info) for info in known]})
-        return
     names = [Text.assemble((info.look.glyph, info.look.dark), " ", info.name) for info in known]
     rules = [Text.assemble(info.summary, (_parameters(info), "dim")) for info in known]
-    command.printer.table(
-        [
-            Column("scheduler", names, number=False),
-            Column("protocol", [info.protocol for info in known], 2, number=False),
-            Column("knows", [_KNOWLEDGE.get(info.knows, str(info.knows)) for info in known], 1, number=False),
-            Column("rule, parameters", rules, number=False, flexible=True),
-        ]
-    )
+    columns = [
+        Column("scheduler", names, number=False),
+        Column("protocol", [info.protocol for info in known], 2, number=False),
+        Column("knows", [_KNOWLEDGE.get(info.knows, str(info.knows)) for info in known], 1, number=False),
+        Column("rule, parameters", rules, number=False, flexible=True),
+    ]
+    document = {"schedulers": [_entry(info) for info in known]}
+    command.printer.outcome(document, lambda: command.printer.table(columns))
 
 
 @with_options()
-def scenarios(command: CommandContext, as_json: bool = False) -> None:
+def scenarios(command: CommandContext) -> None:
     """List every scenario and every task graph.
 
     A graph is a scenario with parameters in brackets. A random graph without seed= is drawn anew for each seed.
@@ -58,45 +55,30 @@ def scenarios(command: CommandContext, as_json: bool = False) -> None:
     from ..workload.task_graphs import graph_parameters
 
     graphs = {name: _first_sentence(build.__doc__) for name, build in GRAPHS.items()}
-    if as_json:
-        command.printer.document(
-            {
-                "scenarios": [
-                    {
-                        "name": scenario.name,
-                        "summary": scenario.description,
-                        "arrivals": scenario.arrivals,
-                        "load": scenario.utilisation,
-                    }
-                    for scenario in SCENARIOS.values()
-                ],
-                "graphs": [
-                    {"name": name, "summary": text, "parameters": graph_parameters(name)}
-                    for name, text in graphs.items()
-                ],
-            }
-        )
-        return
-    command.printer.table(
-        [
-            Column("scenario", list(SCENARIOS), number=False),
-            Column("arrivals", [scenario.arrivals for scenario in SCENARIOS.values()], 2, number=False),
-            Column("load", [f"{scenario.utilisation:g}" for scenario in SCENARIOS.values()], 1),
-            Column("tasks", [scenario.description for scenario in SCENARIOS.values()], number=False, flexible=True),
-        ]
-    )
-    command.printer.text()
-    texts = [Text.assemble(text, (f" {graph_parameters(name)}", "dim")) for name, text in graphs.items()]
-    command.printer.table(
-        [
-            Column("graph", list(graphs), number=False),
-            Column("tasks, parameters", texts, number=False, flexible=True),
-        ]
-    )
+    known = list(SCENARIOS.values())
+    fields = {"name": "name", "summary": "description", "arrivals": "arrivals", "load": "utilisation"}
+    document = {
+        "scenarios": [{key: getattr(scenario, name) for key, name in fields.items()} for scenario in known],
+        "graphs": [
+            {"name": name, "summary": text, "parameters": graph_parameters(name)} for name, text in graphs.items()
+        ],
+    }
+    columns = [
+        Column("scenario", list(SCENARIOS), number=False),
+        Column("arrivals", [scenario.arrivals for scenario in known], 2, number=False),
+        Column("load", [f"{scenario.utilisation:g}" for scenario in known], 1),
+        Column("tasks", [scenario.description for scenario in known], number=False, flexible=True),
+    ]
+    texts = [Text.assemble(f"{text}.", (f" {graph_parameters(name)}", "dim")) for name, text in graphs.items()]
+    graph_columns = [
+        Column("graph", list(graphs), number=False),
+        Column("tasks, parameters", texts, number=False, flexible=True),
+    ]
+    command.printer.outcome(document, lambda: command.printer.tables(columns, graph_columns))
 
 
 @with_options()
-def platforms(command: CommandContext, as_json: bool = False) -> None:
+def platforms(command: CommandContext) -> None:
     """List every simulated machine with its devices.
 
     A machine of your own is a YAML file with a list of devices; `count` repeats a device.
@@ -112,13 +94,10 @@ def platforms(command: CommandContext, as_json: bool = False) -> None:
     from ..core.canonical_json import plain_value
 
     known = {name: build() for name, build in PLATFORMS.items()}
-    if as_json:
-        document = {
-            name: [{**plain_value(asdict(device)), "count": count} for device, count in _classes(platform).items()]
-            for name, platform in known.items()
-        }
-        command.printer.document({"platforms": document})
-        return
+    document = {
+        name: [{**plain_value(asdict(device)), "count": count} for device, count in _classes(platform).items()]
+        for name, platform in known.items()
+    }
     counts = {name: Counter(device.kind for device in platform.devices) for name, platform in known.items()}
     memory = [
         " / ".join(
@@ -126,20 +105,15 @@ def platforms(command: CommandContext, as_json: bool = False) -> None:
         )
         for platform in known.values()
     ]
-    command.printer.table(
-        [
-            Column("platform", list(known), number=False),
-            Column(
-                "nodes", [str(len({device.node for device in platform.devices})) for platform in known.values()]
-            ),
-            Column(
-                "devices",
-                [", ".join(f"{n:,} {kind}" for kind, n in found.items()) for found in counts.values()],
-                number=False,
-            ),
-            Column("memory\nMB", memory, 1),
-        ]
-    )
+    nodes = [str(len({device.node for device in platform.devices})) for platform in known.values()]
+    devices = [", ".join(f"{n:,} {kind}" for kind, n in found.items()) for found in counts.values()]
+    columns = [
+        Column("platform", list(known), number=False),
+        Column("nodes", nodes),
+        Column("devices", devices, number=False),
+        Column("memory\nMB", memory, 1),
+    ]
+    command.printer.outcome({"platforms": document}, lambda: command.printer.table(columns))
 
 
 def _classes(platform: Platform) -> dict[Device, int]:

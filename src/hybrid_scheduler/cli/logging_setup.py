@@ -55,13 +55,3 @@ def to_file(settings: LoggingSettings, file: str) -> bool:
 def keep_traceback(error: BaseException) -> None:
     """Write an error with its traceback to the log file only."""
     logger.bind(**{_FILE_ONLY: True}).opt(exception=error).error(f"{type(error).__name__}: {error}")
-
-
-def close() -> None:
-    """Close the file, so that a program which calls a command keeps nothing open."""
-    logger.remove()
-
-
-def log_warning(text: str) -> None:
-    """Log a Python warning: one line on stderr and one in the file."""
-    logger.warning(text)

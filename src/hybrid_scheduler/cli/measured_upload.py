@@ -6,7 +6,7 @@ import json
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..experiments.kernel_benchmark import KernelBenchmark
 from ..live import MeasuredRun, ResultColumns
 from ..runtime.kernel_stream import as_workload
 from ..runtime.kernel_stream_execution import ReferenceTimes, StreamExecution
-from ..runtime.submission import DONE, MOVED, RETRIED, ExecutionRecord
+from ..runtime.submission import DONE, MOVED, RETRIED
 
 if TYPE_CHECKING:
     from ..config import ServerSettings, Settings
@@ -33,23 +33,8 @@ _UNAVAILABLE = 503
 _HINT = "--out keeps results as files; check the history before you store them again"
 
 
-class UploadedRun(NamedTuple):
-    """A stored run: its id and its page."""
-
-    run_id: str
-    #: Page of the run, on the server that is running or will run.
-    url: str
-    by_server: bool
-
-    @property
-    def message(self) -> str:
-        """One line for the user."""
-        see = "see" if self.by_server else "hybrid-scheduler serve shows it at"
-        return f"stored as run {self.run_id}; {see} {self.url}"
-
-
-def store(run: MeasuredRun, settings: Settings) -> UploadedRun:
-    """Store a run and return once it is durable.
+def store(run: MeasuredRun, settings: Settings) -> tuple[str, str]:
+    """Store a run; once it is durable, return its id and a line about it for the user.
 
     While a server is running, only the server may write to the database, so the run is sent to it.
 
@@ -65,11 +50,11 @@ def store(run: MeasuredRun, settings: Settings) -> UploadedRun:
     run = replace(run, run_id=UlidGenerator(time.time, os.urandom)())
     try:
         run_id = store_directly(run, settings)
-        by_server = False
+        see = "hybrid-scheduler serve shows it at"
     except EngineBusy:
         run_id = _through_server(run, settings)
-        by_server = True
-    return UploadedRun(run_id, f"{_address(settings.server, 'localhost')}/run/{run_id}", by_server)
+        see = "see"
+    return run_id, f"stored as run {run_id}; {see} {_address(settings.server, 'localhost')}/run/{run_id}"
 
 
 def store_directly(run: MeasuredRun, settings: Settings) -> str:
@@ -97,8 +82,8 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, Request, build_opener
 
+    from ..config.access_token import resolve_token
     from ..live import measured_to_json
-    from ..server.access_control import resolve_token
 
     server = settings.server
     url = f"{_address(server, '127.0.0.1')}/api/runs"
@@ -200,53 +185,39 @@ def _tasks(benchmark: KernelBenchmark) -> Workload:
 
 
 def _columns(execution: StreamExecution, platform: Platform) -> ResultColumns:
-    origin = execution.records[0].submitted
-    rows = [_row(record, origin) for record in execution.records]
-    numbers: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    records = execution.records
+
+    def numbers(field: str) -> Floats:
+        return np.array([getattr(record, field) for record in records], dtype=np.float64)  # None becomes NaN
+
+    origin = records[0].submitted
+    measured = numbers("measured")
+    accelerator_start = numbers("accelerator_started") - origin
+    there = ~np.isnan(accelerator_start)
+    failed = np.array([record.status not in _STATUS for record in records]) | np.isnan(measured)
+    device = np.array([platform.index(record.device) for record in records])
+    unknown = np.full(len(records), _NAN)
     return ResultColumns(
-        device=np.array([_device(record, platform) for record in execution.records], dtype=np.int32),
-        **numbers,
-        cost=np.full(len(rows), _NAN),
-        regret=np.full(len(rows), _NAN),
-        confidence=np.full(len(rows), _NAN),
-        status=np.array([_status(record) for record in execution.records], dtype=np.uint8),
-    )
-
-
-def _row(record: ExecutionRecord, origin: float) -> dict[str, float]:
-    def since(moment: float | None) -> float:
-        return _NAN if moment is None else moment - origin
-
-    failed = _status(record) == FAILED
-    there = record.accelerator_started is not None
-    return {
+        device=np.where(np.isnan(measured) | there, device, platform.cpu_of[device]).astype(np.int32),
         # A share that was retried on the CPU ran there after all.
-        "fraction": record.fraction if there or failed else 0.0,
-        "time": _NAN if failed else _known(record.measured),
-        "latency": _NAN if failed else _known(record.finished) - record.submitted,
-        "start": _NAN if failed else since(record.started),
-        "finish": _NAN if failed else since(record.finished),
-        "cpu_start": since(record.cpu_started),
-        "cpu_time": record.cpu_seconds,
-        "accelerator_start": since(record.accelerator_started),
-        "accelerator_time": record.accelerator_seconds,
-        "energy": _known(record.joules),
-        "predicted_time": _known(record.predicted),
-    }
-
-
-def _known(value: float | None) -> float:
-    return _NAN if value is None else value
-
-
-def _status(record: ExecutionRecord) -> int:
-    return _STATUS.get(record.status, FAILED) if record.measured is not None else FAILED
-
-
-def _device(record: ExecutionRecord, platform: Platform) -> int:
-    index = platform.index(record.device)
-    on_host = record.measured is not None and record.accelerator_started is None
-    return int(platform.cpu_of[index]) if on_host else index
+        fraction=np.where(there | failed, numbers("fraction"), 0.0),
+        time=np.where(failed, _NAN, measured),
+        latency=np.where(failed, _NAN, numbers("finished") - numbers("submitted")),
+        start=np.where(failed, _NAN, numbers("started") - origin),
+        finish=np.where(failed, _NAN, numbers("finished") - origin),
+        cpu_start=numbers("cpu_started") - origin,
+        cpu_time=numbers("cpu_seconds"),
+        accelerator_start=accelerator_start,
+        accelerator_time=numbers("accelerator_seconds"),
+        energy=numbers("joules"),
+        cost=unknown,
+        predicted_time=numbers("predicted"),
+        regret=unknown,
+        confidence=unknown,
+        status=np.where(failed, FAILED, [_STATUS.get(record.status, FAILED) for record in records]).astype(
+            np.uint8
+        ),
+    )
 
 
 def _best(reference: ReferenceTimes, platform: Platform) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.text import Text
@@ -18,6 +18,7 @@ from .printer import (
     significant,
     three_decimals,
     unit_for,
+    with_unit,
 )
 
 _LEAST = "least"
@@ -115,3 +116,16 @@ def named(spec: str, text: str | None = None) -> Text:
     known = schedulers().get(parse_spec(spec)[0])
     mark = (known.look.glyph, known.look.dark) if known else ("·", "dim")
     return Text.assemble(mark, " ", text or spec)
+
+
+def unit_of_metric(metric: str, values: Iterable[float | None]) -> tuple[float, str]:
+    """Return the size of the unit that suits the values of a metric, and its symbol for a header: `, ms`."""
+    if not metric.endswith(("_time", "_latency", "_wait", "makespan", "_regret")):
+        return 1.0, ""
+    unit = unit_for(values, SECONDS)
+    return unit.size, f", {unit.symbol}"
+
+
+def bound_text(bound: float | None) -> str:
+    """Return the lower bound on the makespan as a fact of a run."""
+    return f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext
-from .options import argument, option, with_options
-from .printer import NOTHING, SECONDS, Column, significant, unit_for
+from .options import with_options
+from .printer import BYTES, NOTHING, SECONDS, Column, Printer, significant, unit_for, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,8 +29,6 @@ models = typer.Typer(
     add_completion=False,
 )
 
-_FOLDER = option("Folder of the run times instead of the user's cache.", "DIR", show_default=False)
-_FUNCTION_HELP = "Function: its name, the end of its name, or NAME:CODE for an older version."
 #: Panels of a plot: calls with other types of arguments have a panel of their own.
 _MAX_PANELS = 4
 
@@ -83,8 +81,8 @@ class _Crossover(NamedTuple):
 
 
 @models.callback()
-@with_options(folder=_FOLDER)
-def list_models(context: typer.Context, as_json: bool = False, folder: Path | None = None) -> None:
+@with_options()
+def list_models(context: typer.Context, folder: Path | None = None) -> None:
     """List the functions whose run times are kept on disk.
 
     `HybridExecutor` measures the functions that `auto` and `task` make, and its next start begins with these times.
@@ -95,19 +93,22 @@ def list_models(context: typer.Context, as_json: bool = False, folder: Path | No
       hybrid-scheduler models show my_program.step --plot step.png
       hybrid-scheduler models clear --yes
     """
-    if context.invoked_subcommand is not None:
-        if as_json or folder:
-            name = context.invoked_subcommand
-            raise InvalidInputError("--json" if as_json else "--folder", f"after {name}", f"before {name}")
-        return
     command: CommandContext = context.obj
+    printer = command.printer
+    if context.invoked_subcommand is not None:
+        if printer.as_json or folder:
+            name = context.invoked_subcommand
+            raise InvalidInputError("--json" if printer.as_json else "--folder", f"after {name}", f"before {name}")
+        return
     where = _folder(folder)
     found = _read(command, where)
-    if as_json:
-        command.printer.document({"folder": str(where), "functions": [_entry(entry) for entry in found]})
-        return
+    document = {"folder": str(where), "functions": [_entry(entry) for entry in found]}
+    printer.outcome(document, lambda: _list(printer, where, found))
+
+
+def _list(printer: Printer, where: Path, found: list[_Model]) -> None:
     if not found:
-        command.printer.text(f"{where}: no run times are kept here")
+        printer.text(f"{where}: no run times are kept here")
         return
     machines = {entry.file.machine: entry.file.description for entry in found}
     columns = [
@@ -120,23 +121,19 @@ def list_models(context: typer.Context, as_json: bool = False, folder: Path | No
     ]
     if len(machines) > 1:
         columns.append(Column("machine", [entry.file.machine for entry in found], 2, number=False))
-    command.printer.table(columns)
-    command.printer.text()
+    printer.table(columns)
+    printer.text()
     for machine, description in machines.items():
-        command.printer.text(f"machine {machine}: {description}", "dim")
+        printer.text(f"machine {machine}: {description}", "dim")
 
 
 @models.command()
-@with_options(
-    folder=_FOLDER,
-    function=argument(_FUNCTION_HELP, "FUNCTION", show_default=False),
-    plot=option("Draw the run times.", "FILE.png", show_default=False),
-)
+@with_options()
 def show(
     command: CommandContext,
     function: str,
+    /,
     plot: Path | None = None,
-    as_json: bool = False,
     folder: Path | None = None,
 ) -> None:
     """Show a function's run times by size and device, and where another device becomes faster.
@@ -144,21 +141,26 @@ def show(
     Copies between devices are not part of these times; the executor adds them for each call.
 
     Example: hybrid-scheduler models show step --plot step.png
+
+    Parameters
+    ----------
+    function : FUNCTION
+        Function: its name, the end of its name, or NAME:CODE for an older version.
+    plot : FILE.png
+        Draw the run times.
     """
     if plot is not None and plot.suffix.lower() != ".png":
         raise InvalidInputError("--plot", "a file name that ends in .png", plot)
     matching = _matching(_read(command, _folder(folder)), function)
     model = max(matching, key=lambda one: one.measured_at)
     tables = list(_tables(model))
-    if as_json:
-        calls = [_call_entry(call, signature) for signature, calls, _ in tables for call in calls]
-        crossovers = [{"signature": kind, **entry._asdict()} for kind, _, found in tables for entry in found]
-        command.printer.document({**_entry(model), "calls": calls, "crossovers": crossovers})
-    else:
-        _print(command, model, tables)
-        if len(matching) > 1:
-            names = ", ".join(sorted(f"{entry.name}:{entry.code[:6]}" for entry in matching if entry is not model))
-            command.printer.note(f"also kept: {names}")
+    document = {
+        **_entry(model),
+        "calls": [_call_entry(call, signature) for signature, calls, _ in tables for call in calls],
+        "crossovers": [{"signature": kind, **entry._asdict()} for kind, _, found in tables for entry in found],
+    }
+    others = sorted(f"{entry.name}:{entry.code[:6]}" for entry in matching if entry is not model)
+    command.printer.outcome(document, lambda: _print(command.printer, model, tables, others))
     if plot is not None:
         from ..reports.figure_style import save_png, style_context
 
@@ -168,16 +170,12 @@ def show(
 
 
 @models.command()
-@with_options(
-    folder=_FOLDER,
-    function=argument(_FUNCTION_HELP, "[FUNCTION]", show_default=False),
-    yes=option("Do not ask."),
-)
+@with_options()
 def clear(
     command: CommandContext,
     function: str | None = None,
+    /,
     yes: bool = False,
-    as_json: bool = False,
     folder: Path | None = None,
 ) -> None:
     """Delete the run times of a function, or all of them.
@@ -185,6 +183,13 @@ def clear(
     The executor then measures anew. Without a function also files of older versions and damaged ones are deleted.
 
     Example: hybrid-scheduler models clear step --yes
+
+    Parameters
+    ----------
+    function : [FUNCTION]
+        Function: its name, the end of its name, or NAME:CODE for an older version.
+    yes
+        Do not ask.
     """
     from ..runtime.duration_store import delete_durations, duration_paths
 
@@ -201,10 +206,9 @@ def clear(
     for path in files:
         keys = None if function is None else {model.key for model in chosen if model.path == path}
         delete_durations(path, keys)
-    if as_json:
-        command.printer.document({"folder": str(where), "deleted": [_entry(model) for model in chosen]})
-    else:
-        command.printer.text(f"deleted {names}" if files else f"{where}: no run times are kept here")
+    document = {"folder": str(where), "deleted": [_entry(model) for model in chosen]}
+    words = f"deleted {names}" if files else f"{where}: no run times are kept here"
+    command.printer.outcome(document, lambda: command.printer.text(words))
 
 
 # ------------------------------------------------------------------------------------------ reading
@@ -323,15 +327,17 @@ def _kinds(signature: str) -> str:
 # ------------------------------------------------------------------------------------------ showing
 
 
-def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> None:
-    command.printer.facts([model.name, f"code {model.code[:6]}", f"measured {_time(model.measured_at)}"])
-    command.printer.text(f"machine {model.file.machine}: {model.file.description}", "dim")
+def _print(
+    printer: Printer, model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]], others: list[str]
+) -> None:
+    printer.facts([model.name, f"code {model.code[:6]}", f"measured {_time(model.measured_at)}"])
+    printer.text(f"machine {model.file.machine}: {model.file.description}", "dim")
     for _, calls, crossovers in tables:
         devices = sorted({device for call in calls for device in call.seconds})
         unit = unit_for([second for call in calls for second in call.seconds.values()], SECONDS)
         columns = [
             Column("arguments", [call.arguments for call in calls], number=False),
-            Column("bytes", [_bytes(call.nbytes) for call in calls], 1),
+            Column("bytes", [with_unit(call.nbytes, BYTES) for call in calls], 1),
         ]
         for device in devices:
             cells = [
@@ -345,14 +351,16 @@ def _print(command: CommandContext, model: _Model, tables: list[tuple[str, list[
                 Column(f"{device}\n{unit.symbol}", cells, best=best if len(devices) > 1 else frozenset())
             )
         columns.append(Column("fastest", [call.best for call in calls], 1, number=False))
-        command.printer.text()
-        command.printer.table(columns)
+        printer.text()
+        printer.table(columns)
         for crossover in crossovers:
-            size = _bytes(crossover.size) if calls[0].nbytes else f"size {significant(crossover.size)}"
-            command.printer.text(f"from about {size} on, {crossover.after} is faster than {crossover.before}")
+            size = with_unit(crossover.size, BYTES) if calls[0].nbytes else f"size {significant(crossover.size)}"
+            printer.text(f"from about {size} on, {crossover.after} is faster than {crossover.before}")
     remark = "~: not measured at this size; estimated from others. Copies between devices are not included."
-    command.printer.text()
-    command.printer.text(remark, "dim")
+    printer.text()
+    printer.text(remark, "dim")
+    if others:
+        printer.note(f"also kept: {', '.join(others)}")
 
 
 def _draw(model: _Model, tables: list[tuple[str, list[_Call], list[_Crossover]]]) -> Figure:
@@ -413,10 +421,3 @@ def _time(seconds: int) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _bytes(number: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= size:
-            return f"{significant(number / size)} {unit}"
-    return f"{number:.0f} B"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from importlib import import_module
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, getdoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from stat import S_ISCHR, S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
@@ -17,8 +20,10 @@ from ..experiments import FIRST_REPORTED_SEED
 
 if TYPE_CHECKING:
     from ..config import Settings
+    from ..experiments.spec import ExperimentSpec
     from .command_context import CommandContext
 
+_T = TypeVar("_T")
 #: Settings key of each option that stands for one.
 SETTINGS_KEYS = {
     "scenario": "simulation.scenario",
@@ -32,42 +37,21 @@ SETTINGS_KEYS = {
     "noise": "physics.noise_sigma",
     "slowdown": "physics.slowdown",
 }
+_MAX_SEEDS = 1_000_000
+#: Beyond it a seed would change on its way through JSON.
+_LARGEST_SEED = 2**53
 #: Groups of options that commands offer together.
 TASKS = ("scenario", "utilisation", "batch", "tasks", "indivisible")
 MACHINE = ("platform", "physics", "noise", "slowdown", "memory_policy", "objective")
 
 
-class _Own(NamedTuple):
-    """An option or argument, whose name, type and default are those of a parameter."""
+class _Shared(NamedTuple):
+    """An option with one meaning in every command: its help, metavar, names and further arguments of typer."""
 
-    make: Callable[..., Any]
-    names: tuple[str, ...]
-    more: dict[str, Any]
-
-    def named(self, parameter: str, **more: Any) -> Any:
-        """Return what typer needs."""
-        long = self.make is typer.Argument or any(name.startswith("--") for name in self.names)
-        return self.make(*(() if long else (option_of(parameter),)), *self.names, **self.more | more)
-
-
-def option(help: str, metavar: str | None = None, *names: str, **more: Any) -> _Own:
-    """Return an option.
-
-    Parameters
-    ----------
-    help, metavar
-        Text for --help, and the word that stands for the value.
-    *names
-        Names that are added to the parameter's, such as ``-o``, or that replace it, such as ``--json``.
-    **more
-        Further arguments of `typer.Option`.
-    """
-    return _Own(typer.Option, names, {"help": help, "metavar": metavar, **more})
-
-
-def argument(help: str, metavar: str | None = None, **more: Any) -> _Own:
-    """Return an argument; see `option`."""
-    return _Own(typer.Argument, (), {"help": help, "metavar": metavar, **more})
+    help: str
+    metavar: str | None = None
+    names: tuple[str, ...] = ()
+    more: dict[str, Any] | None = None
 
 
 def option_of(name: str) -> str:
@@ -98,43 +82,46 @@ def _physics_names(incomplete: str) -> list[str]:
 
 #: Options of `Inputs`, and those with one meaning in every command that has a parameter of the name.
 _SHARED = {
-    "scenario": option(
+    "scenario": _Shared(
         "Kind of tasks, such as mixed or cholesky(tiles=8); see `scenarios`.", "NAME",
-        autocompletion=_completion("workload", "SCENARIOS", "GRAPHS"),
+        more={"autocompletion": _completion("workload", "SCENARIOS", "GRAPHS")},
     ),
-    "utilisation": option("Offered load as a share of the machine's capacity; stretches a trace.", "SHARE"),
-    "batch": option("All tasks arrive at time 0."),
-    "trace": option("Your own tasks from a file, or a stored trace by its name.", "FILE"),
-    "tasks": option("Number of tasks, for each seed.", "N"),
-    "indivisible": option("No task may be split between a GPU and its CPU."),
-    "seed": option("Random seed; equal seeds give equal tasks and results.", "N"),
-    "seeds": option("Number of paired seeds.", "N"),
-    "first_seed": option("First seed; the others follow it.", "N"),
-    "batches": option("Batches to cut a trace into; 20 by default if it is long enough.", "N"),
-    "schedulers": option(
+    "utilisation": _Shared("Offered load as a share of the machine's capacity; stretches a trace.", "SHARE"),
+    "batch": _Shared("All tasks arrive at time 0."),
+    "trace": _Shared("Your own tasks from a file, or a stored trace by its name.", "FILE"),
+    "tasks": _Shared("Number of tasks, for each seed.", "N"),
+    "indivisible": _Shared("No task may be split between a GPU and its CPU."),
+    "seed": _Shared("Random seed; equal seeds give equal tasks and results.", "N"),
+    "seeds": _Shared("Number of paired seeds.", "N"),
+    "first_seed": _Shared("First seed; the others follow it.", "N"),
+    "batches": _Shared("Batches to cut a trace into; 20 by default if it is long enough.", "N"),
+    "schedulers": _Shared(
         "Schedulers to compare, such as greedy,oracle(grid=21); or all.", "A,B",
-        autocompletion=_completion("schedulers", "schedulers"),
+        more={"autocompletion": _completion("schedulers", "schedulers")},
     ),
-    "platform": option(
+    "platform": _Shared(
         "Simulated machine, such as laptop, or a FILE.yaml; see `platforms`.", "NAME",
-        autocompletion=_completion("core", "PLATFORMS"),
+        more={"autocompletion": _completion("core", "PLATFORMS")},
     ),
-    "physics": option(
-        "Durations: analytic, serial, profiled:PROFILE or table:FILE.csv.", "NAME", autocompletion=_physics_names
+    "physics": _Shared(
+        "Durations: analytic, serial, profiled:PROFILE or table:FILE.csv.", "NAME",
+        more={"autocompletion": _physics_names},
     ),
-    "noise": option("Log-normal noise on execution times, 0 for none.", "SIGMA"),
-    "slowdown": option(
+    "noise": _Shared("Log-normal noise on execution times, 0 for none.", "SIGMA"),
+    "slowdown": _Shared(
         "Time in which tasks take longer on a device: device=gpu_1,factor=3,start=20,until=40[,every=60].", "A=B,…"
     ),
-    "memory_policy": option(
+    "memory_policy": _Shared(
         "Tasks too large for a GPU: clip, to_cpu, fail or page.", "NAME",
-        autocompletion=_completion("cluster", "MEMORY_POLICIES"),
+        more={"autocompletion": _completion("cluster", "MEMORY_POLICIES")},
     ),
-    "objective": option("Weights of latency, energy and cost; the others are 0.", "A=1,B=2"),
-    "as_json": option("Print one JSON document to stdout.", None, "--json"),
-    "processes": option("Seeds to run in parallel; one per core by default.", "N", min=1),
+    "objective": _Shared("Weights of latency, energy and cost; the others are 0.", "A=1,B=2"),
+    "as_json": _Shared("Print one JSON document to stdout.", names=("--json",)),
+    "url": _Shared("Database to use instead of the settings': sqlite:///FILE or postgresql://…", "URL"),
+    "folder": _Shared("Folder of the run times instead of the user's cache.", "DIR"),
+    "processes": _Shared("Seeds to run in parallel; one per core by default.", "N", more={"min": 1}),
 }  # fmt: skip
-JsonOption = Annotated[bool, _SHARED["as_json"].named("as_json")]
+JsonOption = Annotated[bool, typer.Option("--json", help=_SHARED["as_json"].help)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +165,10 @@ class Inputs:
         more
             Further options by their settings keys.
         """
+        files = {"trace": self.trace, "platform": self.platform, "physics": (self.physics or "").partition(":")[2]}
+        for name, file in files.items():
+            if file:
+                check_path(option_of(name), Path(file))
         options = {key: getattr(self, name) for name, key in SETTINGS_KEYS.items()}
         return context.settings({**options, **weights(self.objective), **(more or {})})
 
@@ -209,6 +200,24 @@ class Inputs:
         if self.batch and self.utilisation is not None:
             raise InvalidInputError("--utilisation", "left out with --batch", self.utilisation)
 
+    def experiment(
+        self, context: CommandContext, more: Mapping[str, Any] | None = None, **others: object
+    ) -> tuple[Settings, ExperimentSpec]:
+        """Return the settings, and the experiment that they and the options describe.
+
+        Parameters
+        ----------
+        context, more
+            As for `settings`.
+        **others
+            As for `check`.
+        """
+        from . import inputs
+
+        settings = self.settings(context, more)
+        self.check(**others)
+        return settings, inputs.read_experiment(settings, self)
+
     def seed_range(self, default: int, least: int = 1) -> range:
         """Return the seeds of a comparison; a trace is one run.
 
@@ -220,6 +229,10 @@ class Inputs:
         if self.seeds is not None and self.seeds < least:
             reason = ", for an interval" if least > 1 else ""
             raise InvalidInputError("--seeds", f"at least {least}{reason}", self.seeds)
+        if self.seeds is not None and self.seeds > _MAX_SEEDS:
+            raise InvalidInputError("--seeds", f"at most {_MAX_SEEDS:,}", self.seeds)
+        if not 0 <= self.first_seed <= _LARGEST_SEED:
+            raise InvalidInputError("--first-seed", "a whole number from 0 to 2^53", self.first_seed)
         return range(self.first_seed, self.first_seed + (1 if self.trace else self.seeds or default))
 
 
@@ -229,62 +242,114 @@ def _refuse(given: Mapping[str, Any], names: Iterable[str], reason: str) -> None
             raise InvalidInputError(option_of(name), f"left out with {reason}", given[name])
 
 
-def _parameter(name: str, default: Any, kind: Any, own: _Own, **more: Any) -> Parameter:
-    annotation = Annotated[kind, own.named(name, **more)]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
 def with_options(
-    names: Sequence[str] = (), /, **own: str | _Own
+    names: Sequence[str] = (),
+    /,
+    *,
+    json: bool = True,
+    former: Mapping[str, str] | None = None,
+    gone: Mapping[str, tuple[type, str]] | None = None,
+    **more: dict[str, Any],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command: describe its options, and give it the shared ones as `inputs`.
+    """Make a function a command: its parameters become options, and it gets the shared ones as `inputs`.
 
-    The function takes ``command``, its `CommandContext`, or ``context``, that of typer.
+    The function takes ``command``, its `CommandContext`, or ``context``, that of typer. A positional-only parameter
+    is an argument. The docstring has a section `Parameters` as NumPy writes it: the word that stands for the value
+    in place of the type, and the help. There an option of `Inputs` may get a narrower help.
 
     Parameters
     ----------
     names
         Options of `Inputs` with the common help.
-    **own
-        Options of `Inputs` with a help text of their own, where the command gives them a narrower meaning; and the
-        options and arguments of this command alone, by parameter.
+    json
+        Whether the command has the option --json, which `Printer.outcome` follows.
+    former
+        Former names of own options, each with its parameter. They work with a warning, and no help lists them.
+    gone
+        Former options that are an error: the type of the value, and a hint, with {} for the value.
+    **more
+        By parameter, further arguments of `typer.Option`; and ``names``, added to the parameter's own, such as
+        ``-o``, or in its place, such as ``--map``.
     """
-    narrower = {name: {"help": text} for name, text in own.items() if isinstance(text, str)}
-    described = _SHARED | {name: given for name, given in own.items() if isinstance(given, _Own)}
-    if missing := {*names, *narrower} - {field.name for field in fields(Inputs)}:
-        raise TypeError(f"not options of Inputs: {', '.join(sorted(missing))}")
-    hints = get_type_hints(Inputs)
-    shared = [
-        _parameter(
-            field.name, field.default, hints[field.name], _SHARED[field.name], **narrower.get(field.name, {})
-        )
-        for field in fields(Inputs)
-        if field.name in {*names, *narrower}
-    ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        text, described = _described(command)
+        own = signature(command, eval_str=True).parameters
+        arguments = [name for name, given in own.items() if given.kind is Parameter.POSITIONAL_ONLY]
+        kinds = get_type_hints(Inputs)
+        offered = {*names, *(described.keys() & kinds.keys() - own.keys())}
+        shared = [field for field in fields(Inputs) if field.name in offered]
+        if missing := {*names} - kinds.keys() | described.keys() - kinds.keys() - own.keys():
+            raise TypeError(f"not options of {command.__name__}: {', '.join(sorted(missing))}")
+
+        def parameter(name: str, kind: Any, default: Any, make: Callable[..., Any] = typer.Option) -> Parameter:
+            metavar, help = described.get(name, (None, ""))
+            common = _SHARED.get(name, _Shared(help))
+            details = {"help": help or common.help, "metavar": metavar or common.metavar, **(common.more or {})}
+            extra = dict(more.get(name, {}))
+            added = extra.pop("names", common.names)
+            long = make is typer.Argument or any(each.startswith("--") for each in added)
+            return _option(
+                name, kind, default, make(*(() if long else (option_of(name),)), *added, **details | extra)
+            )
+
         parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-        own_parameters = signature(command, eval_str=True).parameters
-        for name, parameter in own_parameters.items():
+        for name, given in own.items():
             if name == "inputs":
-                parameters += shared
+                parameters += [parameter(field.name, kinds[field.name], field.default) for field in shared]
             elif name not in ("command", "context"):
-                parameters.append(_parameter(name, parameter.default, parameter.annotation, described[name]))
+                make = typer.Argument if name in arguments else typer.Option
+                parameters.append(parameter(name, given.annotation, given.default, make))
+        if json:
+            parameters.append(parameter("as_json", bool, False))
+        for old, name in (former or {}).items():
+            parameters.append(
+                _option(f"old_{name}", own[name].annotation | None, None, typer.Option(old, hidden=True))
+            )
+
+        hints = {f"gone{number}": (name, hint) for number, (name, (_, hint)) in enumerate((gone or {}).items())}
+        for key, (name, _) in hints.items():
+            parameters.append(_option(key, (gone or {})[name][0] | None, None, typer.Option(name, hidden=True)))
 
         @wraps(command)
         def run(context: typer.Context, **values: Any) -> None:
-            if "inputs" in own_parameters:
+            context.obj.printer.as_json = values.pop("as_json", context.obj.printer.as_json)
+            for old, name in (former or {}).items():
+                if (value := values.pop(f"old_{name}", None)) is not None:
+                    given = values[name] if values[name] != own[name].default else None
+                    values[name] = context.obj.renamed_option(old, value, option_of(name), given)
+            for name, value in values.items():
+                field = (described[name][0] or "").strip("[].") if name in arguments else option_of(name)
+                for path in value if isinstance(value, list) else [value]:
+                    if isinstance(path, Path):
+                        check_path(field, path)
+            for key, (name, hint) in hints.items():
+                if (value := values.pop(key, None)) is not None:
+                    raise InvalidInputError(name, "left out: it has moved", value, hint=hint.format(value))
+            if "inputs" in own:
                 values["inputs"] = Inputs(**{field.name: values.pop(field.name) for field in shared})
-            if "command" in own_parameters:
-                values["command"] = context.obj
-            else:
-                values["context"] = context
-            command(**values)
+            values |= {"command": context.obj, "context": context}
+            command(
+                *[values.pop(name) for name in arguments],
+                **{name: value for name, value in values.items() if name in own},
+            )
 
+        run.__doc__ = text
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         return run
 
     return decorate
+
+
+def _option(name: str, kind: Any, default: Any, described: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, described])
+
+
+def _described(command: Callable[..., None]) -> tuple[str, dict[str, tuple[str | None, str]]]:
+    """Return the docstring of a command without its section `Parameters`, and metavar and help from there."""
+    text, _, section = (getdoc(command) or "").partition("\n\nParameters\n----------\n")
+    entries = re.findall(r"^(\w+)(?: : (.+))?\n((?:    .+\n?)+)", section, re.MULTILINE)
+    return text, {name: (metavar or None, " ".join(help.split())) for name, metavar, help in entries}
 
 
 GOALS = ("latency", "energy", "cost")
@@ -305,6 +370,28 @@ def weights(objective: str | None) -> dict[str, str]:
     return {f"objective.{goal}": weight for goal, weight in weights.items()}
 
 
+def check_path(option: str, path: Path) -> None:
+    """Raise `InvalidInputError` for this option if its path cannot be one, or names a pipe, a socket or a device.
+
+    Reading a pipe without a writer would wait forever. A result may be written to a device such as /dev/stdout.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return  # the command says whether the file must exist
+    except (OSError, ValueError) as error:
+        hint = getattr(error, "strerror", None) or str(error)
+        raise InvalidInputError(option, "a path that can be used", str(path), hint=hint) from None
+    if not (S_ISREG(mode) or S_ISDIR(mode) or (S_ISCHR(mode) and option == "--out")):
+        raise InvalidInputError(option, "a regular file or a folder", str(path))
+
+
+def check_file(option: str, path: Path) -> None:
+    """Raise `InvalidInputError` for this option if its path is no file to write; for use before a long run."""
+    if path.is_dir() or any(parent.exists() and not parent.is_dir() for parent in path.parents):
+        raise InvalidInputError(option, "a file in a folder", str(path))
+
+
 def check_empty(option: str, folder: Path) -> None:
     """Raise `InvalidInputError` for this option if its folder is not new or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -315,6 +402,14 @@ def check_folder(option: str, folder: Path | None) -> None:
     """Raise `InvalidInputError` for this option if its folder is a file."""
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InvalidInputError(option, "a folder", str(folder))
+
+
+def parsed(option: str, text: str, allowed: str, parse: Callable[[str], _T]) -> _T:
+    """Return the value of an option as `parse` reads it; a ValueError becomes an `InvalidInputError`."""
+    try:
+        return parse(text)
+    except ValueError:
+        raise InvalidInputError(option, allowed, text) from None
 
 
 def listed(text: str) -> list[str]:

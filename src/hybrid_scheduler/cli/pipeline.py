@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .command_context import CommandContext, option_names
-from .metric_table import metric_columns, named
-from .options import Inputs, option, with_options
-from .printer import SECONDS, Printer, with_unit
+from .metric_table import bound_text, metric_columns, named
+from .options import Inputs, with_options
+from .printer import Printer
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -19,20 +19,13 @@ _PHASES = 5
 _STEPS = 1000
 
 
-@with_options(
-    ("seed",),
-    trace="Schedule the tasks of this file, and train on similar ones.",
-    quick=option("Use 500 tasks and short training: under a minute."),
-    out=option("Folder for data/ and models/; the current one by default.", "DIR", show_default=False),
-    force=option("Repeat finished phases."),
-)
+@with_options(("seed",), out={"show_default": False})
 def pipeline(
     command: CommandContext,
     inputs: Inputs,
     quick: bool = False,
     out: Path = Path(),
     force: bool = False,
-    as_json: bool = False,
 ) -> None:
     """Run all phases: profile, generate, train, schedule, evaluate.
 
@@ -44,6 +37,17 @@ def pipeline(
     Examples:
       hybrid-scheduler pipeline --quick
       hybrid-scheduler pipeline --trace week.csv --out results/week
+
+    Parameters
+    ----------
+    trace
+        Schedule the tasks of this file, and train on similar ones.
+    quick
+        Use 500 tasks and short training: under a minute.
+    out : DIR
+        Folder for data/ and models/; the current one by default.
+    force
+        Repeat finished phases.
     """
     command.keeps_log = True
     settings = inputs.settings(command)
@@ -61,7 +65,7 @@ def pipeline(
         printer.note(_line(phase, done))
 
     logger.info(f"pipeline in {out.resolve()}, seed {study.seed}")
-    with printer.progress(_PHASES * _STEPS) as update, option_names(folder="--out"):
+    with command.printer.progress(_PHASES * _STEPS) as update, option_names(folder="--out"):
         report = run_pipeline(
             study,
             out,
@@ -69,10 +73,8 @@ def pipeline(
             progress=lambda phase, words, share: update(words, int((phase + share) * _STEPS)),
             finished=finished,
         )
-    if as_json:
-        printer.document(_document(study, report, inputs.trace, quick=quick))
-    else:
-        _show(printer, study, report, out)
+    document = _document(study, report, inputs.trace, quick=quick)
+    printer.outcome(document, lambda: _show(printer, study, report, out))
 
 
 def _study(settings: Settings, trace: str | None, *, quick: bool) -> PipelineStudy:
@@ -139,10 +141,8 @@ def _show(printer: Printer, study: PipelineStudy, report: PipelineReport, out: P
     from ..experiments.pipeline import FIGURE
 
     rows = sorted(report.rows, key=lambda row: row["mean_latency"])
-    bound = report.lower_bound
-    lowest = f"lower bound {with_unit(bound, SECONDS)}" if bound else "no lower bound"
     names = [named(row["scheduler"], label_of(row["scheduler"])) for row in rows]
-    printer.result([[*study.caption, lowest]], metric_columns(names, rows, wide=True))
+    printer.result([[*study.caption, bound_text(report.lower_bound)]], metric_columns(names, rows, wide=True))
     forest = report.training["random_forest"]
     printer.text(
         f"forest: test R² {forest['test_r2']:.3f}, mean absolute error {forest['mae']:.3f}, "

@@ -42,6 +42,10 @@ _SHOWN = {
 }
 
 
+#: Sign and style of a check by its status.
+_SIGNS = {"ok": ("✓", "green"), "info": ("·", "dim"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
+
+
 def as_text(text: str | Text, style: str = "") -> Text:
     """Return text without markup, in which control characters are shown instead of sent to the terminal."""
     if isinstance(text, str):
@@ -60,11 +64,20 @@ class Printer:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")
         self.quiet = quiet
+        #: Whether results are JSON documents instead of tables.
+        self.as_json = False
         self._out = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
         self._err = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
         self._live: _Live | None = None
 
     # ---------------------------------------------------------------- results
+
+    def outcome(self, document: Any, table: Callable[[], None]) -> None:
+        """Print the result of a command: its JSON document with --json, else what `table` prints."""
+        if self.as_json:
+            self.document(document)
+        else:
+            table()
 
     def document(self, content: Any) -> None:
         """Print one strict JSON document, in one write."""
@@ -85,8 +98,7 @@ class Printer:
         remarks: Iterable[str] = (),
     ) -> None:  # fmt: skip
         """Print rows of facts, a table between blank lines, a headline, and remarks."""
-        for row in facts:
-            self.facts(row)
+        self.lines(facts)
         self.text()
         self.table(columns)
         self.text()
@@ -94,6 +106,11 @@ class Printer:
             self.text(headline, "bold")
         for remark in remarks:
             self.text(remark, "dim")
+
+    def lines(self, rows: Iterable[Sequence[str]]) -> None:
+        """Print rows of facts."""
+        for row in rows:
+            self.facts(row)
 
     def facts(self, facts: Sequence[str]) -> None:
         """Print short facts in a row; where they do not fit, the line breaks between two of them."""
@@ -106,6 +123,30 @@ class Printer:
             row = longer
         if row:
             self.text(row)
+
+    def checks(self, found: Iterable[tuple[str, str, str, str | None]], summary: str) -> None:
+        """Print a sign, a name and a detail per check, with hints on lines of their own, and a summary."""
+        rows: list[tuple[str | Text, str, str | Text]] = []
+        for name, status, detail, hint in found:
+            rows.append((Text(*_SIGNS[status]), name, detail))
+            if hint:
+                rows.append(("", "", Text.assemble(("hint:", "bold cyan"), f" {hint}")))
+        signs, names, details = zip(*rows, strict=True)
+        self.table(
+            [
+                Column("", signs, number=False),
+                Column("", names, number=False),
+                Column("", details, number=False, flexible=True),
+            ]
+        )
+        self.text(summary)
+
+    def tables(self, *tables: Sequence[Column]) -> None:
+        """Print tables with blank lines between them."""
+        for number, columns in enumerate(tables):
+            if number:
+                self.text()
+            self.table(columns)
 
     def table(self, columns: Sequence[Column]) -> None:
         """Print a table; on a terminal only the columns that fit."""
@@ -349,6 +390,7 @@ class Unit:
 
 SECONDS = (Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s"))
 JOULES = (Unit("mJ", 1e-3), Unit("J"), Unit("kJ", 1e3), Unit("MJ", 1e6), Unit("GJ", 1e9))
+BYTES = (Unit("B"), Unit("kB", 1e3), Unit("MB", 1e6), Unit("GB", 1e9))
 DOLLARS = (Unit("µ$", 1e-6), Unit("m$", 1e-3), Unit("$"))
 
 

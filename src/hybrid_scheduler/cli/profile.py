@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import argument, listed, option, with_options
+from .options import check_file, check_folder, check_path, listed, parsed, with_options
 from .printer import JOULES, NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 PROFILE = Path("data/profiles/hardware_profile.json")
 
 
-@with_options(
-    device=option("Device to measure beside the CPU: auto, cpu, cuda or mps.", "NAME"),
-    sizes=option("Sizes to measure; a kernel of size n reads about n² numbers.", "N,N"),
-    kernels=option("Kernels to measure, such as matmul,sort; all eight by default.", "A,B"),
-    budget=option("Time limit; measurements beyond it are skipped and listed.", "SECONDS"),
-    out=option("File to write the profile to.", "FILE"),
-    plots=option("Write plots of crossover sizes and a roofline to this folder.", "DIR"),
-)
+@with_options()
 def profile(
     command: CommandContext,
     device: str = "auto",
@@ -33,7 +26,6 @@ def profile(
     budget: str = "60",
     out: Path = PROFILE,
     plots: Path | None = None,
-    as_json: bool = False,
 ) -> None:
     """Measure this machine: kernels on CPU and GPU, copies, energy.
 
@@ -44,10 +36,27 @@ def profile(
     Examples:
       hybrid-scheduler profile
       hybrid-scheduler profile --sizes 64,256,1024,4096 --budget 120 --plots figures
+
+    Parameters
+    ----------
+    device : NAME
+        Device to measure beside the CPU: auto, cpu, cuda or mps.
+    sizes : N,N
+        Sizes to measure; a kernel of size n reads about n² numbers.
+    kernels : A,B
+        Kernels to measure, such as matmul,sort; all eight by default.
+    budget : SECONDS
+        Time limit; measurements beyond it are skipped and listed.
+    out : FILE
+        File to write the profile to.
+    plots : DIR
+        Write plots of crossover sizes and a roofline to this folder.
     """
     command.settings()  # opens the log
-    wanted = _numbers(sizes)
-    seconds = _seconds(budget)
+    check_file("--out", out)
+    check_folder("--plots", plots)
+    wanted = parsed("--sizes", sizes, "whole numbers such as 256,512", lambda text: [*map(int, text.split(","))])
+    seconds = parsed("--budget", budget, "a number of seconds", float)
     names = None if kernels is None else listed(kernels)
 
     from ..profiling import HardwareProfiler
@@ -67,26 +76,7 @@ def profile(
 
         for path in save_plots(measured, plots):
             command.printer.note(f"wrote {path}")
-    if as_json:
-        command.printer.document(measured.as_dict())
-    else:
-        show(command.printer, measured)
-
-
-def _numbers(text: str) -> list[int]:
-
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInputError("--sizes", "whole numbers such as 256,512", text) from None
-
-
-def _seconds(text: str) -> float:
-
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInputError("--budget", "a number of seconds", text) from None
+    command.printer.outcome(measured.as_dict(), lambda: show(command.printer, measured))
 
 
 # ------------------------------------------------------------------------------------------ table
@@ -183,23 +173,15 @@ _GOOD = 0.15
 _HOST_MEMORY = "pinned"
 
 
-@with_options(
-    profile=argument("Profile to read: a file, or a built-in one such as h200 or cpu_only.", "[PROFILE]"),
-    host_memory=option("Host memory of GPU copies: pinned or pageable.", "NAME", show_default=_HOST_MEMORY),
-    old_host_memory=option("", None, "--road", hidden=True),
-    starpu=option("Read StarPU performance models from this folder instead.", "DIR"),
-    machine=option("Machine of the StarPU models, such as mirage.", "NAME"),
-    out=option("Write the profile that was read to this file, for instance StarPU's.", "FILE"),
-)
+@with_options(host_memory={"show_default": _HOST_MEMORY}, former={"--road": "host_memory"})
 def calibrate(
     command: CommandContext,
     profile: str | None = None,
+    /,
     host_memory: str | None = None,
-    old_host_memory: str | None = None,
     starpu: Path | None = None,
     machine: str | None = None,
     out: Path | None = None,
-    as_json: bool = False,
 ) -> None:
     """Fit duration models to a hardware profile, and test them.
 
@@ -211,21 +193,33 @@ def calibrate(
       hybrid-scheduler calibrate
       hybrid-scheduler calibrate h200 --json
       hybrid-scheduler calibrate --starpu sampling --machine mirage --out mirage.json
+
+    Parameters
+    ----------
+    profile : [PROFILE]
+        Profile to read: a file, or a built-in one such as h200 or cpu_only.
+    host_memory : NAME
+        Host memory of GPU copies: pinned or pageable.
+    starpu : DIR
+        Read StarPU performance models from this folder instead.
+    machine : NAME
+        Machine of the StarPU models, such as mirage.
+    out : FILE
+        Write the profile that was read to this file, for instance StarPU's.
     """
     command.settings()
     from ..profiling.calibration import calibrate as fit
     from ..profiling.hardware_profile import save_profile
 
+    if out is not None:
+        check_file("--out", out)
     read = _read(profile, starpu, machine)
-    memory = command.renamed_option("--road", old_host_memory, "--host-memory", host_memory) or _HOST_MEMORY
-    found = fit(read, transfer=memory)
+    found = fit(read, transfer=host_memory or _HOST_MEMORY)
     if out is not None:
         save_profile(read, out)
         command.printer.note(f"wrote {out}")
-    if as_json:
-        command.printer.document({"machine": read.machine.as_dict(), **found.as_dict()})
-    else:
-        _show(command.printer, read, found)
+    document = {"machine": read.machine.as_dict(), **found.as_dict()}
+    command.printer.outcome(document, lambda: _show(command.printer, read, found))
 
 
 def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Profile:
@@ -241,7 +235,9 @@ def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Prof
     if profile is None and not PROFILE.exists():
         hint = f"hybrid-scheduler profile measures this machine; built-in are {', '.join(builtin_profiles())}"
         raise InvalidInputError("PROFILE", "given, since this machine was not profiled yet", None, hint=hint)
-    return profile_named(profile or PROFILE)
+    check_path("PROFILE", Path(profile or PROFILE))
+    with option_names(path="PROFILE"):
+        return profile_named(profile or PROFILE)
 
 
 def _show(printer: Printer, profile: Profile, found: Calibration) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import MACHINE, TASKS, Inputs, argument, check_empty, listed, option, option_of, with_options
+from .options import MACHINE, TASKS, Inputs, check_empty, listed, option_of, with_options
+from .replay import read_tasks_of_run, repeat
 
 if TYPE_CHECKING:
     from ..engine import Comparison
@@ -20,24 +21,17 @@ if TYPE_CHECKING:
     from ..experiments.spec import ExperimentSpec
 
 _SEEDS = 10
+_HEAVY_HINT = "its own plots and table are beside it"
 
 
 @with_options(
-    (*TASKS, "trace", "batches", "first_seed", "schedulers", *MACHINE),
-    seeds="Number of paired seeds, 10 by default; 1 for a single run.",
-    run_dir=argument("Folder of a recorded run; without it the options below choose a new run.", "[RUN_DIR]"),
-    out=option("File to write; ends in .html or .pdf. [report.html]", "FILE", "-o"),
-    evidence=option("Write report, record, inputs and log as one .html file to verify.", "FILE"),
-    verify=option("Check an evidence file and run it again; exit 1 if it differs.", "FILE"),
-    figures=option("Figures to draw, such as latency_cdf,gantt; all by default.", "A,B"),
-    diff=option("Add the figure gantt_diff of two schedulers on the same tasks.", "A,B"),
-    against=option("Take B of that figure from another recorded run of the same tasks.", "RUN_DIR"),
-    keep=option("Keep the run and its record in this folder, for replay and trace.", "DIR"),
+    (*TASKS, "trace", "batches", "first_seed", "schedulers", *MACHINE), json=False, out={"names": ("-o",)}
 )
 def report(
     command: CommandContext,
     inputs: Inputs,
     run_dir: Path | None = None,
+    /,
     out: Path | None = None,
     evidence: Path | None = None,
     verify: Path | None = None,
@@ -63,6 +57,27 @@ def report(
       hybrid-scheduler report results/tails --evidence tails-evidence.html
       hybrid-scheduler report --verify tails-evidence.html
       hybrid-scheduler report results/tails --diff greedy,oracle --figures gantt
+
+    Parameters
+    ----------
+    seeds
+        Number of paired seeds, 10 by default; 1 for a single run.
+    run_dir : [RUN_DIR]
+        Folder of a recorded run; without it the options below choose a new run.
+    out : FILE
+        File to write; ends in .html or .pdf. [report.html]
+    evidence : FILE
+        Write report, record, inputs and log as one .html file to verify.
+    verify : FILE
+        Check an evidence file and run it again; exit 1 if it differs.
+    figures : A,B
+        Figures to draw, such as latency_cdf,gantt; all by default.
+    diff : A,B
+        Add the figure gantt_diff of two schedulers on the same tasks.
+    against : RUN_DIR
+        Take B of that figure from another recorded run of the same tasks.
+    keep : DIR
+        Keep the run and its record in this folder, for replay and trace.
     """
     settings = inputs.settings(command)
     from .inputs import read_experiment
@@ -83,7 +98,7 @@ def report(
     seeds = inputs.seed_range(_SEEDS)
     with (
         _temporary_folder(evidence) as temporary,
-        command.progress(len(seeds) + 1) as update,
+        command.printer.progress(len(seeds) + 1) as update,
         option_names(folder="RUN_DIR", trace="--trace"),
     ):
         folder = run_dir or keep or temporary
@@ -169,12 +184,7 @@ def _scheduler_pair(diff: str) -> tuple[str, str]:
 
 def _other_run(folder: Path) -> Comparison:
     """Return the first seed of another recorded run."""
-    from ..experiments import run_record
-
-    with option_names(folder="--against"):
-        record = run_record.read_run(folder)
-    if record.kind == run_record.HEAVY:
-        raise InvalidInputError("--against", "a comparison or a single run", f"{folder}, a heavy simulation")
+    record = read_tasks_of_run(folder, "--against", _HEAVY_HINT)
     return record.spec.run(record.seeds[0])
 
 
@@ -195,12 +205,7 @@ def _stored_run(folder: Path) -> _ReportedRun:
     from ..experiments import run_record
     from ..experiments.report_builder import stored_comparison
 
-    record = run_record.read_run(folder)
-    if record.kind == run_record.HEAVY:
-        hint = "its own plots and table are beside it"
-        raise InvalidInputError(
-            "RUN_DIR", "a comparison or a single run", f"{folder}, a heavy simulation", hint=hint
-        )
+    record = read_tasks_of_run(folder, "RUN_DIR", _HEAVY_HINT)
     several = len(record.seeds) > 1 or record.spec.repeats_itself
     several = several or (record.trace is not None and record.trace.why_no_interval is None)
     paired = stored_comparison(folder, record) if record.kind == run_record.COMPARE and several else None
@@ -257,13 +262,9 @@ def _write_outputs(
 
 def _verify(command: CommandContext, path: Path, keep: Path | None, processes: int | None) -> None:
     """Check an evidence file, run it again and print whether the logs are equal."""
-    from ..experiments.exact_replay import replay, unpack_evidence
-    from .replay import show_replay
+    from ..experiments.exact_replay import unpack_evidence
 
     with tempfile.TemporaryDirectory() as temporary, option_names(path="--verify"):
         folder = keep or Path(temporary)
-        record = unpack_evidence(path, folder)
-        total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
-        with command.progress(total) as update:
-            found = replay(folder, processes=processes, progress=update)
-    show_replay(command.printer, found)
+        unpack_evidence(path, folder)
+        repeat(command, folder, "--verify", processes)

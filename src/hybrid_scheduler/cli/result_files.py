@@ -26,6 +26,8 @@ from ..experiments.paired_comparison import seed_run
 from ..experiments.spec import ExperimentSpec
 from ..physics import Tariff
 from ..reports.file_formats import write_table
+from .doctor import why_not_writable
+from .options import check_folder
 
 _SUMMARY = "summary.json"
 #: Up to this number of tasks over all schedulers the log holds every task, about 400 bytes each.
@@ -33,7 +35,7 @@ LOGGED_TASKS = 200_000
 _OWN_FILES = re.compile(r"summary\.(json|csv)|tasks-.+\.parquet|run\.json|events\.jsonl|trace\.parquet")
 
 
-def check_folder(folder: Path, *, force: bool) -> None:
+def check_target(folder: Path, *, force: bool) -> None:
     """Raise now if the folder could not be written after a long run.
 
     Raises
@@ -41,23 +43,15 @@ def check_folder(folder: Path, *, force: bool) -> None:
     InvalidInputError
         If the folder is a file, holds other files, cannot be written, or is not empty and `force` is false.
     """
+    check_folder("--out", folder)
     target = folder.resolve()
-    if target.exists() and not target.is_dir():
-        raise InvalidInputError("--out", "a folder", str(folder))
-    try:
-        occupied = target.exists() and any(target.iterdir())
-        if occupied and not _has_only_own_files(target):
-            raise InvalidInputError("--out", "a folder that is new, empty or written by this command", str(folder))
-        if occupied and not force:
-            hint = "--force replaces its results"
-            raise InvalidInputError("--out", "a new or empty folder", str(folder), hint=hint)
-        parent = next(path for path in target.parents if path.exists())
-        probe = _beside(parent / target.name)
-        probe.mkdir()
-        probe.rmdir()
-    except OSError as error:
-        hint = error.strerror or type(error).__name__
-        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=hint) from None
+    if reason := why_not_writable(target.parent):
+        raise InvalidInputError("--out", "a folder that can be written", str(folder), hint=reason)
+    occupied = target.exists() and any(target.iterdir())
+    if occupied and not _has_only_own_files(target):
+        raise InvalidInputError("--out", "a folder that is new, empty or written by this command", str(folder))
+    if occupied and not force:
+        raise InvalidInputError("--out", "a new or empty folder", str(folder), hint="--force replaces its results")
 
 
 @contextmanager

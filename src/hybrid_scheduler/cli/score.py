@@ -10,34 +10,25 @@ import typer
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import Inputs, argument, option, with_options
+from .options import Inputs, with_options
 from .printer import Column, Printer
 
 if TYPE_CHECKING:
     from ..experiments.policy_score import PolicyScore, ScoredRun
 
 
-@with_options(
-    seeds="Public seeds to use, 1 to 5; all by default.",
-    policies=argument("Python files with one policy each: a scheduler plug-in.", "FILE..."),
-    sealed=option("Score on the private seeds of this JSON list instead of the public ones.", "FILE"),
-    out=option("Write the worst cases as traces to this folder.", "DIR"),
-    answer_seconds=option("CPU seconds that a policy may take for one decision.", "S", min=0.01),
-    cpu_seconds=option("CPU seconds that a policy may take in one run.", "S", min=1),
-    policy_seconds=option("Seconds by the clock that a policy may take in all runs.", "S", min=1),
-    memory=option("Address space of a policy, Python included.", "MB", min=500),
-)
+@with_options(answer_seconds={"min": 0.01}, cpu_seconds={"min": 1}, policy_seconds={"min": 1}, memory={"min": 500})
 def score(
     command: CommandContext,
     inputs: Inputs,
     policies: list[Path],
+    /,
     sealed: Path | None = None,
     out: Path | None = None,
     answer_seconds: float = 1.0,
     cpu_seconds: int = 60,
     policy_seconds: float = 3600,
     memory: int = 1000,
-    as_json: bool = False,
 ) -> None:
     """Score policies in a sandbox, by their distance to the lower bound.
 
@@ -52,6 +43,25 @@ def score(
       hybrid-scheduler score examples/score_policy.py
       hybrid-scheduler score mine.py yours.py --sealed seeds.json
       hybrid-scheduler score mine.py --json --out worst
+
+    Parameters
+    ----------
+    seeds
+        Public seeds to use, 1 to 5; all by default.
+    policies : FILE...
+        Python files with one policy each: a scheduler plug-in.
+    sealed : FILE
+        Score on the private seeds of this JSON list instead of the public ones.
+    out : DIR
+        Write the worst cases as traces to this folder.
+    answer_seconds : S
+        CPU seconds that a policy may take for one decision.
+    cpu_seconds : S
+        CPU seconds that a policy may take in one run.
+    policy_seconds : S
+        Seconds by the clock that a policy may take in all runs.
+    memory : MB
+        Address space of a policy, Python included.
     """
     began = time.process_time()
     command.settings()
@@ -69,7 +79,7 @@ def score(
     found = []
     with (
         PolicySandbox(limits) as sandbox,
-        command.progress(len(chosen) * len(sources)) as update,
+        command.printer.progress(len(chosen) * len(sources)) as update,
     ):
         done = 0
         for path, source in sources.items():
@@ -86,11 +96,11 @@ def score(
             found.append(
                 score_policy(path.stem, source, chosen, sandbox, show_worst=sealed is None, progress=progress)
             )
-    if as_json:
-        documents = [score.as_dict() for score in found]
-        printer.document(documents[0] if len(documents) == 1 else {"policies": documents})
-    else:
-        _show(printer, found, len(chosen.seeds), sealed is not None)
+    documents = [score.as_dict() for score in found]
+    printer.outcome(
+        documents[0] if len(documents) == 1 else {"policies": documents},
+        lambda: _show(printer, found, len(chosen.seeds), sealed is not None),
+    )
     if out is not None:
         _write(out, found, printer)
     if found and not found[0].sandboxed and found[0].sandboxed is not None:
@@ -126,7 +136,7 @@ def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) 
                 Column("p99 ÷\nearliest_finish", [f"{row['p99_over_earliest_finish']:.2f}" for _, row in rows], 4),
             ],
             remarks=[
-                f"worst: {case.ratio:.2f} of {case.reference} on {case.tasks} tasks of {case.case}"
+                f"worst: {case.ratio:.2f} × the latency of {case.reference} on {case.tasks} tasks of {case.case}"
                 for case in score.worst
             ],
         )

@@ -8,22 +8,13 @@ import typer
 
 from ..core import InvalidInputError
 from .command_context import CommandContext
-from .options import MACHINE, Inputs, option, with_options
+from .options import MACHINE, Inputs, with_options
 
 if TYPE_CHECKING:
     from ..server.composition import RunningServer
 
 
-@with_options(
-    ("scenario", "utilisation", "seed", "schedulers", *MACHINE),
-    trace="Play the tasks of a file, or of a stored trace by its name.",
-    host=option("Address to listen on; any other than 127.0.0.1 needs a token.", "ADDRESS"),
-    port=option("Port to listen on; 0 takes any free one.", "N"),
-    role=option("all, or engine and api for two processes that share PostgreSQL.", "NAME"),
-    repeat=option("Begin the trace again at its end; otherwise the run ends there."),
-    speed=option("Simulated seconds per real second.", "X"),
-    no_start=option("Do not start the run; wait for the dashboard or the API to start it."),
-)
+@with_options(("scenario", "utilisation", "seed", "schedulers", *MACHINE), json=False)
 def serve(
     context: typer.Context,
     inputs: Inputs,
@@ -48,9 +39,25 @@ def serve(
       hybrid-scheduler serve --scenario rush-hour --speed 4
       hybrid-scheduler serve --trace week.csv --speed 60 --repeat
       API_TOKEN=$(openssl rand -hex 32) hybrid-scheduler serve --host 0.0.0.0
+
+    Parameters
+    ----------
+    trace
+        Play the tasks of a file, or of a stored trace by its name.
+    host : ADDRESS
+        Address to listen on; any other than 127.0.0.1 needs a token.
+    port : N
+        Port to listen on; 0 takes any free one.
+    role : NAME
+        all, or engine and api for two processes that share PostgreSQL.
+    repeat
+        Begin the trace again at its end; otherwise the run ends there.
+    speed : X
+        Simulated seconds per real second.
+    no_start
+        Do not start the run; wait for the dashboard or the API to start it.
     """
     # Imported here, because --help does not need the web framework.
-    from ..compiled.jit_cache import compile_notice
     from ..server.server_process import serve as run_server
 
     command: CommandContext = context.obj
@@ -82,7 +89,6 @@ def serve(
         else:
             command.printer.text(f"dashboard  {url}   (Ctrl-C stops; the run is kept)")
 
-    with compile_notice(command.printer.note):
-        given_speed = settings.live.speed if speed is not None else None
-        defaults = load_settings(command.config_file)
-        run_server(settings, role=role, start=not no_start, speed=given_speed, ready=ready, defaults=defaults)
+    given_speed = settings.live.speed if speed is not None else None
+    defaults = load_settings(command.config_file)
+    run_server(settings, role=role, start=not no_start, speed=given_speed, ready=ready, defaults=defaults)

@@ -25,17 +25,19 @@ _REMARKS = (
 )
 
 
-@with_options(
-    ("first_seed",),
-    seeds="Number of seeds, at least 2; 20 by default. Each has its own tasks.",
-)
-def shift(command: CommandContext, inputs: Inputs, as_json: bool = False) -> None:
+@with_options(("first_seed",))
+def shift(command: CommandContext, inputs: Inputs) -> None:
     """Measure how schedulers react when the workload changes.
 
     Training tasks are large and compute-bound, so the GPU is always faster; the 500 test tasks are small and
     transfer much data, so the CPU is. The table shows the published numbers beside the measured ones.
 
     Example: hybrid-scheduler shift --seeds 5
+
+    Parameters
+    ----------
+    seeds
+        Number of seeds, at least 2; 20 by default. Each has its own tasks.
     """
     command.settings()
     from ..experiments.distribution_shift import TEST_TASKS, TRAINING_TASKS, shift_study
@@ -48,18 +50,14 @@ def shift(command: CommandContext, inputs: Inputs, as_json: bool = False) -> Non
             update(words, int(words.split()[1].rstrip(":")) - seeds[0])
 
         rows = shift_study(len(seeds), first_seed=seeds[0], progress=progress)
-    if as_json:
-        command.printer.document(
-            {
-                "seeds": len(seeds),
-                "first_seed": seeds[0],
-                "training_tasks": TRAINING_TASKS,
-                "test_tasks": TEST_TASKS,
-                "policies": [asdict(row) for row in rows],
-            }
-        )
-    else:
-        _show(command.printer, rows, seeds, TRAINING_TASKS, TEST_TASKS)
+    document = {
+        "seeds": len(seeds),
+        "first_seed": seeds[0],
+        "training_tasks": TRAINING_TASKS,
+        "test_tasks": TEST_TASKS,
+        "policies": [asdict(row) for row in rows],
+    }
+    command.printer.outcome(document, lambda: _show(command.printer, rows, seeds, TRAINING_TASKS, TEST_TASKS))
 
 
 def _show(printer: Printer, rows: list[ShiftRow], seeds: range, training: int, test: int) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ..core import Platform
 from .command_context import CommandContext
 from .compare import GROWS, show_verdict
-from .metric_table import metric_columns, named
-from .options import MACHINE, TASKS, Inputs, option, with_options
+from .metric_table import bound_text, metric_columns, named
+from .options import MACHINE, TASKS, Inputs, with_options
 from .printer import SECONDS, Printer, with_unit
 
 if TYPE_CHECKING:
@@ -20,14 +20,8 @@ if TYPE_CHECKING:
     from ..metrics import Summary
 
 
-@with_options(
-    (*TASKS, "trace", "seed", "schedulers", *MACHINE),
-    out=option("Write the summary, every task's result and a record to this folder.", "DIR"),
-    force=option("Replace the results of an earlier --out."),
-)
-def simulate(
-    command: CommandContext, inputs: Inputs, out: Path | None = None, force: bool = False, as_json: bool = False
-) -> None:
+@with_options((*TASKS, "trace", "seed", "schedulers", *MACHINE))
+def simulate(command: CommandContext, inputs: Inputs, out: Path | None = None, force: bool = False) -> None:
     """Compare schedulers on the same tasks.
 
     Each scheduler has a simulated machine of its own. Values that are not given as options come from the
@@ -40,20 +34,25 @@ def simulate(
       hybrid-scheduler simulate --scenario "cholesky(tiles=8)" --schedulers heft,greedy
       hybrid-scheduler simulate --trace kernels.csv --physics profiled:h200
       hybrid-scheduler simulate --trace week.csv --out results/week --json
+
+    Parameters
+    ----------
+    out : DIR
+        Write the summary, every task's result and a record to this folder.
+    force
+        Replace the results of an earlier --out.
     """
     # Imported here, because --help needs neither NumPy nor the compiler.
     from functools import partial
 
     from ..config import ALL_SCHEDULERS
-    from .inputs import document_head, read_experiment, run_simulation
+    from .inputs import document_head, run_simulation
     from .printer import uninterrupted
-    from .result_files import check_folder, staged, write_record
+    from .result_files import check_target, staged, write_record
 
-    settings = inputs.settings(command)
-    inputs.check()
     if out is not None:
-        check_folder(out, force=force)
-    spec = read_experiment(settings, inputs)
+        check_target(out, force=force)
+    settings, spec = inputs.experiment(command)
     seed = settings.simulation.seed
     compatible_only = settings.simulation.schedulers == (ALL_SCHEDULERS,)
     comparison = run_simulation(spec, seed, command, compatible_only=compatible_only)
@@ -66,10 +65,7 @@ def simulate(
     record = partial(write_record, spec, seed, comparison)
     with staged(out, comparison, document, record) as commit, uninterrupted():
         commit()
-        if as_json:
-            command.printer.document(document)
-        else:
-            _show(command.printer, spec, seed, comparison)
+        command.printer.outcome(document, lambda: _show(command.printer, spec, seed, comparison))
 
 
 # ------------------------------------------------------------------------------------------ table
@@ -105,12 +101,11 @@ def _caption(spec: ExperimentSpec, seed: int, comparison: Comparison) -> Iterato
     offered = "" if load is None else f", offers {load:.3g} × capacity"
     yield [f"{spec.source}{offered}", f"{spec.tasks:,} tasks", f"seed {seed}"]
     platform = spec.machine.platform
-    bound = comparison.lower_bound
     latency_bound = comparison.latency_bound
     yield [
         f"{platform.name} ({_devices(platform)})",
         f"{spec.machine.physics.name} physics",
-        "no lower bound" if bound is None else f"lower bound {with_unit(bound, SECONDS)}",
+        bound_text(comparison.lower_bound),
         *([f"mean latency at least {with_unit(latency_bound, SECONDS)}"] if latency_bound else []),
     ]
     yield spec.unusual

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
 from .compare import interval
-from .metric_table import named
-from .options import MACHINE, Inputs, listed, option, with_options
-from .printer import NOTHING, SECONDS, Column, Printer, significant, unit_for
+from .metric_table import named, unit_of_metric
+from .options import MACHINE, Inputs, listed, parsed, with_options
+from .printer import NOTHING, Column, Printer, significant
 
 if TYPE_CHECKING:
     from ..experiments.spec import ExperimentSpec
@@ -28,16 +28,7 @@ _LINE_EVERY_S = 10.0
 
 @with_options(
     ("trace", "tasks", "indivisible", "first_seed", "schedulers", *MACHINE[1:]),
-    seeds="Number of seeds; 10 by default.",
-    scenarios=option("Kinds of tasks, such as mixed,lu(tiles=4); default if not given.", "A,B"),
-    loads=option("Loads as shares of capacity, or batch; by default the scenario's or the trace's own.", "X,Y"),
-    platforms=option("Simulated machines.", "A,B"),
-    metric=option("Metric of the printed table.", "NAME"),
-    backend=option("Where runs execute: local or ray.", "NAME"),
-    ray_address=option("Ray cluster to use, or auto; one is started here by default.", "HOST:PORT"),
-    processes=option("Runs in parallel on this machine; one per core by default.", "N", min=1),
-    adversary=option("", hidden=True),
-    out=option("Folder of the results; an interrupted sweep continues there.", "DIR"),
+    gone={"--adversary": (str, "python -m studies.worst_case_search {} --out DIR, in a clone of the repository")},
 )
 def sweep(
     command: CommandContext,
@@ -49,9 +40,7 @@ def sweep(
     backend: str = "local",
     ray_address: str | None = None,
     processes: int | None = None,
-    adversary: str | None = None,
     out: Path = Path("data/results/sweep"),
-    as_json: bool = False,
 ) -> None:
     """Run every combination and write one table (results.parquet).
 
@@ -65,6 +54,27 @@ def sweep(
       hybrid-scheduler sweep --scenarios mixed,transfer --loads 0.5,0.9,batch
       hybrid-scheduler sweep --trace week.csv --platforms laptop,workstation
       hybrid-scheduler sweep --backend ray --ray-address 10.0.0.5:6379
+
+    Parameters
+    ----------
+    seeds
+        Number of seeds; 10 by default.
+    scenarios : A,B
+        Kinds of tasks, such as mixed,lu(tiles=4); default if not given.
+    loads : X,Y
+        Loads as shares of capacity, or batch; by default the scenario's or the trace's own.
+    platforms : A,B
+        Simulated machines.
+    metric : NAME
+        Metric of the printed table.
+    backend : NAME
+        Where runs execute: local or ray.
+    ray_address : HOST:PORT
+        Ray cluster to use, or auto; one is started here by default.
+    processes : N
+        Runs in parallel on this machine; one per core by default.
+    out : DIR
+        Folder of the results; an interrupted sweep continues there.
     """
     from ..experiments.paired_comparison import check_metric
 
@@ -73,9 +83,6 @@ def sweep(
     check_metric(metric)
     inputs.check(scenarios=scenarios)
     seeds = inputs.seed_range(_SEEDS)
-    if adversary is not None:
-        hint = f"python -m studies.worst_case_search {adversary} --out DIR, in a clone of the repository"
-        raise InvalidInputError("--adversary", "left out: the search is a study now", adversary, hint=hint)
     specs = _specs(command, inputs, scenarios or "default", loads, platforms)
     from ..experiments.sweep import TABLE, LocalBackend, RaySweepBackend, cells_of, run_sweep
 
@@ -84,16 +91,13 @@ def sweep(
     hints = {"with KernelExecutor": "with --backend local"}
     where = RaySweepBackend(ray_address) if backend == "ray" else LocalBackend(processes)
     with (
-        command.progress(len(cells)) as bar,
+        command.printer.progress(len(cells)) as bar,
         option_names(hints, folder="--out", address="--ray-address"),
     ):
         rows = run_sweep(cells, out, where, progress=_progress(command.printer, bar))
     table = _summary(rows, metric)
-    if as_json:
-        command.printer.document({"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table})
-    else:
-        _show(command.printer, table, metric)
-        command.printer.text(f"{len(rows):,} cells in {out / TABLE}")
+    document = {"metric": metric, "cells": len(rows), "table": str(out / TABLE), "groups": table}
+    command.printer.outcome(document, lambda: _show(command.printer, table, metric, len(rows), out / TABLE))
 
 
 def _specs(
@@ -119,12 +123,7 @@ def _specs(
 
 
 def _check_load(load: str) -> None:
-
-    try:
-        share = float(load)
-    except ValueError:
-        raise InvalidInputError("--loads", "numbers or the word batch", load) from None
-    if not 0 < share < float("inf"):
+    if not 0 < parsed("--loads", load, "numbers or the word batch", float) < float("inf"):
         raise InvalidInputError("--loads", "finite and > 0", load)
 
 
@@ -160,37 +159,28 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
 
     from ..metrics.statistics import Interval, skewed_interval
 
-    groups: dict[tuple[Any, ...], list[float]] = {}
-    halves: dict[tuple[Any, ...], float | None] = {}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         place = (row["scenario"], _BATCH if row["batch"] else row["load"], row["platform"], row["scheduler"])
-        halves[place] = row.get(f"{metric}_half_width")
-        groups.setdefault(place, []).append(float("nan") if row[metric] is None else float(row[metric]))
+        groups.setdefault(place, []).append(row)
     found = []
-    for place, values in groups.items():
-        scenario, load, platform, scheduler = place
-        known = np.array(values)
-        half = halves[place]
+    for place, group in groups.items():
+        known = np.array([row[metric] for row in group], dtype=np.float64)  # None becomes NaN
         mean = float(known.mean())
+        half = group[-1].get(f"{metric}_half_width")
         one = None if half is None else Interval(mean, mean - half, mean + half)
         if len(known) > 1 and np.isfinite(known).all():
             one = skewed_interval(known)
-        found.append(
-            {
-                "scenario": scenario, "load": load, "platform": platform, "scheduler": scheduler,
-                "seeds": len(values), "mean": mean,
-                "low": one.low if one else None, "high": one.high if one else None,
-            }
-        )  # fmt: skip
+        names = ("scenario", "load", "platform", "scheduler")
+        ends = {"low": one.low if one else None, "high": one.high if one else None}
+        found.append({**dict(zip(names, place, strict=True)), "seeds": len(known), "mean": mean, **ends})
     return found
 
 
-def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
+def _show(printer: Printer, table: list[dict[str, Any]], metric: str, cells: int, path: Path) -> None:
     from ..metrics import Interval
 
-    timed = metric.endswith(("_time", "_latency", "_wait", "makespan"))
-    unit = unit_for([row["mean"] for row in table], SECONDS) if timed else None
-    size, symbol = (unit.size, f", {unit.symbol}") if unit else (1.0, "")
+    size, symbol = unit_of_metric(metric, [row["mean"] for row in table])
 
     def cell(row: dict[str, Any]) -> str:
         if row["low"] is None:
@@ -211,3 +201,4 @@ def _show(printer: Printer, table: list[dict[str, Any]], metric: str) -> None:
             Column(f"{metric}\n± 95 %{symbol}", [cell(row) for row in table]),
         ],
     )
+    printer.text(f"{cells:,} cells in {path}")

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import PLATFORMS, Floats, InvalidInputError, Platform, Workload, platform_named, workstation
 from .command_context import CommandContext
-from .options import argument, check_folder, option, with_options
+from .options import check_folder, with_options
 from .printer import significant
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from ..storage import DatabaseAddress
 
 #: Steps of the progress bar for each model.
@@ -21,26 +23,18 @@ _MAX_ROWS = 4000
 
 
 @with_options(
-    release=option("Replace the models inside the package."),
-    seed=option("Random seed; equal seeds give equal models.", "N", show_default="0"),
-    minutes=option("Limit of processor time for the agent.", "M"),
-    out=option("Folder of the models.", "DIR", show_default="models"),
-    from_history=option("Train a duration model from a database's finished tasks."),
-    model_type=option("Kind of model for --from-history.", "NAME", show_default="random_forest"),
-    database_url=argument(
-        "Database for --from-history; the settings' one if left out.", "[DATABASE_URL]", show_default=False
-    ),
+    seed={"show_default": "0"}, out={"show_default": "models"}, model_type={"show_default": "random_forest"}
 )
 def train(
     command: CommandContext,
+    database_url: str | None = None,
+    /,
     release: bool = False,
     seed: str | None = None,
     minutes: float = 3.0,
     out: Path | None = None,
     from_history: bool = False,
     model_type: str | None = None,
-    database_url: str | None = None,
-    as_json: bool = False,
 ) -> None:
     """Train the models of hybrid_ml and rl_agent.
 
@@ -55,6 +49,23 @@ def train(
       hybrid-scheduler train --from-history --model-type xgboost
       hybrid-scheduler train --from-history sqlite:///data/hybrid_scheduler.db
       hybrid-scheduler simulate --schedulers "hybrid_ml(model=models/scheduler_model.skops),oracle"
+
+    Parameters
+    ----------
+    release
+        Replace the models inside the package.
+    seed : N
+        Random seed; equal seeds give equal models.
+    minutes : M
+        Limit of processor time for the agent.
+    out : DIR
+        Folder of the models.
+    from_history
+        Train a duration model from a database's finished tasks.
+    model_type : NAME
+        Kind of model for --from-history.
+    database_url : [DATABASE_URL]
+        Database for --from-history; the settings' one if left out.
     """
     settings = command.settings()
     number = _seed(seed)
@@ -67,9 +78,7 @@ def train(
 
         address = settings.storage.address() if database_url is None else DatabaseAddress.from_url(database_url)
         csv = settings.storage.history_csv if database_url is None else ""
-        _train_from_history(
-            command, address, csv, model_type or "random_forest", number, (out or Path("models")), as_json
-        )
+        _train_from_history(command, address, csv, model_type or "random_forest", number, (out or Path("models")))
         return
     _refuse_history_options(model_type, database_url)
     from ..learning.agent.model_file import SHIPPED_MODEL
@@ -91,12 +100,9 @@ def train(
         )
         model.save_model(agent)
         command.printer.note(f"wrote {agent}")
-    if as_json:
-        command.printer.document({"seed": number, "forest": metrics, "agent": model.notes})
-        return
-    if metrics:
-        command.printer.facts(["forest", *_facts(metrics)])
-    command.printer.facts(["agent", *_facts(model.notes)])
+    lines = [*([["forest", *_facts(metrics)]] if metrics else []), ["agent", *_facts(model.notes)]]
+    document = {"seed": number, "forest": metrics, "agent": model.notes}
+    command.printer.outcome(document, lambda: command.printer.lines(lines))
 
 
 def _check(release: bool, minutes: float, out: Path | None) -> None:
@@ -144,7 +150,6 @@ def _train_from_history(
     model_type: str,
     seed: int,
     folder: Path,
-    as_json: bool,
 ) -> None:
     from ..learning.offline_trainer import OfflineTrainer
 
@@ -154,13 +159,14 @@ def _train_from_history(
     path = folder / "scheduler_model.skops"
     metrics = trainer.train_on_history(tasks, seconds, path)["metrics"]
     counts = {name: len(rows) for name, rows in sources.items()}
-    if as_json:
-        command.printer.document({"seed": seed, "rows": counts, "metrics": metrics, "model": str(path)})
-        return
-    command.printer.facts(["history", *(f"{count:,} rows of {name}" for name, count in counts.items())])
-    command.printer.facts([model_type, *_facts(metrics)])
-    command.printer.text(f"wrote {path}")
-    command.printer.text(f'use it: hybrid-scheduler simulate --schedulers "hybrid_ml(model={path}),oracle"')
+    lines = [
+        ["history", *(f"{count:,} rows of {name}" for name, count in counts.items())],
+        [model_type, *_facts(metrics)],
+        [f"wrote {path}"],
+        [f'use it: hybrid-scheduler simulate --schedulers "hybrid_ml(model={path}),oracle"'],
+    ]
+    document = {"seed": seed, "rows": counts, "metrics": metrics, "model": str(path)}
+    command.printer.outcome(document, lambda: command.printer.lines(lines))
 
 
 def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[str, Floats]]:
@@ -174,10 +180,13 @@ def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[st
     platform = platform_named(name) if name in PLATFORMS else workstation()
     learned = platform.class_of[platform.accelerators[0]] if len(platform.accelerators) else -1
     others = {d.name for d, own in zip(platform.devices, platform.class_of, strict=True) if own != learned}
-    sources: dict[str, list[tuple[float, ...]]] = {"training_data": [_from_optimum(*row) for row in optima]}
-    sources["scheduler_results"] = [
-        _from_parts(*row[:6], accelerator_counts=name not in PLATFORMS or row[6] not in others) for row in finished
-    ]
+    others = others if name in PLATFORMS else set()
+    sources = {
+        "training_data": _whole_seconds([(*row, row[4]) for row in optima]),
+        "scheduler_results": _whole_seconds(
+            [(*row[:5], None if row[6] in others else row[5]) for row in finished],
+        ),
+    }
     if csv and Path(csv).exists():
         try:
             kept, fraction, optimum = read_history(csv)
@@ -185,39 +194,25 @@ def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[st
             if error.got != "none":  # an empty file is no mistake
                 raise
         else:
-            about = zip(
-                kept.size.tolist(), kept.compute_intensity.tolist(), kept.memory_required.tolist(),
-                fraction.tolist(), optimum.tolist(), strict=True,
-            )  # fmt: skip
-            sources[Path(csv).name] = [_from_optimum(*row) for row in list(about)[-_MAX_ROWS:]]
-    rows = {source: np.array(found, dtype=np.float64).reshape(-1, 5) for source, found in sources.items()}
-    return platform, {source: found[np.isfinite(found[:, 3:]).any(axis=1)] for source, found in rows.items()}
+            about = (kept.size, kept.compute_intensity, kept.memory_required, fraction, optimum, optimum)
+            sources[Path(csv).name] = _whole_seconds(np.column_stack(about)[-_MAX_ROWS:])
+    return platform, sources
 
 
-def _from_optimum(
-    size: float, intensity: float, memory: float, share: float | None, seconds: float
-) -> tuple[float, ...]:
-    """Return a row from the best share of a task alone: its two parts end together."""
-    if share is None:
-        return size, intensity, memory, float("nan"), float("nan")
-    return _from_parts(size, intensity, memory, share, seconds, seconds)
+def _whole_seconds(rows: ArrayLike) -> Floats:
+    """Return rows with the seconds of whole tasks on CPU and GPU, from a GPU's share and the seconds of both parts.
 
+    The parts of a task alone under its best share end together. Rows that say nothing of either device are left
+    out.
+    """
+    import numpy as np
 
-def _from_parts(
-    size: float,
-    intensity: float,
-    memory: float,
-    share: float | None,
-    cpu: float | None,
-    accelerator: float | None,
-    *,
-    accelerator_counts: bool = True,
-) -> tuple[float, ...]:
-    """Return a row with the seconds of the whole task, from those of its parts."""
-    unknown = float("nan")
-    whole_cpu = cpu / (1.0 - share) if share is not None and cpu and share < 1.0 else unknown
-    known = share is not None and share > 0.0 and accelerator is not None and accelerator > 0 and accelerator_counts
-    return size, intensity, memory, whole_cpu, accelerator / share if known else unknown  # type: ignore[operator]
+    table = np.array(rows, dtype=np.float64).reshape(-1, 6)  # None becomes NaN
+    share, cpu, gpu = table[:, 3:].T.copy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table[:, 3] = np.where((share < 1.0) & (cpu != 0.0), cpu / (1.0 - share), np.nan)
+        table[:, 4] = np.where((share > 0.0) & (gpu > 0.0), gpu / share, np.nan)
+    return table[np.isfinite(table[:, 3:5]).any(axis=1), :5]
 
 
 def _samples(sources: dict[str, Floats]) -> tuple[Workload, Floats]:

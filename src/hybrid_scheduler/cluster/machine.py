@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from ..core import Objective, Platform, Scheduler, Workload, workstation
-from ..physics import AnalyticPhysics, Physics, Tariff
+from ..core.canonical_json import plain_value
+from ..core.platform import platform_from_json
+from ..physics import AnalyticPhysics, Physics, Tariff, physics_from_json, physics_to_json
 from .cluster import Cluster, RunResult
 from .noise import Noise
 
@@ -65,3 +68,41 @@ class Machine:
     def with_noise_seed(self, seed: int) -> Machine:
         """Return the same machine with the noise drawn from another seed."""
         return replace(self, noise=Noise(self.noise.sigma, seed))
+
+    # ---------------------------------------------------------------- as JSON
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values for JSON; unlimited memory is null, because JSON has no infinity.
+
+        Raises
+        ------
+        InvalidInputError
+            If the physics is of a user's own class.
+        """
+        return {
+            "platform": plain_value(asdict(self.platform)),
+            "physics": plain_value(physics_to_json(self.physics)),
+            "noise": asdict(self.noise),
+            "memory_policy": self.memory_policy,
+            "tariff": asdict(self.tariff),
+            "objective": asdict(self.objective),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Machine:
+        """Return the machine that `as_json` wrote; noise may be its sigma alone.
+
+        Parameters
+        ----------
+        data
+            Fields of the machine; others beside them are ignored.
+        """
+        noise = data["noise"]
+        return cls(
+            platform_from_json(data["platform"]),
+            physics_from_json(data["physics"]),
+            Noise(**noise) if isinstance(noise, Mapping) else Noise(noise),
+            data["memory_policy"],
+            Tariff(**data["tariff"]),
+            Objective(**data["objective"]),
+        )

@@ -28,7 +28,6 @@ from .scheduler_protocols import Decision as Decision
 from .scheduler_protocols import Explanation as Explanation
 from .scheduler_protocols import Knowledge as Knowledge
 from .scheduler_protocols import Online as Online
-from .scheduler_protocols import PlacementOption as PlacementOption
 from .scheduler_protocols import Plan as Plan
 from .scheduler_protocols import PlanProgress as PlanProgress
 from .scheduler_protocols import Prediction as Prediction

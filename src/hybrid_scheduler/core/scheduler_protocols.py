@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .objective import Objective, Scales
-from .outcome import Outcome, Outcomes
+from .outcome import Outcome
 from .platform import Links, Platform
 from .workload import Floats, Ints, Task, Workload
 
@@ -324,25 +324,6 @@ class Prediction(NamedTuple):
         return float(max(rest, part)), float(self.deviation[column if share > 0.0 else host])
 
 
-class PlacementOption(NamedTuple):
-    """One placement that a policy considered, with its predicted cost and its value.
-
-    Parameters
-    ----------
-    device, fraction
-        The placement.
-    cost
-        Predicted cost of this task, in typical task times.
-    value
-        Value of the placement: the largest is best. It includes the cost for later tasks.
-    """
-
-    device: int
-    fraction: float
-    cost: float
-    value: float
-
-
 class Explanation(NamedTuple):
     """Values by which a learned scheduler made its last decision.
 
@@ -354,8 +335,6 @@ class Explanation(NamedTuple):
         Policy that decided; ``"trial"`` if a device of unknown speed was tried.
     policy_costs
         Name and running mean cost of each policy that may decide, in seconds of latency; the lowest decides.
-    options
-        Placements that a network valued.
     queued
         Seconds that the task waited in a common queue before it was placed; None if it was placed at its release.
     """
@@ -363,7 +342,6 @@ class Explanation(NamedTuple):
     prediction: Prediction
     policy: str
     policy_costs: tuple[tuple[str, float], ...] = ()
-    options: tuple[PlacementOption, ...] = ()
     queued: float | None = None
 
     def as_dict(self, platform: Platform) -> dict[str, Any]:
@@ -380,15 +358,7 @@ class Explanation(NamedTuple):
                 for column, times in enumerate(self.prediction.times)
             ],
             "records": dict(self.policy_costs),
-            "options": [
-                {
-                    "device": names[option.device],
-                    "gpu_fraction": option.fraction,
-                    "cost": option.cost,
-                    "value": option.value,
-                }
-                for option in self.options
-            ],
+            "options": [],  # of schedulers whose network values placements
             "queued": self.queued,
         }
 
@@ -399,12 +369,10 @@ class CompiledLoop(Protocol):
     It must keep the order of `cluster.event_loop`, so that both give the same numbers.
     """
 
-    def run_rows(
-        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: Any, outcomes: Outcomes
-    ) -> None:
+    def run_rows(self, workload: Workload, begin: int, end: int, run: Any) -> None:
         """Decide, place and learn from the rows begin..end; after the last row, learn from all that still run.
 
-        `arrays` is the cluster's `ClusterArrays`.
+        `run` are the `LoopArrays` of the cluster.
         """
 
 

@@ -310,6 +310,13 @@ class Workload:
         """Return the numeric columns by name, as they are written to files."""
         return {name: getattr(self, name) for name in _NUMBERS}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Unpickled columns are writable, and compiled loops take read-only ones alone.
+        vars(self).update(state)
+        for column in state.values():
+            if isinstance(column, np.ndarray):
+                _frozen(column)
+
     # ---------------------------------------------------------------- validation
 
     def _column(self, name: str, values: ArrayLike, allowed: str, ok: Any) -> Floats:

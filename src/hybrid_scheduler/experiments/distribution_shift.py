@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from ..core import Floats, InvalidInputError, Online, Outcome, Setting, View, Workload, workstation
 from ..metrics.statistics import t_half_width
@@ -48,8 +49,6 @@ PUBLISHED = {
     "frozen_forest": (122.92, 0.25, "FAILED"),
     "dqn": (21.12, 0.04, "SUCCESS"),
 }
-#: Published: how many times faster the agent is than the forest.
-PUBLISHED_SPEEDUP = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +103,11 @@ def run(scheduler: Online, training: Stream, test: Stream, seed: int) -> ShiftRu
                     outcome = replace(outcome, labels=labels)
                 scheduler.observe(outcome)
             now += float(times[row])
-    recovery = None
-    for first in range(len(times) - _RECOVERED_OVER):
-        window = slice(first, first + _RECOVERED_OVER)
-        if times[window].sum() <= _RECOVERED_WITHIN * test.optimum[window].sum():
-            recovery = first
-            break
+    taken, least = (
+        sliding_window_view(seconds[:-1], _RECOVERED_OVER).sum(axis=1) for seconds in (times, test.optimum)
+    )
+    recovered = np.flatnonzero(taken <= _RECOVERED_WITHIN * least)
+    recovery = int(recovered[0]) if len(recovered) else None
     return ShiftRun(float(times.sum()), float(times.sum() / test.optimum.sum()), recovery)
 
 
@@ -179,15 +177,10 @@ def shift_rows(runs: Sequence[dict[str, ShiftRun]]) -> list[ShiftRow]:
     return [_row(name, [seed[name] for seed in runs], worst) for name in runs[0]]
 
 
-def speedup_over_frozen(runs: Sequence[dict[str, ShiftRun]]) -> Floats:
-    """Return, by seed, how many times faster the published agent is than the forest that is trained once."""
-    return np.array([seed["frozen_forest"].total / seed["dqn"].total for seed in runs])
-
-
 def _row(name: str, runs: list[ShiftRun], worst_baseline: float) -> ShiftRow:
     ratios = np.array([run.ratio for run in runs])
     total = float(np.mean([run.total for run in runs]))
-    published = PUBLISHED.get(name)
+    published_total, _, published_status = PUBLISHED.get(name, (None, None, None))
     recoveries = [run.recovery for run in runs if run.recovery is not None]
     all_recovered = len(recoveries) == len(runs)
     status = "FAILED" if total > worst_baseline else "SUCCESS"
@@ -195,8 +188,8 @@ def _row(name: str, runs: list[ShiftRun], worst_baseline: float) -> ShiftRow:
         status = "Benchmark" if name == _OPTIMAL else "Baseline"
     return ShiftRow(
         name,
-        published[0] if published else None,
-        published[0] / PUBLISHED[_OPTIMAL][0] if published else None,
+        published_total,
+        published_total / PUBLISHED[_OPTIMAL][0] if published_total else None,
         total,
         total / TEST_TASKS,
         float(ratios.mean()),
@@ -204,6 +197,6 @@ def _row(name: str, runs: list[ShiftRun], worst_baseline: float) -> ShiftRow:
         float(ratios.max()),
         float(np.median(recoveries)) if all_recovered else None,
         max(recoveries) if all_recovered else None,
-        published[2] if published else None,
+        published_status,
         status,
     )

@@ -6,13 +6,14 @@ that moment. Schedulers without predictions leave it empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ..cluster import Machine, RunResult
 from ..cluster.physics_times import PhysicsTimes
@@ -52,19 +53,12 @@ class DetailedRun:
     versions: dict[str, list[ModelVersion]] = field(default_factory=dict)
     importances: dict[str, dict[str, float]] = field(default_factory=dict)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield one row per scheduler and task, with `RESULT_COLUMNS`."""
-        names = [device.name for device in self.comparison.platform.devices]
-        for scheduler, result in self.comparison.results.items():
-            outcomes = result.outcomes
-            done = outcomes.completed
-            columns = (
-                outcomes.workload.task_id, outcomes.device, np.where(done, outcomes.fraction, np.nan),
-                self.predicted[scheduler], np.where(done, outcomes.time, np.nan), result.energy_and_cost.energy,
-                result.energy_and_cost.cost,
-            )  # fmt: skip
-            for task, device, *numbers in zip(*(column.tolist() for column in columns), strict=True):
-                yield dict(zip(RESULT_COLUMNS, (task, scheduler, names[device], *numbers), strict=True))
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one row per scheduler and task, with `RESULT_COLUMNS`; a failed task has no share and no time."""
+        table = self.comparison.to_pandas(tasks=True).rename(columns={"time": "actual_time"})
+        table["predicted_time"] = np.concatenate([self.predicted[name] for name in self.comparison.results])
+        table.loc[table["status"] == "failed", ["gpu_fraction", "actual_time"]] = np.nan
+        return table[list(RESULT_COLUMNS)]
 
 
 def run_evaluation(
@@ -99,12 +93,11 @@ def run_evaluation(
     schedulers: dict[str, Scheduler] = {name: create(name) for name in BASELINES}
     schedulers |= {"hybrid_ml": HybridML(model=times_model), "rl_agent": RLAgent(model=agent_model)}
     done = 0
-    total = len(workload) * len(schedulers)
 
     def report(name: str, count: int) -> None:
         nonlocal done
         done += count
-        progress(name, done / total)
+        progress(name, done / (len(workload) * len(schedulers)))
 
     detailed = _run(schedulers, workload, machine, seed, report)
     given = {
@@ -173,17 +166,9 @@ class PredictionRecorder(Online):
     def decide(self, task: Task, view: View) -> Decision:
         """Return the learner's decision and record its prediction."""
         decision = self.learner.decide(task, view)
-        # Both learners keep their duration model under one of these names.
-        model = getattr(self.learner, "duration_model_", None) or getattr(self.learner, "times", None)
-        said = getattr(self.learner, "prediction", lambda: None)()
-        row = None if said is None else said.times
-        if row is None and model is not None and getattr(model, "ready", False):
-            row = model.row(task)
-        if row is not None:
-            row = row[view.platform.class_of][None]
-            device = np.array([decision.device])
-            fraction = np.array([decision.fraction])
-            self._predictions[task.task_id] = float(split_times(row, device, fraction, view.platform)[0])
+        prediction = self.learner.prediction()
+        if prediction is not None:
+            self._predictions[task.task_id] = prediction.of(decision, view.platform)[0]
         return decision
 
     @property

@@ -46,9 +46,9 @@ class ReplayResult:
         return self.sha256 == self.record.events_sha256
 
 
-def comparison_events(found: Iterable[SeedRun]) -> Iterator[Event]:
+def comparison_events(runs: Iterable[SeedRun]) -> Iterator[Event]:
     """Yield one line per seed and scheduler, with the digest of every task's outcome."""
-    for run in found:
+    for run in runs:
         for name, numbers in run.metrics.items():
             yield {
                 "type": "result", "seed": run.seed, "scheduler": name, "outcomes": run.digests[name],
@@ -91,11 +91,13 @@ def replay(
         digest.update(after.encode())
         if before != after and first is None:
             first = (number, before.rstrip("\n"), after.rstrip("\n"))
-    now = run_record.versions()
-    recorded_models = record.configuration.get("models", {})
-    models = {f"model of {name}": sha256 for name, sha256 in model_digests(recorded_models).items()}
-    recorded = {**record.versions, **{f"model of {name}": sha256 for name, sha256 in recorded_models.items()}}
-    return ReplayResult(record, digest.hexdigest(), first, _changed(recorded, {**now, **models}))
+    models = record.configuration.get("models", {})
+    before_and_now = _named(record.versions, models), _named(run_record.versions(), model_digests(models))
+    return ReplayResult(record, digest.hexdigest(), first, _changed(*before_and_now))
+
+
+def _named(versions: dict[str, str], models: dict[str, str]) -> dict[str, str]:
+    return {**versions, **{f"model of {name}": sha256 for name, sha256 in models.items()}}
 
 
 def _events(record: RunFile, processes: int | None, progress: Callable[[str, int], None] | None) -> Iterable[Event]:
@@ -129,15 +131,7 @@ def add_evidence(html: str, folder: Path) -> str:
         Folder of the recorded run.
     """
     record = run_record.read_run(folder)
-    files = {}
-    for name in RUN_FILES:
-        if (folder / name).exists():
-            content = (folder / name).read_bytes()
-            files[name] = {
-                "sha256": hashlib.sha256(content).hexdigest(),
-                "bytes": len(content),
-                "zlib_base64": base64.b64encode(zlib.compress(content, 9)).decode(),
-            }
+    contents = {name: (folder / name).read_bytes() for name in RUN_FILES if (folder / name).exists()}
     evidence = {
         "format": _EVIDENCE_FORMAT,
         "run_id": record.run_id,
@@ -145,7 +139,14 @@ def add_evidence(html: str, folder: Path) -> str:
         "log_sha256": record.events_sha256,
         "report_sha256": hashlib.sha256(html.encode()).hexdigest(),
         "verify": "hybrid-scheduler report --verify THIS_FILE",
-        "files": files,
+        "files": {
+            name: {
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "bytes": len(content),
+                "zlib_base64": base64.b64encode(zlib.compress(content, 9)).decode(),
+            }
+            for name, content in contents.items()
+        },
     }
     block = json.dumps(evidence, indent=1, allow_nan=False).replace("<", "\\u003c")
     before, end, after = html.rpartition("</body>")

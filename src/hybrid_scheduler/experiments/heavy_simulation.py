@@ -24,7 +24,7 @@ from ..metrics.running_statistics import QuantileSketch, RunningMean
 from ..physics import EnergyAndCost, Tariff
 from ..schedulers import create
 from ..workload.scenarios import stream
-from .paired_comparison import cores, in_processes
+from .process_pool import cores, in_order
 from .spec import ExperimentSpec, single_threaded
 
 _CHUNK = 100_000
@@ -33,15 +33,6 @@ BOUND_UP_TO = 1_000_000
 _WHOLE_UP_TO = 5_000_000
 #: With fewer tasks starting a process takes longer than it saves.
 MIN_TASKS_PER_PROCESS = 5000
-
-COLUMNS = (
-    "scheduler", "tasks", "failed", "clipped", "moved_to_cpu", "makespan", "makespan_over_bound", "throughput",
-    "mean_time", "p50_time", "p95_time", "p99_time", "p999_time", "max_time",
-    "mean_latency", "mean_latency_half_width", "p50_latency", "p95_latency", "p99_latency", "p999_latency",
-    "max_latency", "mean_wait", "mean_regret", "energy", "energy_per_task", "cost", "cost_rent",
-    "cost_electricity", "cost_per_task", "mean_gpu_fraction", "cpu_only_share", "load_balance", "load_balance_gpu",
-    "average_utilization",
-)  # fmt: skip
 
 #: Numbers of tasks that are summed.
 _SUMMED = ("wait", "energy", "cost_rent", "cost_electricity", "cost", "fraction", "cpu_only")
@@ -100,6 +91,7 @@ class SchedulerTotals:
         count = max(self.time.count, 1)
         span = max(self.last_finish - self.first_arrival, 0.0) if self.time.count else 0.0
         accelerators = self.platform.accelerators
+        latency = {f"{key}_latency": value for key, value in _spread(self.latency).items()}
         return {
             "scheduler": name,
             "tasks": self.tasks,
@@ -110,12 +102,14 @@ class SchedulerTotals:
             "makespan_over_bound": span / bound if bound else None,
             "throughput": self.time.count / span if span > 0 else 0.0,
             **{f"{key}_time": value for key, value in _spread(self.time).items()},
-            **{f"{key}_latency": value for key, value in _spread(self.latency).items()},
+            "mean_latency": latency["mean_latency"],
             "mean_latency_half_width": self.mean_latency.half_width,
+            **latency,
             "mean_wait": self.sums["wait"] / count,
             "mean_regret": None if self.regret is None or not self.compared else self.regret / self.compared,
-            **{name: self.sums[name] for name in ("energy", "cost", "cost_rent", "cost_electricity")},
+            "energy": self.sums["energy"],
             "energy_per_task": self.sums["energy"] / count,
+            **{name: self.sums[name] for name in ("cost", "cost_rent", "cost_electricity")},
             "cost_per_task": self.sums["cost"] / count,
             "mean_gpu_fraction": self.sums["fraction"] / count,
             "cpu_only_share": self.sums["cpu_only"] / count,
@@ -192,7 +186,13 @@ def run_heavy(
     report = progress or (lambda *_: None)
     reference = _run_compiled(spec, seed, chunk, compiled, totals, report, log, keep_oracle=bool(whole))
     _run_whole(spec, seed, whole, totals, reference, report, log, processes or cores())
-    return HeavyResult(spec, seed, _bound(spec, seed), totals)
+    bound = None
+    if spec.tasks <= BOUND_UP_TO:
+        policy = machine.memory_policy
+        bound = makespan_bound(
+            spec.workload(seed), machine.platform, machine.physics, machine.noise, memory_policy=policy
+        )
+    return HeavyResult(spec, seed, bound, totals)
 
 
 def _run_compiled(
@@ -222,10 +222,10 @@ def _run_compiled(
             outcomes[name] = clusters[name].run_more(part, scheduler)
             done += len(part)
         oracle = outcomes["oracle"].latency if "oracle" in outcomes else None
-        for name, found in outcomes.items():
-            totals[name].add(found, oracle)
+        for name, chunk_outcomes in outcomes.items():
+            totals[name].add(chunk_outcomes, oracle)
             if log:
-                log(name, found)
+                log(name, chunk_outcomes)
         if keep_oracle and oracle is not None:
             kept.append(oracle)
     for name, cluster in clusters.items():
@@ -245,43 +245,37 @@ def _run_whole(
 ) -> None:
     """Run each over all tasks at once; several at a time, since each keeps one core busy for long."""
     workers = min(processes, len(names)) if spec.tasks >= MIN_TASKS_PER_PROCESS else 1
-    done = (len(spec.schedulers) - len(names)) * spec.tasks
-    if workers < 2:
-        for name in names:
+    done = before = (len(spec.schedulers) - len(names)) * spec.tasks
 
-            def advance(count: int, name: str = name) -> None:
-                nonlocal done
-                done += count
-                report(name, done)
+    def advance(name: str, count: int) -> None:
+        nonlocal done
+        done += count
+        report(name, done)
 
-            base = done
-            advance(0)
-            totals[name], outcomes = _run_one(spec, seed, name, oracle, advance)
-            if log:
-                log(name, outcomes)
-            done = base + spec.tasks
-        return
-    report(names[0], done)
-    one = partial(_run_one, spec, seed, oracle=oracle)
-    for name, (found, outcomes) in zip(names, in_processes(one, names, workers), strict=True):
-        totals[name] = found
+    if names:
+        report(names[0], done)
+    # Processes report no progress: a function crosses no border.
+    one = partial(_run_one, spec, seed, oracle, None if workers > 1 else advance)
+    for number, (total, outcomes) in enumerate(in_order(one, names, workers), 1):
+        name = names[number - 1]
+        totals[name] = total
         if log:
             log(name, outcomes)
-        done += spec.tasks
+        done = before + number * spec.tasks  # not every run reports its last tasks
         report(name, done)
 
 
 def _run_one(
     spec: ExperimentSpec,
     seed: int,
-    name: str,
     oracle: Floats | None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[str, int], None] | None,
+    name: str,
 ) -> tuple[SchedulerTotals, Outcomes]:
     machine = spec.on_seed(seed)
     with single_threaded([name]):
-        result = machine.cluster().run(
-            spec.workload(seed), create(name), seed=seed, objective=machine.objective, progress=progress
+        result = machine.run(
+            spec.workload(seed), create(name), seed=seed, progress=partial(progress, name) if progress else None
         )
     one = SchedulerTotals(machine.platform, machine.tariff, busy=result.busy)
     one.add(result.outcomes, oracle)
@@ -308,12 +302,3 @@ def _chunks(spec: ExperimentSpec, seed: int, chunk: int) -> Iterator[Workload]:
         utilisation=spec.load, batch=spec.batch,
     )  # fmt: skip
     return (part.indivisible() for part in chunks) if spec.indivisible else chunks
-
-
-def _bound(spec: ExperimentSpec, seed: int) -> float | None:
-    if spec.tasks > BOUND_UP_TO:
-        return None
-    machine = spec.on_seed(seed)
-    return makespan_bound(
-        spec.workload(seed), machine.platform, machine.physics, machine.noise, memory_policy=machine.memory_policy
-    )

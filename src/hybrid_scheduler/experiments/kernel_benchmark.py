@@ -97,9 +97,8 @@ class KernelBenchmark:
                 learning=self.learning if executor.policy.learns else (),
             )  # fmt: skip
             self.executions[spec] = execution
-            judged = execution.as_dict(reference)
-            judged["decision_overhead_of_saved"] = _overhead(execution, reference)
-            document["schedulers"][spec] = judged
+            overhead = {"decision_overhead_of_saved": _overhead(execution, reference)}
+            document["schedulers"][spec] = execution.as_dict(reference) | overhead
         if self.compare:
             document["compare"] = compare_real(
                 executor, self.calls, self.specs, given=given, rounds=self.repeats, progress=self.progress,
@@ -123,7 +122,8 @@ class KernelBenchmark:
         executor = self.executor
         gpu = find_gpu() if any(pool.is_accelerator for pool in executor.pools) else None
         best = float(reference.best.sum())
-        document: dict[str, Any] = {
+        totals = {device: float(reference.always(device).sum()) for device in reference.devices}
+        return {
             "source": "measured",
             "machine": describe_machine(gpu).as_dict(),
             "devices": [pool.name for pool in executor.pools],
@@ -131,13 +131,9 @@ class KernelBenchmark:
             "tasks": len(self.calls),
             "learning_tasks": len(self.learning),
             "best_seconds": best,
-            "always": {},
+            "always": {name: {"total_seconds": total, "ratio": total / best} for name, total in totals.items()},
             "schedulers": {},
         }
-        for device in reference.devices:
-            total = float(reference.always(device).sum())
-            document["always"][device] = {"total_seconds": total, "ratio": total / best}
-        return document
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every task of every run, for a table."""

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-import multiprocessing
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -46,10 +41,8 @@ from ..metrics.statistics import (
 from ..metrics.summary import Evidence
 from ..metrics.verdict import Verdict
 from ..metrics.verdict import judge as judge_evidence
+from .process_pool import cores, in_order
 from .spec import MEANS, SUMS, ExperimentSpec, batch_values
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 #: Metrics of which more is better; of all others less is.
 _HIGHER_IS_BETTER = frozenset({"throughput", "load_balance", "load_balance_gpu", "average_utilization"})
@@ -118,11 +111,6 @@ def _outcome_digest(result: RunResult) -> str:
 # ------------------------------------------------------------------------------------------ running
 
 
-def cores() -> int:
-    """Return how many processes can work at once here."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
 #: Called with (what was done, seeds done so far).
 Progress = Callable[[str, int], None]
 
@@ -133,8 +121,8 @@ def run_seeds(
     *,
     processes: int | None = None,
     progress: Progress | None = None,
-) -> list[SeedRun]:
-    """Run all seeds and return their results in order.
+) -> Iterator[SeedRun]:
+    """Run all seeds and yield their results in order.
 
     Parameters
     ----------
@@ -147,38 +135,14 @@ def run_seeds(
     progress
         Called with the seed and the number of seeds done.
     """
-    return list(_runs(spec, seeds, processes, progress))
-
-
-def _runs(
-    spec: ExperimentSpec, seeds: Sequence[int], processes: int | None, progress: Progress | None
-) -> Iterator[SeedRun]:
     workers = min(processes or cores(), len(seeds))
     if workers < 1:
         raise InvalidInputError("processes", "at least 1", processes)
     report = progress or (lambda *_: None)
     report(f"seed {seeds[0]}", 0)
-    for done, run in enumerate(in_processes(partial(run_seed, spec), seeds, workers), 1):
+    for done, run in enumerate(in_order(partial(run_seed, spec), seeds, workers), 1):
         report(f"seed {run.seed}", done)
         yield run
-
-
-def in_processes(work: Callable[[_T], _R], items: Sequence[_T], workers: int) -> Iterator[_R]:
-    """Yield the results of some work on each item, in order; with one worker in this process."""
-    if workers == 1:
-        yield from map(work, items)
-        return
-    # Spawned, not forked: a fork would copy threads' locks in an undefined state.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-    try:
-        # Only a few ahead, so that stopping early leaves most items unstarted.
-        waiting: list[Future[_R]] = []
-        rest = iter(items)
-        for _ in items:
-            waiting += [pool.submit(work, item) for item in islice(rest, 2 * workers - len(waiting))]
-            yield waiting.pop(0).result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def compare_seeds(
@@ -227,7 +191,8 @@ def compare_seeds(
     runs: list[SeedRun] = []
     check_metric(metric)
     # A process per core is not worth starting for the two runs that most such graphs need.
-    for run in _runs(spec, seeds, 1 if spec.repeats_itself else processes, progress):
+    workers = 1 if spec.repeats_itself else processes
+    for run in run_seeds(spec, seeds, processes=workers, progress=progress):
         if spec.repeats_itself and len(runs) == 1 and run.digests == runs[0].digests:
             return PairedComparison(spec, tuple(runs))
         runs.append(run)
@@ -282,10 +247,7 @@ def baseline_of(spec: ExperimentSpec, name: str | None) -> str:
 def _known_metrics() -> list[str]:
     """Return the names of a summary's single numbers, as in its flat form."""
     spread = [f"{field.name}_{name}" for name in ("time", "latency", "wait") for field in fields(Spread)]
-    others = [
-        field.name for field in fields(Summary) if field.name not in ("time", "latency", "wait", "utilization")
-    ]
-    return others + spread
+    return [field.name for field in fields(Summary) if field.type not in ("Spread", "dict[str, float]")] + spread
 
 
 def check_metric(metric: str, *, one_run: bool = False) -> None:
@@ -420,12 +382,11 @@ class PairwiseTests:
             return None if one is None else [one.mean, one.low, one.high]
 
         def pair(one: Pair) -> dict[str, Any]:
-            return {
-                "difference": interval(one.difference), "bootstrap": interval(one.bootstrap), "p": one.p,
-                "p_holm": one.p_holm, "rank_biserial": one.rank_biserial, "dz": one.dz,
-                "wins": one.wins, "losses": one.losses, "ties": one.ties, "relevant": self.relevant(one),
-                "verdict": (self.too_few or TOO_CLOSE) if one.verdict == TOO_CLOSE else one.verdict,
-            }  # fmt: skip
+            names = ("p", "p_holm", "rank_biserial", "dz", "wins", "losses", "ties")
+            plain = {name: getattr(one, name) for name in names}
+            bounds = {"difference": interval(one.difference), "bootstrap": interval(one.bootstrap)}
+            words = (self.too_few or TOO_CLOSE) if one.verdict == TOO_CLOSE else one.verdict
+            return {**bounds, **plain, "relevant": self.relevant(one), "verdict": words}
 
         return {
             "metric": self.metric,
@@ -435,16 +396,19 @@ class PairwiseTests:
             **({"neighbours_alike": self.neighbour_correlation} if self.unit == BATCHES else {}),
             **({"tasks_needed": self.tasks_needed} if self.unit == BATCHES else {}),
             "schedulers": {
-                s.name: {
-                    "mean": interval(s.value), "bootstrap": interval(s.bootstrap), "ratio_to_baseline": s.ratio,
-                    "against_baseline": None if s.pair is None else pair(s.pair),
-                    "regret": interval(s.regret), "makespan_over_bound": interval(s.over_bound),
-                    "latency_over_bound": interval(s.latency_over_bound),
+                rank.name: {
+                    "mean": interval(rank.value),
+                    "bootstrap": interval(rank.bootstrap),
+                    "ratio_to_baseline": rank.ratio,
+                    "against_baseline": None if rank.pair is None else pair(rank.pair),
+                    "regret": interval(rank.regret),
+                    "makespan_over_bound": interval(rank.over_bound),
+                    "latency_over_bound": interval(rank.latency_over_bound),
                 }
-                for s in self.ranking
+                for rank in self.ranking
             },
             "pairs": [{"first": a, "second": b, **pair(test)} for (a, b), test in self.pairs.items()],
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -556,8 +520,8 @@ class PairedComparison:
         if detailed is not None:
             explained = {name: detailed.evidence(name) for name in detailed.results}
         evidence = [
-            self._mean_evidence(s, explained.get(s.name) or Evidence(s.name, label_of(s.name), 0, None))
-            for s in tests.ranking
+            self._mean_evidence(rank, explained.get(rank.name) or Evidence(rank.name, label_of(rank.name), 0, None))
+            for rank in tests.ranking
         ]
 
         def differs(first: str, second: str) -> bool | None:
@@ -573,11 +537,12 @@ class PairedComparison:
             values = self.by_seed(metric)[name]
             return float(values.mean()) if np.isfinite(values).all() else None
 
-        done = self.by_seed("tasks")[name] - self.by_seed("failed")[name]
+        tasks = self.by_seed("tasks")[name]
+        done = tasks - self.by_seed("failed")[name]
         half = rank.value.half_width
         return replace(
             one_seed,
-            tasks=int(self.by_seed("tasks")[name].sum()),
+            tasks=int(tasks.sum()),
             mean_latency=rank.value.mean,
             half_width=half if math.isfinite(half) else None,
             mean_time=mean("mean_time"),

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from .. import __version__
 from ..cluster import Machine
@@ -42,13 +43,13 @@ from ..learning import OfflineTrainer
 from ..learning.agent.random_cells import cell_of
 from ..learning.agent.training import TuningBudget
 from ..profiling.machine_info import optional_torch
-from ..reports.file_formats import number, read_table, write_table
+from ..reports.file_formats import write_table
 from ..schedulers.rl_agent import train_agent
 from ..workload.distributions import size_distribution
 from ..workload.scenarios import Scenario, generate, scenario_named
 from ..workload.trace_files import load_workload, save_workload
 from . import FIRST_DEVELOPMENT_SEED
-from .evaluation import RESULT_COLUMNS, run_evaluation
+from .evaluation import run_evaluation
 from .run_record import directory_lock, prepare_folder, writing
 from .spec import workload_digest
 
@@ -126,7 +127,7 @@ class PipelineReport:
     """Results of the phases, and the table of the last one."""
 
     phases: list[PhaseResult]
-    rows: list[dict[str, Any]]
+    rows: list[dict[Any, Any]]
     lower_bound: float | None
     training: dict[str, Any]
 
@@ -168,13 +169,10 @@ def run_pipeline(
         See `run_phases`.
     """
     done = run_phases(phases(study), folder, force=force, progress=progress, finished=finished)
-    rows = [
-        {name: cell if name == "scheduler" else number(cell) for name, cell in row.items()}
-        for row in read_table(folder / _SUMMARY)
-    ]
+    table = _read_table(folder / _SUMMARY).set_index("scheduler").astype(float).reset_index()
     metrics = json.loads((folder / _METRICS).read_text(encoding="utf-8"))
     training = json.loads((folder / _TRAINING_REPORT).read_text(encoding="utf-8"))
-    return PipelineReport(done, rows, metrics["lower_bound"], training)
+    return PipelineReport(done, table.to_dict("records"), metrics["lower_bound"], training)
 
 
 def phases(study: PipelineStudy) -> list[Phase]:
@@ -266,9 +264,9 @@ def _train(context: PhaseContext, study: PipelineStudy) -> None:
         progress=lambda share: context.report("train agent", 0.4 + 0.6 * share),
     )
     agent.save_model(context.write(_AGENT))
+    context.write_json(_IMPORTANCES, forest["feature_importances"])
     report = {"times": durations["metrics"], "random_forest": forest["metrics"], "rl_agent": agent.notes}
-    context.write(_IMPORTANCES).write_text(pretty_json(forest["feature_importances"]), encoding="utf-8")
-    context.write(_TRAINING_REPORT).write_text(pretty_json(report), encoding="utf-8")
+    context.write_json(_TRAINING_REPORT, report)
 
 
 def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
@@ -280,13 +278,10 @@ def _schedule(context: PhaseContext, study: PipelineStudy) -> None:
         seed=study.seed,
         progress=context.report,
     )
-    write_table(context.write(RESULTS), RESULT_COLUMNS, evaluation.rows())
+    evaluation.to_pandas().to_csv(context.write(RESULTS), index=False, lineterminator="\n")
     comparison = evaluation.comparison
-    metrics = {
-        "lower_bound": comparison.lower_bound,
-        "schedulers": {name: summary.as_dict() for name, summary in comparison.summaries.items()},
-    }
-    context.write(_METRICS).write_text(pretty_json(metrics), encoding="utf-8")
+    summaries = {name: summary.as_dict() for name, summary in comparison.summaries.items()}
+    context.write_json(_METRICS, {"lower_bound": comparison.lower_bound, "schedulers": summaries})
 
 
 def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
@@ -296,10 +291,10 @@ def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
     tasks = load_workload(context.read(TEST_TASKS))
     metrics = json.loads(context.read(_METRICS).read_text(encoding="utf-8"))
     summaries = metrics["schedulers"]
-    columns = _columns(context.read(RESULTS), ("gpu_fraction", "predicted_time", "actual_time"))
+    columns = dict(iter(_read_table(context.read(RESULTS)).groupby("scheduler")))
     performance = Performance(
         tasks.arrival_time,
-        {name: columns[name]["gpu_fraction"] for name in summaries},
+        {name: columns[name]["gpu_fraction"].to_numpy() for name in summaries},
         {name: summary["makespan"] for name, summary in summaries.items()},
         metrics["lower_bound"],
         (f"{len(tasks):,} tasks", *caption),
@@ -310,7 +305,7 @@ def _evaluate(context: PhaseContext, caption: tuple[str, ...]) -> None:
         | {
             "scheduler": name,
             "speed_up_over_cpu_only": performance.speed_up(name),
-            "prediction_error": prediction_error(columns[name]["predicted_time"], columns[name]["actual_time"]),
+            "prediction_error": prediction_error(*columns[name][["predicted_time", "actual_time"]].to_numpy().T),
         }
         for name, summary in summaries.items()
     ]
@@ -326,17 +321,8 @@ def prediction_error(predicted: Floats, actual: Floats) -> float | None:
     return float(np.median(np.abs(predicted[both] / actual[both] - 1.0))) if both.any() else None
 
 
-def _columns(path: Path, names: tuple[str, ...]) -> dict[str, dict[str, Floats]]:
-    """Return columns of the results by scheduler."""
-    cells: dict[str, dict[str, list[float]]] = {}
-    for row in read_table(path):
-        columns = cells.setdefault(row["scheduler"], {name: [] for name in names})
-        for name in names:
-            columns[name].append(number(row[name]))
-    return {
-        scheduler: {name: np.array(values) for name, values in columns.items()}
-        for scheduler, columns in cells.items()
-    }
+def _read_table(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, float_precision="round_trip")
 
 
 def _this_machine() -> tuple[str, ...]:
@@ -370,6 +356,10 @@ class PhaseContext:
         path = self.stage / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write an output as JSON."""
+        self.write(name).write_text(pretty_json(value), encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +429,10 @@ def run_phases(
     HybridSchedulerError
         If a file cannot be written.
     """
-    hidden = _prepare_folder(folder)
+    hidden = folder / HIDDEN
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInputError("folder", "a folder", str(folder))
+    prepare_folder(hidden)
     done: list[PhaseResult] = []
     with directory_lock(hidden / "lock", folder):
         notes = {} if force else _read_notes(hidden / _NOTES)
@@ -500,14 +493,3 @@ def _digest(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
-
-
-# ------------------------------------------------------------------------------------------ the folder
-
-
-def _prepare_folder(folder: Path) -> Path:
-    hidden = folder / HIDDEN
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInputError("folder", "a folder", str(folder))
-    prepare_folder(hidden)
-    return hidden

@@ -25,6 +25,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
@@ -139,25 +140,28 @@ _SYSTEM_CALLS = {
 }  # fmt: skip
 
 
+#: Instructions of the filter, and its answers.
+_LOAD = 0x20
+_EQUAL = 0x15
+_AT_LEAST = 0x35
+_GIVE = 0x06
+_END_PROCESS = 0x80000000
+_ALLOW = 0x7FFF0000
+_NO_PERMISSION = 0x00050001
+
+
 def _filter_system_calls() -> bool:
     """Install the seccomp filter; return False where the system has none."""
     known = _SYSTEM_CALLS.get(host.machine())
     if sys.platform != "linux" or known is None:
         return False
     architecture, allowed, refused = known
-    load = 0x20
-    equal = 0x15
-    at_least = 0x35
-    give = 0x06
-    end_process = 0x80000000
-    allow = 0x7FFF0000
-    no_permission = 0x00050001
-    program = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, end_process), (load, 0, 0, 0)]
-    program += [(at_least, 0, 1, 0x40000000), (give, 0, 0, end_process)]  # the numbers of the x32 interface
-    for numbers, answer in ((allowed, allow), (refused, no_permission)):
+    program = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), (_GIVE, 0, 0, _END_PROCESS), (_LOAD, 0, 0, 0)]
+    program += [(_AT_LEAST, 0, 1, 0x40000000), (_GIVE, 0, 0, _END_PROCESS)]  # the numbers of the x32 interface
+    for answer, numbers in ((_ALLOW, allowed), (_NO_PERMISSION, refused)):
         for number in numbers:
-            program += [(equal, 0, 1, number), (give, 0, 0, answer)]
-    program.append((give, 0, 0, end_process))
+            program += [(_EQUAL, 0, 1, number), (_GIVE, 0, 0, answer)]
+    program.append((_GIVE, 0, 0, _END_PROCESS))
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
     header = ctypes.create_string_buffer(struct.pack("HL", len(program), ctypes.addressof(code)))
     filter_mode = 2
@@ -184,25 +188,18 @@ class _Channel:
     """Lines to and from the parent."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._buffer = b""
-        self._read = os.read
+        self._lines = os.fdopen(fd, "rb")
+        # Kept, because a policy may replace those of the module.
         self._write = os.write
         self._exit = os._exit
 
     def receive(self) -> Any:
         """Return the next message; end the process if there is none."""
-        while b"\n" not in self._buffer:
-            part = self._read(self._fd, 1 << 20)
-            if not part:
-                self._exit(0)
-            self._buffer += part
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return json.loads(line)
+        return json.loads(self._lines.readline() or self._exit(0))
 
     def send(self, text: str) -> None:
         """Send one line."""
-        self._write(self._fd, text.encode() + b"\n")
+        self._write(_CHANNEL, text.encode() + b"\n")
 
     def fail(self, text: str) -> NoReturn:
         """Send the reason why the policy is disqualified, and end the process."""
@@ -217,13 +214,13 @@ def _work(fd: int) -> NoReturn:
     channel = _Channel(_CHANNEL)
     setup = channel.receive()
     confined = _confine(setup["cpu_s"], setup["memory_mb"])
-    register = _Register()
-    _replace_package(register)
+    registered: list[type[core.Scheduler]] = []
+    _replace_package(registered)
     try:
         # Before the guard, because a syntax error makes Python look for the file.
         code = compile(setup["source"], _POLICY_FILE, "exec")
         _guard(channel.fail)
-        policy = _load(code, register)
+        policy = _load(code, registered)
         channel.send(
             f"{'central' if isinstance(policy, core.Central) else 'online'} {policy.knows} "
             f"{int(policy.learns)} {int(confined)}"
@@ -235,31 +232,24 @@ def _work(fd: int) -> NoReturn:
 
 def _described(error: BaseException) -> str:
     """Return type, message and line of an error, without reading any file."""
-    line = 0
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == _POLICY_FILE:
-            line = trace.tb_lineno
-        trace = trace.tb_next
+    frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    line = next((line for file, line in reversed(frames) if file == _POLICY_FILE), 0)
     return f"{type(error).__name__}: {error}" + (f" (line {line})" if line else "")
 
 
-class _Register:
-    """Stand-in for `register` of the package: remembers the classes of the policy's file."""
+def _replace_package(registered: list[type[core.Scheduler]]) -> None:
+    """Let `import hybrid_scheduler` give the data types and protocols, and nothing of the simulation.
 
-    def __init__(self) -> None:
-        self.found: list[type[core.Scheduler]] = []
+    Its `register` adds the classes of the policy's file to `registered`.
+    """
 
-    def __call__(self, name: str, **_: Any) -> Callable[[type[core.Scheduler]], type[core.Scheduler]]:
+    def register(name: str, **_: Any) -> Callable[[type[core.Scheduler]], type[core.Scheduler]]:
         def add(factory: type[core.Scheduler]) -> type[core.Scheduler]:
-            self.found.append(factory)
+            registered.append(factory)
             return factory
 
         return add
 
-
-def _replace_package(register: _Register) -> None:
-    """Let `import hybrid_scheduler` give the data types and protocols, and nothing of the simulation."""
     for name in [name for name in sys.modules if name.split(".")[0] in ("hybrid_scheduler", "ctypes", "_ctypes")]:
         if name.split(".")[:2] != ["hybrid_scheduler", "core"]:
             del sys.modules[name]
@@ -270,13 +260,12 @@ def _replace_package(register: _Register) -> None:
     sys.modules["hybrid_scheduler"] = package
 
 
-def _load(code: CodeType, register: _Register) -> core.Online | core.Central:
+def _load(code: CodeType, registered: list[type[core.Scheduler]]) -> core.Online | core.Central:
     """Return the policy of a file: its registered class, its only class, or its function `decide`."""
-    namespace: dict[str, Any] = {"__name__": "policy", "__file__": _POLICY_FILE}
     sys.modules["policy"] = module = ModuleType("policy")  # dataclasses look their module up
-    module.__dict__.update(namespace)
+    module.__file__ = _POLICY_FILE
     exec(code, module.__dict__)
-    classes = register.found or [
+    classes = registered or [
         value
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, core.Scheduler) and value.__module__ == "policy"
@@ -302,8 +291,8 @@ class _FunctionPolicy(core.Online):
 
     def decide(self, task: core.Task, view: core.View) -> core.Decision:
         """Return the function's placement: a `Decision`, or device and share."""
-        found = self._function(task, view)
-        return found if isinstance(found, core.Decision) else core.Decision(*found)
+        placement = self._function(task, view)
+        return placement if isinstance(placement, core.Decision) else core.Decision(*placement)
 
 
 class _SentTimes:

@@ -13,7 +13,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -196,7 +195,7 @@ class _Connection:
         self._limits = limits
         #: Seconds by the clock that the policy has taken for its answers, in this run and those before.
         self.taken_s = taken_s
-        (self._pid,) = struct.unpack("!q", _exactly(control, 8))
+        self._pid = _number(control)
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
         self._ended: int | None = None
@@ -222,13 +221,20 @@ class _Connection:
         """
         began = time.monotonic()
         answer = b""
-        watch: _AnswerWatch | None = None
+        used_before: float | None = None
+        waited = 0.0
         while not answer.endswith(b"\n"):
             ready = self._poll.poll(1000.0 * _LOOK_S)
-            self._end_if(self._late(time.monotonic() - began))
+            reason = self._late(time.monotonic() - began)
+            if not (ready or reason):
+                used, more = _cpu_and_wait_seconds(self._pid)
+                used_before = used if used_before is None else used_before
+                waited += more
+                reason = self._excess(used - used_before, waited)
+            if reason:
+                self.end()
+                raise self.disqualify(reason)
             if not ready:
-                watch = watch or _AnswerWatch(self._pid, self._limits.answer_s)
-                self._end_if(watch.excess())
                 continue
             try:
                 part = self._channel.recv(_MAX_ANSWER_LENGTH + 1)
@@ -245,22 +251,22 @@ class _Connection:
             with suppress(ValueError, RecursionError):
                 text = str(json.loads(text[2:]))
             raise self.disqualify(" ".join(text.split())[:1000])
-        found = text.split()
-        if len(found) != words and found != ["-"]:
+        answered = text.split()
+        if len(answered) != words and answered != ["-"]:
             raise self.disqualify(f"answered {text[:100]!r}")
-        return found
+        return answered
 
     def decision(self, device: str, fraction: str) -> Decision:
         """Return the decision that two words stand for."""
         try:
-            found = Decision(int(device), float(fraction))
+            placement = Decision(int(device), float(fraction))
         except ValueError:
             raise self.disqualify(f"answered {device[:50]!r} {fraction[:50]!r} instead of two numbers") from None
-        if not 0 <= found.device < self.devices:
-            raise self.disqualify(f"device must be from 0 to {self.devices - 1}, got {found.device}")
-        if not 0.0 <= found.fraction <= 1.0:
-            raise self.disqualify(f"fraction must be in [0, 1], got {found.fraction}")
-        return found
+        if not 0 <= placement.device < self.devices:
+            raise self.disqualify(f"device must be from 0 to {self.devices - 1}, got {placement.device}")
+        if not 0.0 <= placement.fraction <= 1.0:
+            raise self.disqualify(f"fraction must be in [0, 1], got {placement.fraction}")
+        return placement
 
     def end(self) -> int:
         """End the worker, and return its exit code, or minus the signal that ended it."""
@@ -268,7 +274,7 @@ class _Connection:
             with suppress(ProcessLookupError):
                 # Without effect on a process that has already ended; it stays until its status is sent below.
                 os.kill(self._pid, signal.SIGKILL)
-            (self._ended,) = struct.unpack("!q", _exactly(self._control, 8))
+            self._ended = _number(self._control)
         return self._ended
 
     def _late(self, seconds: float) -> str | None:
@@ -280,11 +286,12 @@ class _Connection:
             return f"took longer than {limits.policy_wall_s:g} s in all its runs"
         return None
 
-    def _end_if(self, reason: str | None) -> None:
-        """End the worker and disqualify the policy if there is a reason."""
-        if reason is not None:
-            self.end()
-            raise self.disqualify(reason)
+    def _excess(self, used: float, waited: float) -> str | None:
+        """Return the limit that these seconds of an answer, with and without work, exceed; None if none."""
+        limit = self._limits.answer_s
+        if used > limit:
+            return f"computed more than {limit:g} s for one answer"
+        return f"waited longer than {limit:g} s without computing" if waited > limit else None
 
     def _reason(self, code: int) -> str:
         if code < 0:
@@ -293,34 +300,12 @@ class _Connection:
         return f"ended its process (exit code {code})"
 
 
-class _AnswerWatch:
-    """Watch over the process of a policy from the first wait for an answer until that is complete."""
-
-    def __init__(self, pid: int, limit: float) -> None:
-        self._pid = pid
-        self._limit = limit
-        self._began, self._waited = _cpu_and_wait_seconds(pid)
-
-    def excess(self) -> str | None:
-        """Return the limit that the process exceeds; None if none."""
-        used, more = _cpu_and_wait_seconds(self._pid)
-        self._waited += more
-        if used - self._began > self._limit:
-            return f"computed more than {self._limit:g} s for one answer"
-        if self._waited > self._limit:
-            return f"waited longer than {self._limit:g} s without computing"
-        return None
-
-
-def _exactly(channel: socket.socket, count: int) -> bytes:
-    """Return that many bytes of the trusted process."""
-    found = b""
-    while len(found) < count:
-        part = channel.recv(count - len(found))
-        if not part:
-            raise HybridSchedulerError("the sandbox for policies did not start", hint="see the messages above")
-        found += part
-    return found
+def _number(channel: socket.socket) -> int:
+    """Return the next number of the trusted process."""
+    content = channel.recv(8, socket.MSG_WAITALL)
+    if len(content) < 8:
+        raise HybridSchedulerError("the sandbox for policies did not start", hint="see the messages above")
+    return int.from_bytes(content, "big", signed=True)
 
 
 def _cpu_and_wait_seconds(pid: int) -> tuple[float, float]:

@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..cluster import Machine, Noise, mean_latency_bound
+from ..cluster import Machine, Noise
 from ..core import Floats, InvalidInputError, Workload, platform_named
+from ..engine import Comparison
 from ..metrics.statistics import Interval, t_interval
 from ..schedulers import create
 from ..workload.csv_file import write_csv
-from ..workload.scenarios import generate, scenario_named
+from ..workload.scenarios import scenario_named
 from . import FIRST_DEVELOPMENT_SEED
 from .policy_sandbox import PolicyDisqualifiedError, PolicySandbox
+from .spec import ExperimentSpec
 
 #: Schedulers with which policies are compared; they know expected durations.
 REFERENCES = ("earliest_finish", "price_index", "late_binding")
@@ -70,16 +73,11 @@ class ScoreCase:
         where = "" if self.platform == "workstation" else f", {self.platform}"
         return f"{self.scenario} at {self.utilisation:g}{where}" + (f", noise {self.noise:g}" if self.noise else "")
 
-    def machine(self, seed: int) -> Machine:
-        """Return the machine, with the noise of a seed."""
-        return Machine(platform_named(self.platform), noise=Noise(self.noise, seed))
-
-    def workload(self, seed: int) -> Workload:
-        """Return the tasks of a seed."""
-        platform = platform_named(self.platform)
-        return generate(
-            scenario_named(self.scenario), self.tasks, seed, platform=platform, utilisation=self.utilisation
-        )
+    @property
+    def references(self) -> ExperimentSpec:
+        """The references on these tasks."""
+        machine = Machine(platform_named(self.platform), noise=Noise(self.noise))
+        return ExperimentSpec(scenario_named(self.scenario), self.tasks, REFERENCES, machine, self.utilisation)
 
 
 #: Cases of the public set: light and heavy load, transfers, heavy tails, bursts, other machines, and noise.
@@ -95,36 +93,33 @@ CASES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceValues:
-    """Reference values of one case and seed: lower bound, and mean and p99 of each reference."""
-
-    latency_bound: float
-    means: Mapping[str, float]
-    tails: Mapping[str, float]
-
-
 @dataclass(frozen=True)
 class ScoredRun:
-    """Run of one policy on one case and seed, with its reference values."""
+    """Run of one policy on one case and seed, beside the references on the same tasks."""
 
     case: ScoreCase
     seed: int
     latency: Floats
-    references: ReferenceValues
+    references: Comparison
 
     @property
     def score(self) -> float:
         """Lower bound over mean latency, in (0, 1]."""
+        assert self.references.latency_bound is not None
         return self.references.latency_bound / float(self.latency.mean())
 
     def ratio(self, name: str) -> float:
         """Return the mean latency over that of a reference."""
-        return float(self.latency.mean()) / self.references.means[name]
+        return float(self.latency.mean()) / self.references.summaries[name].latency.mean
 
     def tail_ratio(self, name: str) -> float:
         """Return the p99 latency over that of a reference."""
-        return float(np.quantile(self.latency, 0.99)) / self.references.tails[name]
+        return float(np.quantile(self.latency, 0.99)) / self.references.summaries[name].latency.p99
+
+    @property
+    def best(self) -> str:
+        """The reference with the least mean latency."""
+        return max(REFERENCES, key=self.ratio)
 
 
 @dataclass(frozen=True)
@@ -234,29 +229,19 @@ class ScoreSet:
     def __init__(self, seeds: Sequence[int] = PUBLIC_SEEDS, cases: Sequence[ScoreCase] = CASES) -> None:
         self.seeds = seeds
         self.cases = cases
-        self._known: dict[tuple[str, int], tuple[Machine, Workload, ReferenceValues]] = {}
+        self._references: dict[tuple[str, int], Comparison] = {}
 
     def __len__(self) -> int:
         return len(self.seeds) * len(self.cases)
-
-    def _case(self, case: ScoreCase, seed: int) -> tuple[Machine, Workload, ReferenceValues]:
-        key = (case.name, seed)
-        if key not in self._known:
-            machine = case.machine(seed)
-            workload = case.workload(seed)
-            latency = {name: built_in(name)(machine, workload) for name in REFERENCES}
-            latency_bound = mean_latency_bound(workload, machine.platform, machine.physics, machine.noise)
-            means = {name: float(values.mean()) for name, values in latency.items()}
-            tails = {name: float(np.quantile(values, 0.99)) for name, values in latency.items()}
-            self._known[key] = machine, workload, ReferenceValues(latency_bound, means, tails)
-        return self._known[key]
 
     def runs(self, runner: Runner) -> Iterator[ScoredRun]:
         """Yield the runs of one policy, seed by seed, so that every case is seen early."""
         for seed in self.seeds:
             for case in self.cases:
-                machine, workload, references = self._case(case, seed)
-                yield ScoredRun(case, seed, runner(machine, workload), references)
+                spec = case.references
+                references = self._references.get((case.name, seed)) or spec.run(seed)
+                self._references[case.name, seed] = references
+                yield ScoredRun(case, seed, runner(spec.on_seed(seed), references.workload), references)
 
     def score(
         self,
@@ -294,26 +279,17 @@ class ScoreSet:
     def _worst(self, runs: Sequence[ScoredRun], runner: Runner) -> Iterator[WorstTrace]:
         """Yield the worst cases against the best reference, each of another case."""
         worst: dict[str, ScoredRun] = {}
-        for run in runs:
-            before = worst.get(run.case.name)
-            if before is None or _best(run.references, run)[1] > _best(before.references, before)[1]:
-                worst[run.case.name] = run
-        order = sorted(worst.values(), key=lambda run: -_best(run.references, run)[1])
-        for run in order[:_WORST_CASES]:
-            machine, workload, references = self._case(run.case, run.seed)
-            name, _ = _best(references, run)
-            other = built_in(name)
-            rows = _worst_window(run.latency - other(machine, workload))
-            rows, ratio = _smaller(rows, machine, workload, runner, other)
+        for run in sorted(runs, key=lambda run: -run.ratio(run.best)):
+            worst.setdefault(run.case.name, run)
+        for run in islice(worst.values(), _WORST_CASES):
+            machine = run.case.references.on_seed(run.seed)
+            workload = run.references.workload
+            name = run.best
+            excess = run.latency - run.references.results[name].outcomes.latency
+            rows, ratio = _smaller(_worst_window(excess), machine, workload, runner, built_in(name))
             text = io.StringIO()
             write_csv(workload.subset(rows), text)
             yield WorstTrace(run.case.name, ratio, name, len(rows), text.getvalue())
-
-
-def _best(references: ReferenceValues, run: ScoredRun) -> tuple[str, float]:
-    """Return the reference with the least mean latency, and the policy's ratio to it."""
-    name = min(references.means, key=lambda one: references.means[one])
-    return name, run.ratio(name)
 
 
 def _worst_window(excess: Floats) -> Any:
@@ -388,8 +364,8 @@ def score_policy(
         with sandbox.policy(source) as policy:
             return machine.run(workload, policy).outcomes.latency
 
-    found = chosen.score(name, run, show_worst=show_worst, progress=progress)
-    return replace(found, sandboxed=sandbox.system_calls_filtered)
+    result = chosen.score(name, run, show_worst=show_worst, progress=progress)
+    return replace(result, sandboxed=sandbox.system_calls_filtered)
 
 
 def sealed_seeds(path: Path) -> list[int]:

@@ -57,13 +57,13 @@ def configuration_hash(kind: str, spec: ExperimentSpec, seeds: Iterable[int]) ->
 
 def versions() -> dict[str, str]:
     """Return the versions and the system that the numbers may depend on besides the configuration."""
-    found = {"hybrid-scheduler": __version__, "python": platform.python_version()}
+    installed = {"hybrid-scheduler": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return {**found, "system": platform.system(), "machine": platform.machine()}
+    return {**installed, "system": platform.system(), "machine": platform.machine()}
 
 
 # ------------------------------------------------------------------------------------------ logs
@@ -80,29 +80,21 @@ def simulation_events(comparison: Comparison) -> Iterator[Event]:
 def _events_of(name: str, result: RunResult) -> Iterator[Event]:
     outcomes = result.outcomes
     devices = [device.name for device in result.platform.devices]
-    ids = outcomes.workload.task_id.tolist()
     arrival = outcomes.workload.arrival_time
-    columns = zip(
-        ids, arrival.tolist(), outcomes.device.tolist(), outcomes.fraction.tolist(), outcomes.start.tolist(),
-        outcomes.finish.tolist(), outcomes.status.tolist(), outcomes.cpu_start.tolist(), outcomes.cpu_time.tolist(),
-        outcomes.accelerator_start.tolist(), outcomes.accelerator_time.tolist(), strict=True,
-    )  # fmt: skip
-    rows = list(columns)
+    count = len(arrival)
     # At one moment what ends comes before what begins, as in the cluster; a failed task never ends.
     moments = np.concatenate([outcomes.finish, arrival])
-    kind = np.repeat([0, 1], len(rows))
-    for position in np.lexsort((np.tile(np.arange(len(rows)), 2), kind, moments)).tolist():
-        task, arrived, device, fraction, start, finish, status, *parts = rows[position % len(rows)]
-        if position >= len(rows):
+    for position in np.lexsort((np.tile(np.arange(count), 2), np.repeat([0, 1], count), moments)).tolist():
+        outcome = outcomes[position % count]
+        task = {"scheduler": name, "task": outcome.task_id, "device": devices[outcome.device]}
+        if position >= count:
+            yield {"type": "decision", "t": outcome.arrival, "fraction": outcome.fraction, **task}
+        elif STATUS_NAMES[outcome.status] != "failed":
             yield {
-                "type": "decision", "t": arrived, "scheduler": name, "task": task,
-                "device": devices[device], "fraction": fraction,
-            }  # fmt: skip
-        elif STATUS_NAMES[status] != "failed":
-            yield {
-                "type": "finish", "t": finish, "scheduler": name, "task": task, "start": start,
-                "status": STATUS_NAMES[status], "device": devices[device],
-                "cpu": _part(*parts[:2]), "accelerator": _part(*parts[2:]),
+                "type": "finish", "t": outcome.finish, "start": outcome.start,
+                "status": STATUS_NAMES[outcome.status],
+                "cpu": _part(outcome.cpu_start, outcome.cpu_time),
+                "accelerator": _part(outcome.accelerator_start, outcome.accelerator_time), **task,
             }  # fmt: skip
 
 
@@ -217,7 +209,9 @@ def read_run(folder: Path) -> RunFile:
             events["sha256"], events["lines"], _trace(folder, content["configuration"].get("trace")),
         )  # fmt: skip
     except FileNotFoundError:
-        hint = "hybrid-scheduler simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
+        below = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
+        commands = "hybrid-scheduler simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
+        hint = f"{below[0]} is one" if below else commands
         raise InvalidInputError("folder", f"a folder with a {RECORD}", str(folder), hint=hint) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HybridSchedulerError(f"{path} cannot be read: {error}") from None
@@ -233,10 +227,10 @@ def _trace(folder: Path, known: Mapping[str, Any] | None) -> TraceSource | None:
     path = folder / TRACE
     if not path.exists():
         raise HybridSchedulerError(f"{path} is missing: the record's tasks were a trace")
-    found = TraceSource.of(known["name"], load_workload(path), known["batches"] if known["batches"] > 1 else None)
-    if found.sha256 != known["sha256"]:
+    source = TraceSource.of(known["name"], load_workload(path), known["batches"] if known["batches"] > 1 else None)
+    if source.sha256 != known["sha256"]:
         raise HybridSchedulerError(f"{path} was changed after the run: its digest is not the recorded one")
-    return found
+    return source
 
 
 @contextmanager

@@ -11,18 +11,14 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import multiprocessing
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -31,7 +27,8 @@ from ..core import HybridSchedulerError, InvalidInputError
 from ..core.atomic_files import atomic_path
 from ..core.canonical_json import canonical_json, content_hash
 from ..metrics import dependent_interval
-from .paired_comparison import SeedRun, cores, run_seed
+from .paired_comparison import SeedRun, run_seed
+from .process_pool import ATTEMPTS, as_finished, cores, in_flight
 from .run_record import directory_lock, prepare_folder
 from .spec import ExperimentSpec
 
@@ -227,11 +224,11 @@ def sweep_folders(parent: Path) -> list[tuple[str, int, float]]:
     parent
         Folder of the folders that `run_sweep` wrote.
     """
-    found = []
+    sweeps = []
     for path in parent.glob(f"*/{CELLS}") if parent.is_dir() else ():
         with path.open("rb") as file:
-            found.append((path.parent.name, sum(line.endswith(b"\n") for line in file), path.stat().st_mtime))
-    return sorted(found, key=lambda each: -each[2])
+            sweeps.append((path.parent.name, sum(line.endswith(b"\n") for line in file), path.stat().st_mtime))
+    return sorted(sweeps, key=lambda each: -each[2])
 
 
 def read_cells(folder: Path, most: int) -> list[dict[str, Any]]:
@@ -256,30 +253,11 @@ def read_cells(folder: Path, most: int) -> list[dict[str, Any]]:
     return rows
 
 
-def read_table(folder: Path) -> Any:
-    """Return the finished table as a pandas frame.
-
-    Raises
-    ------
-    InvalidInputError
-        If the folder holds no finished table.
-    """
-    import pandas as pd
-
-    path = folder / TABLE
-    if not path.exists():
-        hint = "the sweep has not come to its end: run it again to go on" if (folder / CELLS).exists() else None
-        raise InvalidInputError("folder", f"one with a {TABLE}", str(folder), hint=hint)
-    return pd.read_parquet(path)
-
-
 # ------------------------------------------------------------------------------------------ backends
 
-_ATTEMPTS = 3
 RAY_TIMEOUT_S = 30.0
 
 Row = dict[str, Any]
-_Handle = TypeVar("_Handle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,61 +269,8 @@ class LocalBackend:
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Row | Exception]]:
         """Yield each cell with its row or error; cells of a killed process run again."""
         workers = min(self.processes or cores(), len(cells))
-        if workers <= 1:
-            for cell in cells:
-                yield cell, _row_or_error(cell)
-            return
-        left = list(cells)
-        attempts = 0
-        while left:
-            finished: set[str] = set()
-            try:
-                for cell, row in self._pool(left, workers):
-                    finished.add(cell.key)
-                    yield cell, row
-            except BrokenProcessPool as error:
-                # A worker was killed, most likely for lack of memory. Its cells run again.
-                attempts += 1
-                if attempts == _ATTEMPTS:
-                    for cell in left:
-                        if cell.key not in finished:
-                            yield cell, error
-                    return
-            left = [cell for cell in left if cell.key not in finished]
-
-    def _pool(self, cells: Sequence[Cell], workers: int) -> Iterator[tuple[Cell, Row | Exception]]:
-        pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-
-        def submit(cell: Cell) -> Future[Row | Exception]:
-            return pool.submit(_row_or_error, cell)
-
-        try:
-            for cell, future in _in_flight(cells, submit, lambda: 2 * workers, _any_of):
-                yield cell, future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _any_of(futures: list[Future[Row | Exception]]) -> Iterable[Future[Row | Exception]]:
-    return wait(futures, return_when=FIRST_COMPLETED).done
-
-
-def _in_flight(
-    cells: Iterable[Cell],
-    submit: Callable[[Cell], _Handle],
-    most: Callable[[], int],
-    any_of: Callable[[list[_Handle]], Iterable[_Handle]],
-) -> Iterator[tuple[Cell, _Handle]]:
-    """Yield each cell with the handle of its finished run, with at most so many submitted at a time."""
-    waiting: dict[_Handle, Cell] = {}
-    rest = iter(cells)
-    while True:
-        for cell in islice(rest, max(0, most() - len(waiting))):
-            waiting[submit(cell)] = cell
-        if not waiting:
-            return
-        for handle in any_of(list(waiting)):
-            yield waiting.pop(handle), handle
+        for position, row in as_finished(_row_or_error, cells, workers):
+            yield cells[position], row
 
 
 def _row_or_error(cell: Cell) -> Row | Exception:
@@ -368,18 +293,18 @@ class RaySweepBackend:
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Row | Exception]]:
         """Yield each cell with its row or error."""
         ray = self._connected()
-        remote = ray.remote(num_cpus=1, max_retries=_ATTEMPTS)(_row_or_error)
+        remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS)(_row_or_error)
 
         def most() -> int:
             # Some more than can run, so that no core is idle, and few enough to stop soon.
             return 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
 
         try:
-            for cell, reference in _in_flight(cells, remote.remote, most, lambda all: ray.wait(all)[0]):
+            for cell, reference in in_flight(cells, remote.remote, most, lambda running: ray.wait(running)[0]):
                 try:
                     yield cell, ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    yield cell, _Refused(f"lost {_ATTEMPTS + 1} times: {type(error).__name__}")
+                    yield cell, _Refused(f"lost {ATTEMPTS + 1} times: {type(error).__name__}")
         finally:
             ray.shutdown()
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..cluster import Machine
-from ..core import Floats, InvalidInputError, Objective, Platform
+from ..core import Device, Floats, InvalidInputError, Objective, Platform
 from ..engine import compare
 from ..metrics.statistics import t_interval
 from ..schedulers import schedulers as known_schedulers
@@ -55,28 +55,24 @@ class WhatIfChange:
             If the number of GPUs cannot be changed on this platform.
         """
         accelerators = [device for device in present.devices if not device.is_cpu]
+        devices = present.devices
         count = len(accelerators) if self.num_gpus is None else self.num_gpus
-        if count != len(accelerators) and (not accelerators or len(set(present.node.tolist())) > 1):
-            raise InvalidInputError("num_gpus", "left out where there is no GPU or more than one node", count)
         if count != len(accelerators):
+            if not accelerators or len(set(present.node.tolist())) > 1:
+                raise InvalidInputError("num_gpus", "left out where there is no GPU or more than one node", count)
             copies = [accelerators[index % len(accelerators)] for index in range(count)]
             named = [replace(device, name=f"{device.kind}_{index}") for index, device in enumerate(copies)]
             devices = (*(device for device in present.devices if device.is_cpu), *named)
-        else:
-            devices = present.devices
+        return replace(present, devices=tuple(map(self._device, devices)))
+
+    def _device(self, device: Device) -> Device:
+        if device.is_cpu:
+            return device
         return replace(
-            present,
-            devices=tuple(
-                device
-                if device.is_cpu
-                else replace(
-                    device,
-                    speedup_base=device.speedup_base * self.gpu_speed,
-                    speedup_slope=device.speedup_slope * self.gpu_speed,
-                    bandwidth=device.bandwidth if self.bandwidth is None else self.bandwidth,
-                )
-                for device in devices
-            ),
+            device,
+            speedup_base=device.speedup_base * self.gpu_speed,
+            speedup_slope=device.speedup_slope * self.gpu_speed,
+            bandwidth=device.bandwidth if self.bandwidth is None else self.bandwidth,
         )
 
 
@@ -93,8 +89,8 @@ class PairedDifference:
     @classmethod
     def of(cls, baseline: Floats, changed: Floats) -> PairedDifference:
         """Compute the difference of paired values."""
-        found = t_interval(changed - baseline)
-        return cls(float(baseline.mean()), float(changed.mean()), found.mean, found.low, found.high)
+        interval = t_interval(changed - baseline)
+        return cls(float(baseline.mean()), float(changed.mean()), interval.mean, interval.low, interval.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,28 +158,17 @@ def what_if(
     present = machine or Machine()
     known_scenario = scenario_named(scenario) if isinstance(scenario, str) else scenario
     names = tuple(schedulers or SCHEDULERS)
-    if baseline is None:
-        baseline = baseline_figures(present, load, known_scenario, names, tasks, seeds, first_seed)
-    changed = replace(
-        present,
-        platform=change.platform(present.platform),
-        objective=Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight),
-    )
-    changed_load = load if change.utilisation is None else change.utilisation
-    seed_range = range(first_seed, first_seed + seeds)
-    after = _by_seed(changed, present, changed_load, known_scenario, names, tasks, seed_range)
-    bounded = not (np.isnan(baseline[:, :, 3]).any() or np.isnan(after[:, :, 3]).any())
-    return [
-        WhatIfResult(
-            name,
-            latency=PairedDifference.of(baseline[:, index, 0], after[:, index, 0]),
-            energy=PairedDifference.of(baseline[:, index, 1], after[:, index, 1]),
-            cost=PairedDifference.of(baseline[:, index, 2], after[:, index, 2]),
-            n=seeds,
-            latency_bound=PairedDifference.of(baseline[:, index, 3], after[:, index, 3]) if bounded else None,
-        )
-        for index, name in enumerate(names)
-    ]
+    drawn = (known_scenario, names, tasks, seeds, first_seed)
+    before = baseline_figures(present, load, *drawn) if baseline is None else baseline
+    weights = Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight)
+    changed = replace(present, platform=change.platform(present.platform), objective=weights)
+    after = _by_seed(changed, present, load if change.utilisation is None else change.utilisation, *drawn)
+    bounded = not (np.isnan(before[:, :, 3]).any() or np.isnan(after[:, :, 3]).any())
+    results = []
+    for index, name in enumerate(names):
+        latency, energy, cost, bound = map(PairedDifference.of, before[:, index].T, after[:, index].T)
+        results.append(WhatIfResult(name, latency, energy, cost, seeds, bound if bounded else None))
+    return results
 
 
 def baseline_figures(
@@ -197,7 +182,7 @@ def baseline_figures(
 ) -> Floats:
     """Return the figures of the present machine, which every change is compared with: (seeds, schedulers, 4)."""
     plain = replace(machine, objective=Objective())
-    return _by_seed(plain, plain, load, scenario, schedulers, tasks, range(first_seed, first_seed + seeds))
+    return _by_seed(plain, plain, load, scenario, schedulers, tasks, seeds, first_seed)
 
 
 def _by_seed(
@@ -207,21 +192,22 @@ def _by_seed(
     scenario: Scenario,
     schedulers: tuple[str, ...],
     tasks: int,
-    seeds: range,
+    seeds: int,
+    first_seed: int,
 ) -> Floats:
     """Return mean latency, joules and dollars per task, and the bound on the former: (seeds, schedulers, 4)."""
     names = tuple(_not_learning(name) for name in schedulers)
-    found = np.empty((len(seeds), len(names), 4))
-    for row, seed in enumerate(seeds):
+    figures = np.empty((seeds, len(names), 4))
+    for row, seed in enumerate(range(first_seed, first_seed + seeds)):
         # Arrivals are those of the present machine, also on the changed one.
         workload = generate(
             scenario, tasks, seed, platform=present.platform, physics=present.physics, utilisation=load
         )
         # Each seed draws its own noise: with one draw for all, the interval would leave its variation out.
         runs = compare(workload, names, machine=machine.with_noise_seed(seed), seed=seed)
-        found[row, :, :3] = [(s.latency.mean, s.energy / tasks, s.cost / tasks) for s in runs.summaries.values()]
-        found[row, :, 3] = np.nan if runs.latency_bound is None else runs.latency_bound
-    return found
+        figures[row, :, :3] = [(s.latency.mean, s.energy / tasks, s.cost / tasks) for s in runs.summaries.values()]
+        figures[row, :, 3] = np.nan if runs.latency_bound is None else runs.latency_bound
+    return figures
 
 
 def _not_learning(spec: str) -> str:

@@ -1,16 +1,14 @@
 """Choice between the library and the helper process, by the executor's model of run times.
 
 A run time of the helper is what the program waits: copies, messages and the GPU's work. So one number stands for
-each device. Trials follow the rules of the executor: none may lose more than a share of what the function has
-taken so far.
+each device. The rule that decides is the executor's, with its trials.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..runtime.device_trials import could_win, loss_of_trial, loss_on_cpu, may_lose
-from ..runtime.function_durations import DurationEstimate, FunctionDurations
+from ..runtime.function_durations import DeviceOption, DurationEstimate, FunctionDurations, choose_device
 from .call_case import CallCase
 
 if TYPE_CHECKING:
@@ -96,36 +94,25 @@ class DeviceChoice:
             return on_cpu._replace(reuses=_FOREVER)
         if not ready:
             return on_cpu._replace(reuses=int(_LOOK_AGAIN_SECONDS / expected) if settled and expected else 0)
-        if cpu is None:
-            return self._without_cpu(function, case, gpu)
-        best = min(cpu.seconds, gpu.seconds) if gpu is not None else cpu.seconds
-        if gpu is None or gpu.seconds > cpu.seconds:
-            fixed = fixed if gpu is None or not gpu.warm else 0.0
-            if not could_win(gpu, fixed, best):
-                return on_cpu._replace(reuses=_REUSES if settled else 0)
-            if _may_try(function, loss_of_trial(gpu, fixed, best), best):
-                return Choice(True, 0, False, expected)
-            return on_cpu._replace(reuses=_REUSES_BEFORE_TRIAL if settled else 0)
-        if not settled and cpu.least < best and _may_try(function, cpu.seconds - best, best):
-            return Choice(False, 0, True, expected)
-        return Choice(True, 0, False, expected)
-
-    def _without_cpu(self, function: InterceptedFunction, case: CallCase, gpu: DurationEstimate | None) -> Choice:
-        """Return the device of a call whose function the library has not run yet."""
-        if gpu is None:
+        if cpu is None and gpu is None:
             return Choice(case.elements >= function.variant.start, 0, True)
-        return Choice(not _may_try(function, loss_on_cpu(None, gpu.seconds) - gpu.seconds, 0.0), 0, True)
+        fixed = fixed if gpu is None or not gpu.warm else 0.0
+        options = [
+            DeviceOption(known, beside, beside + (known.seconds if known else 0.0))
+            for known, beside in ((cpu, 0.0), (gpu, fixed))
+        ]
+        choice = choose_device(options, function.account)
+        function.account.calls += 1
+        if choice is None or choice.option:  # the GPU's first run is no measure of it
+            return Choice(True, 0, False, expected)
+        reuses = 0
+        if settled:
+            reuses = _REUSES_BEFORE_TRIAL if choice.ahead else _REUSES
+        return on_cpu._replace(reuses=reuses)
 
     def learn(
         self, function: InterceptedFunction, case: CallCase, seconds: float, *, gpu: bool, first: bool = False
     ) -> None:
         """Add a measured call."""
-        function.seconds += seconds
+        function.account.seconds += seconds
         self.durations.learn(function.key, self._gpu_class if gpu else CPU, case.sizes, seconds, first=first)
-
-
-def _may_try(function: Any, loss: float, best: float) -> bool:
-    """Return whether a trial may lose so much, and note that it will."""
-    allowed = may_lose(function, loss, best)
-    function.trial_seconds += max(0.0, loss) if allowed else 0.0
-    return allowed

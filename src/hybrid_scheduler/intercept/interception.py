@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy._core._multiarray_umath import _ArrayFunctionDispatcher  # type: ignore[import-not-found]
 
+from ..runtime.function_durations import TrialAccount
 from .call_case import CallCase, key_of
 from .helper_client import HelperError
 from .operators import OPERATORS
@@ -74,8 +75,7 @@ class InterceptedFunction:
         self.library = library
         self.key = f"{variant.name}:{np.__version__}"
         #: Seconds of all calls that were measured, and those that trials were expected to lose.
-        self.seconds = 0.0
-        self.trial_seconds = 0.0
+        self.account = TrialAccount(every=1)
         self.cases: dict[tuple[Any, ...], CallCase] = {}
         self._session = session
 

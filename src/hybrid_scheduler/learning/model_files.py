@@ -187,6 +187,8 @@ def read_manifest(source: Path) -> Manifest:
     """Return the manifest of a model file; raises `ModelFileError` if there is none that can be read."""
     place = manifest_path(source)
     try:
+        if not stat.S_ISREG(place.stat().st_mode):  # reading from a pipe would never end
+            raise ValueError("is not a file")
         if place.stat().st_size > _MAX_MANIFEST_BYTES:
             raise ValueError(f"has more than {_MAX_MANIFEST_BYTES} bytes")
         values = json.loads(place.read_text())

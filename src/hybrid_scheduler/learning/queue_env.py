@@ -2,8 +2,8 @@
 
 Each of E clusters works through an episode: tasks of some scenario at some load, arriving at empty queues. One step
 places the current task of every cluster and shows the next. Queues, memory and durations follow the same `place` as
-the cluster, so an episode gives the numbers that `Cluster.run` would give. A step costs under a microsecond per
-cluster; the state is arrays of shape (E, devices).
+the cluster, so an episode gives the numbers that `Cluster.run` would give. A step of all clusters is one array
+program; the state is arrays of shape (E, devices).
 
     env = QueueEnv(64, seed=1)
     env.features, env.cost             observation: (E, features), (E, actions)
@@ -20,20 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..cluster.arrival_loop import CLIP, PLACE_SIGNATURE, place_one
+from ..compiled import compiled, device_table
 from ..core import Floats, Floats32, Ints, InvalidInputError, Objective, Platform, Workload, workstation
-from ..physics import AnalyticPhysics, Physics
+from ..physics import AnalyticPhysics, Physics, Tariff, dollars_per_second, objective_scales
 from ..workload.scenarios import Scenario, generate, scenario_named
-from .decision_options import (
-    Episodes,
-    compiled_entry,
-    describe_all,
-    new_options,
-    new_task_means,
-    option_setting,
-    step_all,
-)
+from .decision_options import ArrivingTasks, Bools, DecisionOptions
 
 #: Discount of future costs: an agent looks about fifty tasks ahead.
 _GAMMA = 0.98
@@ -42,8 +35,6 @@ LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 SCENARIOS = ("mixed", "mixed", "default", "transfer", "small", "low-intensity", "lognormal", "bursty")
 #: Workloads to learn from: training uses seeds below 1000, reported figures use seeds from 3000 on.
 _TRAINING_SEEDS = range(1000)
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -113,18 +104,20 @@ class QueueEnv:
         self.gamma = gamma
         self.platform = platform or workstation()
         self.physics = physics or AnalyticPhysics()
-        columns = self.physics.columns(self.platform)
-        self._setting = option_setting(self.platform, columns, objective)
+        self.objective = objective or Objective()
+        self._columns = self.physics.columns(self.platform)
+        self._devices = device_table(self.platform, np.arange(len(self.platform)))
         tasks = (num_envs, self.source.episode_tasks)
-        self.episodes = Episodes(
-            arrival=np.empty(tasks),
-            memory=np.empty(tasks),
-            times=np.empty((*tasks, int(columns.max()) + 1, 2)),
-            position=np.zeros(num_envs, np.int64),
-            free_at=np.zeros((num_envs, len(self.platform))),
-            task_means=new_task_means(num_envs),
-        )
-        self.options = new_options(num_envs)
+        machine = (num_envs, len(self.platform))
+        self.arrival: Floats = np.empty(tasks)
+        self.memory: Floats = np.empty(tasks)
+        self.times: Floats = np.empty((*tasks, len(self.platform), 2))
+        self.position: Ints = np.zeros(num_envs, np.int64)
+        self._free_at: Floats = np.zeros(machine)
+        self._busy: Floats = np.zeros(len(self.platform))
+        self._prices: Floats = np.zeros(machine)
+        self._weight: Floats = np.ones(num_envs)
+        self.options = DecisionOptions(self.platform, num_envs)
         self.reset(seed)
 
     def reset(self, seed: int) -> None:
@@ -136,19 +129,31 @@ class QueueEnv:
         """Give the marked clusters empty queues and another stream of tasks."""
         if not which.any():
             return
-        episodes = self.episodes
         for e in np.flatnonzero(which).tolist():
             workload = self.source.draw(self._rng, self.platform, self.physics)
-            episodes.arrival[e] = workload.arrival_time
-            episodes.memory[e] = workload.memory_required
-            episodes.times[e] = self.physics.times(workload, self.platform)
-        episodes.position[which] = 0
-        episodes.free_at[which] = 0.0
-        episodes.task_means[which] = 0.0
+            table = self.physics.times(workload, self.platform)
+            self.arrival[e] = workload.arrival_time
+            self.memory[e] = workload.memory_required
+            self.times[e] = table[:, self._columns]
+            self._set_prices(e, table)
+        self.position[which] = 0
+        self._free_at[which] = 0.0
+        self.options.restart(which)
         self._describe(which)
 
+    def _set_prices(self, e: int, table: Floats) -> None:
+        """Set the prices of busy seconds, in seconds of latency."""
+        dollars = dollars_per_second(self.platform, Tariff())
+        scales = objective_scales(table, self._columns, self.platform, dollars)
+        self._weight[e], prices = self.objective.prices(self.platform.column("watts"), dollars, scales)
+        self._prices[e] = prices if self._weight[e] > 0.0 else prices * scales.seconds
+
     def _describe(self, which: Bools) -> None:
-        compiled_entry(describe_all)(self._setting, self.episodes, self.options, which)
+        at = (np.flatnonzero(which), self.position[which])
+        tasks = (self.arrival[at], self.memory[at], self.times[at])
+        self.options.describe(
+            which, ArrivingTasks(*tasks, self._free_at[which], self._weight[which], self._prices[which])
+        )
 
     def step(self, actions: Ints, still: Bools | None = None) -> tuple[Floats, Bools]:
         """Place the current tasks.
@@ -177,8 +182,16 @@ class QueueEnv:
             realised_cost[still] = 0.0
         if not np.isfinite(realised_cost).all():
             raise InvalidInputError("action", "one that the mask allows", chosen[~np.isfinite(realised_cost)][0])
-        compiled_entry(step_all)(self._setting, self.episodes, self.options, chosen)
-        over = self.episodes.position == self.source.episode_tasks - 1
+        place = compiled(place_one, PLACE_SIGNATURE)
+        for e in np.flatnonzero(chosen >= 0).tolist():
+            at = (e, self.position[e])
+            device = self.options.device[e, chosen[e]]
+            share = self.options.fraction[e, chosen[e]]
+            queues = (self._devices, self._free_at[e], self._busy, 0.0, 0, CLIP)
+            place(device, share, 0, self.memory[at], self.arrival[at], self.times[at], queues)
+        self.position[chosen >= 0] += 1
+        self._describe(chosen >= 0)
+        over = self.position == self.source.episode_tasks - 1
         return -(1.0 - self.gamma) * realised_cost, over
 
     @property

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from ..core import HybridSchedulerError
 
@@ -90,43 +90,3 @@ def forward_result(done: Future[Any], to: Future[_T], value: _T | None = None) -
             to.set_result(finished.result() if value is None else value)
 
     done.add_done_callback(forward)
-
-
-class SharedCommand(Generic[_T]):
-    """A command of the journal whose result several callers wait for.
-
-    Parameters
-    ----------
-    caller
-        The first caller's future.
-    """
-
-    def __init__(self, caller: Future[_T]) -> None:
-        #: Set by the journal.
-        self.result: Future[_T] = Future()
-        self.callers = [caller]
-        #: Whether the journal is sure to complete the command, or has completed it.
-        self.accepted = False
-        self._ended = False
-
-    def accepted_now(self) -> bool:
-        """Return True once, when the journal has accepted the command; cancel it if all callers have."""
-        if all(caller.cancelled() for caller in self.callers):
-            self.result.cancel()
-        before = self.accepted
-        result = self.result
-        self._ended = result.done()  # read first: what has ended no longer changes
-        self.accepted = result.running() or (result.done() and not result.cancelled() and not result.exception())
-        return self.accepted and not before
-
-    def ended(self) -> bool:
-        """Return whether the journal has ended the command; once it is accepted, callers cannot cancel it."""
-        if self.accepted:
-            self.callers = [c for c in self.callers if c.running() or c.set_running_or_notify_cancel()]
-        return self._ended
-
-    def report(self) -> None:
-        """Set the futures of the callers to the result or the error."""
-        for caller in self.callers:
-            if caller.running() or caller.set_running_or_notify_cancel():
-                forward_result(self.result, caller)

@@ -10,22 +10,20 @@ from __future__ import annotations
 import math
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform
 
 from ..core import HybridSchedulerError, InvalidInputError, Task, Workload
 from ..workload import Scenario, scenario_from_json, scenario_to_json
 from ..workload.argument_checks import positive_number
 from .clock import checked_speed
-from .command_queue import SharedCommand, pending_future
+from .command_queue import pending_future
+from .controller import Deletion, LiveController
 from .journal import IdempotencyKey, Recovered, RunLabels, check_text
 from .live_config import LiveConfig
+from .live_run import LaneEvent
 from .measured_run import MeasuredRun, batch_of, measured_from_json, measured_to_json
-from .run_lanes import LaneEvent
 from .scheduler_lane import learned_lane
 from .status import LiveStatus, ModelCard
-
-if TYPE_CHECKING:
-    from .controller import LiveController
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -107,7 +105,7 @@ class Start(StatusCommand):
         if engine.mode == "paused":
             Resume().change(engine)
         elif engine.mode == "stopped":
-            engine.runs.begin(engine.config)
+            engine.begin(engine.config)
 
 
 class Restart(StatusCommand):
@@ -117,7 +115,7 @@ class Restart(StatusCommand):
 
     def change(self, engine: LiveController) -> None:
         """Begin the run; the one before ends only when the new one is ready."""
-        engine.runs.begin(self.config)
+        engine.begin(self.config)
 
 
 class Recover(StatusCommand):
@@ -127,7 +125,7 @@ class Recover(StatusCommand):
 
     def change(self, engine: LiveController) -> None:
         """Resume the run, if there is one that was not stopped."""
-        engine.runs.recover(self.recovered)
+        engine.recover(self.recovered)
 
 
 class Stop(StatusCommand):
@@ -286,12 +284,12 @@ class Submit(StoredCommand[int]):
     def apply(self, engine: LiveController) -> Future[int]:
         """Place the task; the future gets its id when the task is durable."""
         output = engine.output
-        earlier = output.batches.find_submission(self.key) if self.key is not None else None
+        earlier = output.known.find(self.key) if self.key is not None else None
         if earlier is not None:
             return earlier
-        output.batches.require_capacity("take the task")
+        output.require_capacity("take the task")
         if engine.run is None:
-            engine.runs.begin(engine.config, "stopped")
+            engine.begin(engine.config, "stopped")
         run = engine.run
         assert run is not None
         assert engine.record is not None
@@ -303,7 +301,7 @@ class Submit(StoredCommand[int]):
         engine.add_chunk(run, run.place(self.task.arriving(task_id, run.now)), before)
         if engine.mode == "stopped":
             run.lanes.finish_queues()
-        output.batches.acknowledge(task_id, stored, self.key)
+        output.acknowledge(task_id, stored, self.key)
         if engine.mode != "running":  # no update follows
             output.publish_status()
         output.flush()
@@ -332,20 +330,20 @@ class StoreMeasured(StoredCommand[str]):
     def apply(self, engine: LiveController) -> Future[str]:
         """Hand the run over; the future gets its id when the run is durable."""
         output = engine.output
-        batches = engine.output.batches
-        known = batches.find_submission(self.key) if self.key is not None else None
-        known = known or batches.find_measured_run(self.run)
+        known = output.known.find(self.key) if self.key is not None else None
+        run_id = self.run.run_id or engine.new_id()
+        own = IdempotencyKey(run_id, repr(self.run.created_at))
+        known = known or output.known.find(own, "run_id")
         if known is not None:
             return known
-        run_id = self.run.run_id or engine.runs.new_id()
         output.flush_before("take the run")
         active = engine.record.run_id if engine.record else None
-        batch = batch_of(self.run, run_id, batches.counters, now=engine.clock.unix(), watched=active)
+        batch = batch_of(self.run, run_id, output.counters, now=engine.clock.unix(), watched=active)
         if self.key is not None:  # the database finds the run by its first task
             batch = replace(batch, idempotency=(replace(self.key, task_id=output.next_task),))
-        stored = batches.take_measured(batch)
+        stored = output.take_measured(batch, own)
         output.publish_status()  # before the batch can be durable, and its event be seen
-        batches.deliver()
+        output.deliver()
         return stored
 
     def as_json(self) -> dict[str, Any]:
@@ -393,13 +391,11 @@ class DeleteTasks(DeletionCommand):
 
     def apply(self, engine: LiveController) -> Future[int]:
         """Hand the deletion over; the future is running once it is sure."""
-        deleted: Future[int] = Future()
-        if engine.deletion is not None:
-            engine.deletion.callers.append(deleted)
-            return deleted
-        engine.output.flush_before("delete anything")
-        engine.deletion = SharedCommand(deleted)
-        engine.journal.delete_tasks(engine.deletion.result)
+        if engine.deletion is None:
+            engine.output.flush_before("delete anything")
+            engine.deletion = Deletion()
+            engine.journal.delete_tasks(engine.deletion.result)
+        deleted = engine.deletion.callers
         engine.watch_deletion()
         engine.output.publish_status()
         return deleted
@@ -419,7 +415,7 @@ class DeleteRun(DeletionCommand):
         engine.output.flush_before("delete anything")
         if active:  # a task that is submitted later begins another run
             engine.run = engine.record = None
-        engine.output.batches.drop_run(self.run_id)
+        engine.output.known.drop_stored(self.run_id)
         engine.journal.delete_run(self.run_id, deleted)
         engine.output.publish_status()
         return deleted

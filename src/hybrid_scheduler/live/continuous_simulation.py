@@ -59,7 +59,7 @@ class ContinuousSimulation:
     entropy
         Returns random bytes for the ids of runs.
     defaults
-        The configuration without the options of the command line, see `RunLifecycle`.
+        The configuration without the options of the command line, see `LiveController`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Controller of the live run: decides for the tasks that are due, chunk by chunk, and looks after what goes on.
+"""Controller of the live run: begins, resumes and ends runs, decides for the tasks that are due, chunk by chunk.
 
 Only the engine thread uses it.
 """
@@ -9,19 +9,22 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
+from ..core import InvalidInputError
+from ..core.canonical_json import content_hash
 from ..learning.duration.retraining import TrainingWorker
 from .clock import ChunkSize, Clock, VirtualTime
-from .command_queue import SharedCommand
-from .journal import Counters, Journal, RunRecord
+from .command_queue import forward_result
+from .journal import Batch, Counters, Journal, Recovered, RunRecord, storable
 from .live_config import LiveConfig
 from .live_run import LiveChunk, LiveRun
-from .load_history import live_verdict
 from .model_versions import ModelSnapshots
-from .run_lifecycle import RunLifecycle
-from .run_output import RunOutput
+from .run_output import RunOutput, unavailable
 from .scheduler_lane import SchedulerLane
 from .status import DeviceInfo, LiveStatus, PlatformInfo, RunStatus, StorageState
 
@@ -33,21 +36,37 @@ _CLOSE_POLL_S = 0.02
 _MAX_ROWS = 20_000
 
 
+@dataclass(slots=True)
+class Deletion:
+    """A deletion of all tasks, for which several callers may wait."""
+
+    #: The journal's result, and that of the callers, who get it once the engine has taken notice.
+    result: Future[int] = field(default_factory=Future)
+    callers: Future[int] = field(default_factory=Future)
+    #: Whether the journal is sure to complete it, or has completed it.
+    accepted: bool = False
+
+
 class LiveController:
     """The active run with its record and its virtual time, as it goes on. Commands use it.
 
     Parameters
     ----------
     config
-        The run to start with.
+        The run to start with; it is compared with the settings of a stored run.
     journal
         Stores the batches.
     clock
         Wall time.
     snapshots
         Keeps weights that a restart could not learn again.
-    trainer, new_id, defaults
-        See `RunLifecycle`.
+    trainer
+        Trains the models of learned schedulers.
+    new_id
+        Returns a new run id.
+    defaults
+        The configuration without the options of the command line; by default `config` itself. If no option was
+        given, the stored run is resumed whatever options it began with.
     """
 
     def __init__(
@@ -75,11 +94,16 @@ class LiveController:
         #: Hashes of the settings under which the active run began, as checkpoints have them.
         self.hashes: dict[str, str] = {}
         #: A deletion of all tasks that is going on.
-        self.deletion: SharedCommand[int] | None = None
+        self.deletion: Deletion | None = None
         self.snapshots = snapshots
-        self.output = RunOutput(self)
-        self.runs = RunLifecycle(self, trainer, new_id, defaults)
+        self.new_id = new_id
+        self._trainer = trainer
+        self._initial_config = config
+        #: Hashes of the configuration, and of that without options, as checkpoints call them.
+        settings = {"home": config, "defaults": defaults or config}
+        self._settings = {name: content_hash(each.as_dict()) for name, each in settings.items()}
         self._chunk_size = ChunkSize()
+        self.output = RunOutput(self)
 
     @property
     def mode(self) -> str:
@@ -150,8 +174,104 @@ class LiveController:
             first_arrival=run.latency_bound.first_arrival if run else None,
             slowdown=config.slowdown,
             comparison=tuple(run.statistics()) if run else (),
-            verdict=live_verdict(run) if run else None,
+            verdict=run.verdict() if run else None,
         )
+
+    # ---------------------------------------------------------------- beginning, resuming and ending
+
+    def begin(self, config: LiveConfig, mode: str = "running") -> None:
+        """Begin a new run. The one before ends only when the new one is ready."""
+        output = self.output
+        first = output.next_task
+        run = LiveRun(config, self._trainer, first_task=first)
+        warnings = config.warnings()
+        record = config.new_record(self.new_id(), self.clock.unix(), mode)
+        self._check_storable(record, run)
+        # Everything of the run before is handed over under its own record, its end included.
+        if self.mode != "stopped" or output.flush_due:
+            output.flush()
+            if not output.has_capacity:
+                raise unavailable("begin another run")
+        if self.mode != "stopped":
+            self.end()
+            output.notify("run_stopped", "another run begins")
+            output.flush()
+        self._activate(run, record, warnings, self._settings["home"])
+        run.lanes.learn_all(first)
+        message = f"{config.scenario.name} at {config.load:g} of capacity, seed {config.seed}"
+        output.announce("run_started", message)
+
+    def recover(self, recovered: Recovered) -> None:
+        """Resume the stored run that was not stopped, unless the settings have changed since."""
+        old = recovered.run
+        checkpoint = recovered.state
+        if old is None:
+            return
+        if recovered.problem is not None:
+            reason = recovered.problem
+        elif checkpoint is None:
+            reason = "it has no checkpoint"
+        elif not self._settings_match(checkpoint):
+            reason = "the settings have changed"
+        else:
+            try:
+                self._resume_stored(old, recovered)
+                return
+            except Exception as error:
+                _log.exception("run %s cannot be resumed", old.run_id)
+                reason = f"{type(error).__name__}: {error}"
+                if not isinstance(error, InvalidInputError):
+                    checkpoint = None  # no later reader should meet it either
+        # Set aside, whatever is wrong with it: its record must not stop this start or a later reader.
+        output = self.output
+        self.run = None
+        self.record = replace(old, config=storable(old.config))
+        output.device_names = tuple(map(storable, recovered.device_names))
+        self.end()
+        output.notify("run_stopped", storable(f"not resumed: {reason}"), level="warning")
+        output.flush(storable(checkpoint or {}))
+        self.record = None
+        self.begin(self._initial_config)
+
+    def _settings_match(self, checkpoint: dict[str, Any]) -> bool:
+        """Return whether the run began with these settings, or with options that are left out now."""
+        home = self._settings["home"]
+        defaults = self._settings["defaults"]
+        return checkpoint.get("home") == home or home == defaults == checkpoint.get("defaults")
+
+    def _resume_stored(self, old: RunRecord, recovered: Recovered) -> None:
+        checkpoint = recovered.state or {}
+        file = checkpoint.get("trace_file")
+        config = self._initial_config.resumed(old.config, None if file is None else Path(file))
+        if config is None:
+            raise InvalidInputError("config", "one that this program can repeat", old.config_hash[:12])
+        speed = math.inf if checkpoint["speed"] is None else float(checkpoint["speed"])
+        first = recovered.counters.next_task_id
+        models = partial(self.snapshots.schedulers, old.run_id)
+        run = LiveRun(replace(config, speed=speed), self._trainer, first_task=first, snapshots=models)
+        run.restore(checkpoint, recovered.recent, first)
+        source = run.source
+        now = replace(run.config, scenario=source.scenario, utilisation=source.utilisation, trace=run.trace)
+        self._check_storable(old, run)
+        self._activate(run, old, now.warnings(), str(checkpoint["home"]))
+        self.config = now
+        self.output.announce("resumed", f"resumed after a restart, at task {first}")
+
+    def _check_storable(self, record: RunRecord, run: LiveRun) -> None:
+        """Raise if the journal could not store this run; the active one goes on."""
+        self.journal.check(Batch(record, run.checkpoint(), self.output.counters, run.config.device_names))
+
+    def _activate(self, run: LiveRun, record: RunRecord, warnings: list[str], begin_hash: str) -> None:
+        self.run = run
+        self.record = record
+        self.config = run.config
+        self.warnings = warnings
+        self.error = None
+        self.held = False
+        self.time = VirtualTime(self.clock, run.config.speed, run.now)
+        self.hashes = {**self._settings, "home": begin_hash}
+        self.output.device_names = run.config.device_names
+        self.output.reset()
 
     def end(self) -> None:
         """End the active run; it will not be resumed."""
@@ -162,10 +282,12 @@ class LiveController:
         self.set_mode("stopped")
         self.snapshots.drop(self.record.run_id)
 
+    # ---------------------------------------------------------------- going on
+
     def step(self) -> float:
         """Do what is due now; returns the wall seconds until something is due again."""
         output = self.output
-        output.batches.deliver()
+        output.deliver()
         output.watch_journal()
         self.watch_deletion()
         if self.run is None or self.record is None:
@@ -177,7 +299,7 @@ class LiveController:
         if output.flush_due:
             output.flush()
         idle = self._advance(self.run) if self.mode == "running" else _IDLE_S
-        if output.batches.rows >= _MAX_ROWS:
+        if output.rows >= _MAX_ROWS:
             output.flush()
         if self.mode != "stopped":
             self.snapshots.save_if_due(self.record.run_id, self.lanes)
@@ -189,7 +311,7 @@ class LiveController:
         until = time.monotonic() + timeout
         output.flush()
         # The journal has a thread of its own, so this is wall time, not the clock of the run.
-        while output.flush_due or not output.batches.deliver():
+        while output.flush_due or not output.deliver():
             if self.journal.unavailable or time.monotonic() >= until:
                 _log.error("the journal is full: the last changes of the run are not stored")
                 break
@@ -213,7 +335,7 @@ class LiveController:
 
     def _advance(self, run: LiveRun) -> float:
         output = self.output
-        if self.held == output.batches.has_capacity:
+        if self.held == output.has_capacity:
             self.held = not self.held
             output.publish_status()
             self.time.set(run.now)
@@ -272,15 +394,23 @@ class LiveController:
     def watch_deletion(self) -> None:
         """Begin the statistics anew when the journal has accepted a deletion, and report its end."""
         deletion = self.deletion
-        run = self.run
         if deletion is None:
             return
-        if deletion.accepted_now() and run is not None:
-            run.reset_statistics()
-            self.output.update()
-        if not deletion.ended():
+        result = deletion.result
+        if deletion.callers.cancelled():
+            result.cancel()
+        ended = result.done()  # read first: what has ended no longer changes
+        accepted = result.running() or (ended and not result.cancelled() and not result.exception())
+        if accepted and not deletion.accepted:
+            deletion.accepted = True
+            deletion.callers.set_running_or_notify_cancel()  # from now on they cannot cancel it
+            if self.run is not None:
+                self.run.reset_statistics()
+                self.output.update()
+        if not ended:
             return
         self.deletion = None
-        if deletion.accepted and run is not None:
+        if accepted and self.run is not None:
             self.output.announce("forgotten", "all tasks and results were deleted")
-        deletion.report()
+        if deletion.callers.running() or deletion.callers.set_running_or_notify_cancel():
+            forward_result(result, deletion.callers)

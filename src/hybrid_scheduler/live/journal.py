@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Floats, HybridSchedulerError, InvalidInputError, Outcomes, Workload
+from ..core import Floats, HybridSchedulerError, Ints, InvalidInputError, Outcomes, Workload
 from ..core.canonical_json import TEXT_RULE, is_storable
 from ..core.outcome import OUTCOME_FIELDS
 
@@ -99,7 +99,8 @@ class ResultColumns:
     #: Standard deviation of the predicted log seconds on the chosen device.
     confidence: Floats
     status: NDArray[np.uint8]
-    model_version: int | None = None
+    #: Number of the model that decided each task, 0 before the first; None for a scheduler without versions.
+    model_version: Ints | None = None
 
     @property
     def wait(self) -> Floats:
@@ -114,8 +115,8 @@ RESULT_COLUMNS = tuple(column.name for column in fields(ResultColumns) if column
 
 
 @dataclass(frozen=True, slots=True)
-class StartedTasks:
-    """Tasks that left the common queue of a central scheduler, in the order of their ids, with their results."""
+class SchedulerResults:
+    """Tasks of one scheduler in the order of their ids, with their results."""
 
     scheduler: str
     tasks: Workload
@@ -185,11 +186,10 @@ class Batch:
     tasks: Workload | None = None
     #: Position in the run of the first task.
     first_ordinal: int = 0
-    external_ids: tuple[str | None, ...] | None = None
     results: Mapping[str, ResultColumns] = field(default_factory=dict)
     first_result_id: int = 1
     #: Results of central schedulers, which place a task later than it arrives. Their ids follow those of `results`.
-    started: tuple[StartedTasks, ...] = ()
+    started: tuple[SchedulerResults, ...] = ()
     #: The isolated optimum of every task.
     optimal_fraction: Floats | None = None
     optimal_time: Floats | None = None
@@ -210,16 +210,6 @@ class Batch:
         return len(self) * len(self.results) + sum(map(len, self.started))
 
 
-@dataclass(frozen=True, slots=True)
-class Recent:
-    """The newest tasks of a run with their results, from which models learn again after a restart."""
-
-    tasks: Workload
-    results: Mapping[str, ResultColumns]
-    #: Results of central schedulers, for the tasks that have started.
-    started: Mapping[str, StartedTasks] = field(default_factory=dict)
-
-
 class Recovered(NamedTuple):
     """State of a journal when it is opened."""
 
@@ -227,7 +217,8 @@ class Recovered(NamedTuple):
     #: The newest run that was not stopped, with its last checkpoint.
     run: RunRecord | None = None
     state: dict[str, Any] | None = None
-    recent: Recent | None = None
+    #: The newest tasks of each scheduler, from which models learn again.
+    recent: Mapping[str, SchedulerResults] = MappingProxyType({})
     #: The newest idempotency keys, oldest first, with the id of their task or measured run.
     keys: Mapping[IdempotencyKey, int | str] = MappingProxyType({})
     #: Devices of the run.
@@ -279,13 +270,12 @@ def storable(value: Any) -> Any:
 
 
 def joined_results(parts: Sequence[ResultColumns]) -> ResultColumns:
-    """Return results of one model version as one."""
+    """Return results of one scheduler as one."""
     if len(parts) == 1:
         return parts[0]
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in RESULT_COLUMNS
-    }
-    return ResultColumns(**columns, model_version=parts[0].model_version)
+    names = RESULT_COLUMNS if parts[0].model_version is None else (*RESULT_COLUMNS, "model_version")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return ResultColumns(**columns)
 
 
 def joined_outcomes(tasks: Workload, parts: Sequence[Outcomes]) -> Outcomes:

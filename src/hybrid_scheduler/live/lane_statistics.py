@@ -1,29 +1,33 @@
-"""Statistics of a lane's results since the run began, and the lower bound on the mean latency of its tasks."""
+"""Statistics of a lane's results, loads of devices in the last minute, and a lower bound on the mean latency."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..cluster import Machine, isolated_optimum, mean_latency_bound
-from ..core import Floats, Ints, Workload
+from ..core import Floats, Ints, Platform, Workload
 from ..core.outcome import FAILED, RAN
 from ..metrics import jain_index
-from ..metrics.running_statistics import RunningMean
+from ..metrics.running_statistics import RunningMean, busy_share
 from ..metrics.summary import DeviceLoad, Evidence, shares_of
 from ..workload.random_columns import joined_tasks
 from .journal import ResultColumns
 from .status import SchedulerState, SchedulerStatistics
 
+if TYPE_CHECKING:
+    from .scheduler_lane import SchedulerLane
+
 #: Number of newest tasks that quantiles are taken over.
 WINDOW = 1000
 #: Virtual seconds that the loads of the verdict are about.
-LOAD_WINDOW_S = 60.0
+_LOAD_WINDOW_S = 60.0
 #: Fields that evidence and a row of the comparison share.
 _EVIDENCE = (
     "name", "tasks", "mean_latency", "mean_time", "mean_wait", "p99_latency", "mean_energy", "mean_cost", "state",
@@ -118,7 +122,7 @@ class LaneStatistics:
         row = int(np.argmax(wait))
         now = float(tasks.arrival_time[-1])
         self._waits.append((now, float(wait[row]), int(tasks.task_id[row])))
-        while self._waits[0][0] < now - LOAD_WINDOW_S:
+        while self._waits[0][0] < now - _LOAD_WINDOW_S:
             self._waits.popleft()
 
     def fill_window(self, latency: Floats) -> None:
@@ -337,3 +341,77 @@ class LatencyBound:
         if len(state) > 2:
             self.first_arrival = float(state[2])
             self._last_end = float(state[3])
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadMark:
+    """Busy seconds so far and queued seconds of every lane's devices at one time."""
+
+    at: float
+    busy: list[Floats]
+    backlog: list[Floats]
+
+
+class LoadHistory:
+    """Busy and queued seconds of every lane's devices, marked at each update.
+
+    Parameters
+    ----------
+    lanes
+        The lanes.
+    platform
+        Their devices.
+    """
+
+    def __init__(self, lanes: Sequence[SchedulerLane], platform: Platform) -> None:
+        self._lanes = lanes
+        self._devices = platform.devices
+        self.reset(0.0)
+
+    def reset(self, now: float) -> None:
+        """Drop all marks but that of now."""
+        self._marks = deque([self._mark(now)])
+
+    def _mark(self, now: float) -> _LoadMark:
+        clusters = [lane.cluster for lane in self._lanes]
+        return _LoadMark(now, [c.busy_by(now) for c in clusters], [c.backlog(now) for c in clusters])
+
+    def _by_device(self, values: Floats) -> dict[str, float]:
+        return {device.name: value for device, value in zip(self._devices, values.tolist(), strict=True)}
+
+    def utilisations(self, now: float) -> dict[str, dict[str, float]]:
+        """Return the busy share of every device since the last call, by scheduler."""
+        before = self._marks[-1]
+        after = self._mark(now)
+        if after.at > before.at:
+            self._marks.append(after)
+        _drop_old(self._marks, now)
+        shares = [busy_share(*pair, after.at - before.at) for pair in zip(before.busy, after.busy, strict=True)]
+        named = zip(self._lanes, shares, strict=True)
+        return {lane.name: self._by_device(share) for lane, share in named if lane.failure is None}
+
+    def backlogs(self, now: float) -> dict[str, dict[str, float]]:
+        """Return the seconds of queued work of every device, by scheduler."""
+        active = [lane for lane in self._lanes if lane.failure is None]
+        return {lane.name: self._by_device(lane.cluster.backlog(now)) for lane in active}
+
+    def last_minute(self, now: float) -> tuple[tuple[float, float], list[tuple[DeviceLoad, ...]]]:
+        """Return begin and end of the last minute, and the loads of each lane's devices in it."""
+        marks = deque([*self._marks, self._mark(now)])
+        _drop_old(marks, now)
+        first = marks[0]
+        last = marks[-1]
+        end = max(last.at, first.at)
+        loads = []
+        for lane in range(len(self._lanes)):
+            busy = busy_share(first.busy[lane], last.busy[lane], end - first.at)
+            peak = np.max([mark.backlog[lane] for mark in marks], axis=0)
+            values = np.transpose([busy, np.zeros(len(busy)), last.backlog[lane], first.backlog[lane], peak])
+            named = zip(self._devices, values.tolist(), strict=True)
+            loads.append(tuple(DeviceLoad(device.name, device.kind, *numbers) for device, numbers in named))
+        return (first.at, end), loads
+
+
+def _drop_old(marks: deque[_LoadMark], now: float) -> None:
+    while len(marks) > 2 and marks[1].at <= now - _LOAD_WINDOW_S:
+        marks.popleft()

@@ -6,14 +6,13 @@ import hashlib
 import sys
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ..cluster import MEMORY_POLICIES, Machine, Noise
 from ..core import InvalidInputError, Objective, Platform, Static, UnknownNameError, Workload, workstation
 from ..core.canonical_json import content_hash, plain_value
-from ..core.platform import platform_from_json
 from ..engine.stability import instability_warnings
 from ..physics import (
     PHYSICS,
@@ -23,7 +22,6 @@ from ..physics import (
     SlowedPhysics,
     Tariff,
     full_speed,
-    physics_from_json,
 )
 from ..schedulers import create
 from ..schedulers import schedulers as registered
@@ -165,12 +163,8 @@ class LiveConfig:
             "utilisation": self.load,
             "seed": self.seed,
             "schedulers": list(self.schedulers),
-            "platform": _plain(self.platform),
+            **replace(self.machine, physics=AnalyticPhysics()).as_json(),
             "physics": self._physics_to_json(),
-            "noise": _plain(self.noise),
-            "memory_policy": self.memory_policy,
-            "tariff": _plain(self.tariff),
-            "objective": _plain(self.objective),
             "retrain_interval": self.retrain_interval,
             # Without a trace or plug-ins there is no such key, so that older runs keep their hash.
             **({"trace": self.trace.as_dict()} if self.trace else {}),
@@ -179,7 +173,9 @@ class LiveConfig:
 
     def _physics_to_json(self) -> dict[str, Any]:
         """Return the durations; a run without a slowdown is stored as before there were any."""
-        base = {"name": self.physics.name, **_plain(self.physics)}
+        own: Any = self.physics
+        fields = asdict(own) if is_dataclass(type(own)) else {}
+        base = {"name": own.name, **cast(dict[str, Any], plain_value(fields))}
         if self.slowdown is None:
             return base
         return {"name": SlowedPhysics.name, "base": base, "slowdown": self.slowdown.as_dict()}
@@ -207,15 +203,18 @@ class LiveConfig:
         slowdown = Slowdown.from_dict(physics["slowdown"]) if physics["name"] == SlowedPhysics.name else None
         physics = physics if slowdown is None else physics["base"]
         own_physics = physics["name"] not in PHYSICS and "curves" not in physics
+        machine = Machine.from_json(
+            {**config, "physics": {"name": AnalyticPhysics.name} if own_physics else physics}
+        )
         resumed = replace(
             self,
-            platform=platform_from_json(config["platform"]),
-            physics=self.physics if own_physics else physics_from_json(physics),
-            noise=Noise(**config["noise"]),
-            memory_policy=config["memory_policy"],
-            tariff=Tariff(**config["tariff"]),
-            objective=Objective(**config["objective"]),
+            platform=machine.platform,
+            physics=self.physics if own_physics else machine.physics,
             slowdown=slowdown,
+            noise=machine.noise,
+            memory_policy=machine.memory_policy,
+            tariff=machine.tariff,
+            objective=machine.objective,
             retrain_interval=int(config["retrain_interval"]),
             trace=None,
             scenario=scenario_from_json(config["scenario"]),
@@ -363,8 +362,3 @@ def _plugin_files(specs: tuple[str, ...]) -> dict[str, dict[str, str]]:
             path = Path(source)
             files[spec] = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     return files
-
-
-def _plain(value: Any) -> Any:
-    """Return the fields ready for JSON; a user's own physics may have none."""
-    return plain_value(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else {}

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..core import Floats, Outcomes, Scheduler, Workload
+from ..core import (
+    Central,
+    Floats,
+    HybridSchedulerError,
+    InvalidInputError,
+    LearningEvent,
+    ModelVersion,
+    Outcomes,
+    Scheduler,
+    Workload,
+)
+from ..engine.comparison import label_of
 from ..learning.duration.retraining import TrainingWorker
+from ..learning.model_files import ModelFileError
+from ..metrics.verdict import Verdict, judge
 from ..physics import isolated_split
+from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
-from .journal import Recent, ResultColumns
-from .lane_statistics import LatencyBound
+from .journal import ResultColumns, SchedulerResults
+from .lane_statistics import LatencyBound, LoadHistory
 from .live_config import LiveConfig, LiveTrace
-from .load_history import LoadHistory
-from .run_lanes import LaneEvent, RunLanes
+from .model_versions import with_model
+from .scheduler_lane import CentralLane, SchedulerLane
 from .status import LiveEpisode, SchedulerStatistics
 
+_log = logging.getLogger(__name__)
 #: The lane that regret is measured against.
 _ORACLE = "oracle"
 _CHECKPOINT_FORMAT = 1
+#: Number of tasks whose durations set the units of an objective with several goals.
+_SAMPLE = 1000
+#: Triggers of versions that were not trained in this run.
+_LOADED = ("pretrained", "restart")
+#: Virtual seconds for which a drift counts as a reason.
+_DRIFT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +58,177 @@ class LiveChunk:
     def __len__(self) -> int:
         return len(self.tasks)
 
+
+@dataclass(frozen=True, slots=True)
+class LaneEvent:
+    """Something that happened to a lane, or to the machine of all (then `scheduler` is None).
+
+    A new version has a `model`; kind "loaded" gets no notification.
+    """
+
+    kind: str
+    scheduler: str | None
+    message: str
+    at_task: int
+    version: int | None = None
+    model: ModelVersion | None = None
+    seconds: float | None = None
+    loss: float | None = None
+
+
+class _RunLanes(list[SchedulerLane]):
+    """A lane for every scheduler of a run.
+
+    Parameters
+    ----------
+    config, trainer, first_task, snapshots
+        As of `LiveRun`.
+    """
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        trainer: TrainingWorker,
+        first_task: int,
+        snapshots: Callable[[str], Iterable[Scheduler]] | None,
+    ) -> None:
+        super().__init__()
+        #: Virtual time of the run, and its newest task.
+        self.now = 0.0
+        self.newest_task = first_task - 1
+        #: Events since the output last emptied the list.
+        self.events: list[LaneEvent] = []
+        self._config = config
+        self._trainer = trainer
+        self._sample = config.sample(_SAMPLE)
+        for spec in config.schedulers:
+            if snapshots is None:
+                self.append(self._new(spec))
+            else:
+                self.append(self._resumed(spec, snapshots(spec), first_task))
+
+    def _new(self, spec: str) -> SchedulerLane:
+        """Return a lane whose scheduler knows nothing yet; its parameters may be of the wrong type."""
+        try:
+            return self._lane(spec, create(spec))
+        except HybridSchedulerError:
+            raise
+        except Exception as error:  # a scheduler's own code can raise anything
+            _log.warning("scheduler %s does not start", spec, exc_info=error)
+            reason = f"{spec}, which raises {type(error).__name__}: {error}"
+            raise InvalidInputError("schedulers", "schedulers that start on this machine", reason) from error
+
+    def _lane(self, spec: str, scheduler: Scheduler) -> SchedulerLane:
+        kind: type[SchedulerLane] = CentralLane if isinstance(scheduler, Central) else SchedulerLane
+        return kind(spec, scheduler, self._config, self._sample, self._trainer)
+
+    def _resumed(self, spec: str, stored: Iterable[Scheduler], first_task: int) -> SchedulerLane:
+        """Return a lane with the first of the stored models that can be used."""
+        for scheduler in stored:
+            try:
+                return self._lane(spec, scheduler)
+            except Exception as error:  # a plug-in's file can raise anything
+                self._refuse_model(spec, error, first_task)
+        try:
+            return self._lane(spec, create(spec))
+        except ModelFileError as error:  # the file was good when the run began
+            self._refuse_model(spec, error, first_task)
+            return self._lane(spec, with_model(spec, None))
+
+    def _refuse_model(self, spec: str, error: Exception, at_task: int) -> None:
+        _log.warning("scheduler %s goes on without a stored model: %s", spec, error)
+        self.events.append(LaneEvent("model_refused", spec, str(error), at_task))
+
     @property
-    def deciders(self) -> tuple[tuple[str, int | None], ...]:
-        """Schedulers with their model versions, which are the same for all tasks of a chunk and of a batch."""
-        return tuple((name, columns.model_version) for name, columns in self.results.items())
+    def active(self) -> list[SchedulerLane]:
+        """The lanes that are not switched off."""
+        return [lane for lane in self if lane.failure is None]
+
+    @property
+    def central(self) -> list[CentralLane]:
+        """Active lanes whose tasks wait in a common queue."""
+        return [lane for lane in self.active if isinstance(lane, CentralLane)]
+
+    @property
+    def at_arrival(self) -> list[SchedulerLane]:
+        """Active lanes that decide when a task arrives."""
+        return [lane for lane in self.active if not isinstance(lane, CentralLane)]
+
+    @contextmanager
+    def guarded(self, lane: SchedulerLane, at_task: int) -> Iterator[None]:
+        """Switch off a lane whose scheduler raises an error in the block; the others go on."""
+        try:
+            yield
+        except Exception as error:
+            _log.error("scheduler %s failed at task %d", lane.name, at_task, exc_info=error)
+            lane.failure = f"{type(error).__name__}: {error}"
+            message = f"switched off after an error: {lane.failure}"
+            self.events.append(LaneEvent("scheduler_failed", lane.name, message, at_task, lane.version))
+
+    # ---------------------------------------------------------------- queues
+
+    def catch_up_queues(self) -> None:
+        """Let tasks leave the common queues by now."""
+        for lane in self.central:
+            with self.guarded(lane, self.newest_task):
+                lane.catch_up(self.now)
+
+    def finish_queues(self) -> None:
+        """Place all tasks that wait in common queues, because no more tasks come."""
+        for lane in self.central:
+            with self.guarded(lane, self.newest_task):
+                lane.finish_queue(self.now)
+
+    def take_started(self) -> list[SchedulerResults]:
+        """Return the results of tasks that have left a common queue since the last call."""
+        central = [lane for lane in self if isinstance(lane, CentralLane)]
+        return [group for lane in central for group in lane.take_started()]
+
+    # ---------------------------------------------------------------- learning
+
+    def learn(self, lane: SchedulerLane, at_task: int) -> None:
+        """Report the learning events of a lane, and start the training that its model requests."""
+        self._report(lane, lane.events(), at_task)
+        if lane.learner is not None:
+            for number, model, seconds in lane.learner.new_versions():
+                kind = "loaded" if model.trigger in _LOADED else "retrained"
+                message = f"version {number} from {model.samples} outcomes"
+                lane.retrained_at = self.now
+                loss = lane.learning.take_loss()
+                first = lane.first_decided(number, at_task)
+                self.events.append(LaneEvent(kind, lane.name, message, first, number, model, seconds, loss))
+            lane.learner.start_training()
+
+    def learn_all(self, at_task: int) -> None:
+        """Do so for all active lanes."""
+        for lane in self.active:
+            self.learn(lane, at_task)
+        self.events.sort(key=lambda event: event.at_task)
+
+    def _report(self, lane: SchedulerLane, events: Iterable[LearningEvent], at_task: int) -> None:
+        for event in events:
+            if event.kind == "drift":
+                lane.drift_at = self.now
+            if event.kind != "retrained":  # the event of the new version has its number
+                self.events.append(LaneEvent(event.kind, lane.name, event.message, at_task, lane.version))
+
+    def collect_training(self, at_task: int) -> None:
+        """Swap in the models that came back; they decide from task `at_task` on."""
+        for lane in self.active:
+            if lane.learner is not None and lane.learner.retraining.finished:
+                self._report(lane, lane.learner.swap_in(at_task), at_task)
+                self.learn(lane, at_task)
+
+    def retrain(self, lane: SchedulerLane, at_task: int) -> bool:
+        """Train a lane's model from its window, unless it is being trained; return False if that is too short."""
+        learner = lane.learner
+        if learner is None or learner.retraining.running:
+            return True
+        if not learner.times.request_training():
+            return False
+        learner.start_training()
+        self.learn(lane, at_task)  # a regression has learned again at once
+        return True
 
 
 class LiveRun:
@@ -70,7 +260,7 @@ class LiveRun:
         self.ordinal = 0
         self._episode = 1
         self._episode_tasks = 0
-        self.lanes = RunLanes(config, trainer, first_task, snapshots)
+        self.lanes = _RunLanes(config, trainer, first_task, snapshots)
         self.load = LoadHistory(self.lanes, config.platform)
         self.latency_bound = LatencyBound(config.machine)
         self._physics = config.machine.physics
@@ -141,52 +331,31 @@ class LiveRun:
         return chunk
 
     def _decide(self, tasks: Workload) -> LiveChunk:
-        rows = self._decide_one_by_one(tasks)
         lanes = self.lanes
-        part = tasks if rows == len(tasks) else tasks.rows(0, rows)
-        first = int(part.task_id[0])
-        self.lanes.newest_task = int(part.task_id[-1])
+        first = int(tasks.task_id[0])
+        lanes.newest_task = int(tasks.task_id[-1])
         outcomes: dict[str, Outcomes] = {}
         for lane in lanes.at_arrival:
             with lanes.guarded(lane, first):
-                outcomes[lane.name] = lane.close(rows) if lane.rule is None else lane.run_rule(part)
+                outcomes[lane.name] = lane.decide(tasks)
         oracle = outcomes[_ORACLE].latency if _ORACLE in outcomes else None
         for central in lanes.central:
             with lanes.guarded(central, first):
-                central.release(part, oracle)
+                central.release(tasks, oracle)
         results = {}
         for lane in lanes.at_arrival:
             results[lane.name] = lane.columns(outcomes[lane.name], oracle)
-            lane.statistics.add(part, results[lane.name])
-        self.ordinal += rows
-        self._episode_tasks += rows
-        self._reach(float(part.arrival_time[-1]))
-        self.lanes.learn_all(self.lanes.newest_task + 1)
+            lane.statistics.add(tasks, results[lane.name])
+        self.ordinal += len(tasks)
+        self._episode_tasks += len(tasks)
+        self._reach(float(tasks.arrival_time[-1]))
+        lanes.learn_all(lanes.newest_task + 1)
         platform = self.config.platform
-        table = self._physics.times(part, platform)
+        table = self._physics.times(tasks, platform)
         columns = self._physics.columns(platform)
-        best = isolated_split(table, columns, platform, part.memory_required, part.divisible)
-        self.latency_bound.add(part, best[1])
-        return LiveChunk(part, results, *best)
-
-    def _decide_one_by_one(self, tasks: Workload) -> int:
-        """Let the lanes that are not compiled decide task by task; returns the number of decided tasks.
-
-        The chunk ends before a task for which some lane has a new model, so that one model decides a whole chunk.
-        """
-        slow = [lane for lane in self.lanes.at_arrival if lane.rule is None]
-        for lane in slow:
-            lane.open(tasks)
-        for row, now in enumerate(tasks.arrival_time.tolist() if slow else ()):
-            at_task = int(tasks.task_id[row])
-            changed = [lane for lane in slow if self.lanes.caught_up(lane, now, at_task)]
-            if changed and row > 0:
-                return row
-            slow = [lane for lane in slow if lane.failure is None]
-            for lane in slow:
-                with self.lanes.guarded(lane, at_task):
-                    lane.decide(row)
-        return len(tasks)
+        best = isolated_split(table, columns, platform, tasks.memory_required, tasks.divisible)
+        self.latency_bound.add(tasks, best[1])
+        return LiveChunk(tasks, results, *best)
 
     # ---------------------------------------------------------------- episodes and scenarios
 
@@ -241,6 +410,17 @@ class LiveRun:
             for lane in self.lanes
         ]
 
+    def verdict(self) -> Verdict:
+        """Return the leader and why the others are slower; device loads are those of the last virtual minute."""
+        window, loads = self.load.last_minute(self.now)
+        evidence = []
+        for lane, row, load in zip(self.lanes, self.statistics(), loads, strict=True):
+            numbers = lane.statistics.evidence(row, label_of(lane.name), load, window)
+            if lane.drift_at is not None and self.now - lane.drift_at <= _DRIFT_S:
+                numbers = replace(numbers, drift_at=lane.drift_at, retrained_at=lane.retrained_at)
+            evidence.append(numbers)
+        return judge(evidence, self.latency_bound.mean)
+
     def reset_statistics(self) -> None:
         """Begin all statistics anew, because all stored tasks are deleted."""
         for lane in self.lanes:
@@ -264,7 +444,7 @@ class LiveRun:
             "lanes": {lane.name: lane.checkpoint() for lane in self.lanes},
         }
 
-    def restore(self, state: dict[str, Any], recent: Recent | None, next_task: int) -> None:
+    def restore(self, state: dict[str, Any], recent: Mapping[str, SchedulerResults], next_task: int) -> None:
         """Continue from a checkpoint: rules bit for bit, models by learning from the recent tasks."""
         if state["format"] != _CHECKPOINT_FORMAT:
             raise ValueError(f"the checkpoint has format {state['format']}, not {_CHECKPOINT_FORMAT}")

@@ -206,7 +206,7 @@ def _lane_state(run: MeasuredRun, results: ResultColumns) -> dict[str, Any]:
     """Return a scheduler's part of the checkpoint, from which the comparison of a run is read."""
     statistics = LaneStatistics(run.platform.cpu_of)
     statistics.add(run.tasks, results)
-    return {"statistics": statistics.state(), "version": results.model_version, "failure": None}
+    return {"statistics": statistics.state(), "version": None, "failure": None}
 
 
 def _platform_json(platform: Platform) -> dict[str, Any]:

@@ -7,21 +7,21 @@ queue, and a result comes when its task starts.
 from __future__ import annotations
 
 import base64
-import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..cluster.event_loop import PART, RELEASE, EventLoop
+from ..cluster.event_loop import RELEASE, EventLoop
 from ..compiled import FastRule
 from ..core import (
     Central,
     Decision,
     Explanation,
     Floats,
+    Ints,
     InvalidInputError,
     Learner,
     LearningEvent,
@@ -37,7 +37,7 @@ from ..metrics.summary import shares_of
 from ..physics import EnergyAndCost
 from ..workload.argument_checks import parse_spec
 from ..workload.random_columns import joined_tasks
-from .journal import OUTCOME_COLUMNS, Recent, ResultColumns, StartedTasks, joined_outcomes
+from .journal import OUTCOME_COLUMNS, ResultColumns, SchedulerResults, joined_outcomes
 from .lane_statistics import LaneStatistics
 from .live_config import LiveConfig
 from .model_versions import LaneModel
@@ -56,9 +56,7 @@ MAX_WAITING = 5_000
 class SchedulerLane:
     """One scheduler with its cluster, its statistics and its model.
 
-    A compiled rule takes a chunk in one call of `run_rule`. Any other scheduler goes task by task: `open` with the
-    chunk; for each row `catch_up` with the arrival time and `decide`; then `close`. Outcomes reach a scheduler at
-    their virtual finish, never earlier, also across chunks.
+    Outcomes reach a scheduler at their virtual finish, never earlier, also across chunks.
 
     Parameters
     ----------
@@ -98,6 +96,9 @@ class SchedulerLane:
         self.failure: str | None = None
         self._explanations: dict[int, Explanation] = {}
         self._newest_policy: str | None = None
+        #: Seconds with confidence, and model version, of each task of the newest chunk.
+        self._predictions: Floats = np.empty((2, 0))
+        self._versions: Ints = np.empty(0, np.int64)
         assert isinstance(scheduler, Online | Central)
         self._loop = EventLoop(self.cluster, scheduler, times, placed=self._note_placed, max_pending=_MAX_PENDING)
 
@@ -134,27 +135,25 @@ class SchedulerLane:
 
     # ---------------------------------------------------------------- running
 
-    def run_rule(self, chunk: Workload) -> Outcomes:
-        """Decide for a whole chunk with a compiled rule."""
-        assert self.rule is not None
-        return self.cluster.run_more(chunk, self.rule)
-
-    def open(self, chunk: Workload) -> None:
-        """Begin a chunk that is decided task by task."""
+    def decide(self, chunk: Workload) -> Outcomes:
+        """Decide for tasks at their arrival, and return their outcomes."""
+        if self.rule is not None:
+            return self.cluster.run_more(chunk, self.rule)
         self._loop.release(chunk)
         self._predictions = np.full((2, len(chunk)), np.nan)
+        self._versions = np.zeros(len(chunk), np.int64)
+        self._loop.advance(float(chunk.arrival_time[-1]), RELEASE)
+        self._loop.close()
+        return self._loop.outcomes
 
-    def catch_up(self, now: float) -> bool:
-        """Report the outcomes that have finished by now; returns True if the model changed."""
-        before = self.version
-        self._loop.advance(now, PART)
-        return self.version != before
+    def catch_up(self, now: float) -> None:
+        """Report the outcomes that have finished by now."""
+        self._loop.advance(now)
 
-    def decide(self, row: int) -> None:
-        """Decide for the next task of the chunk and place it."""
-        if row == 0 and self.learner is not None:  # the same model decides the whole chunk
-            self._deciding_version = self.learner.version
-        self._loop.step()
+    def first_decided(self, version: int, following: int) -> int:
+        """Return the first task of the newest chunk that a version of the model decided, else the following one."""
+        row = int(np.searchsorted(self._versions, version))
+        return int(self._loop.tasks.task_id[row]) if row < len(self._versions) else following
 
     def _note_placed(self, row: int, decision: Decision) -> None:
         """Keep prediction and explanation of a task that was just placed."""
@@ -162,6 +161,7 @@ class SchedulerLane:
         if explanation is not None:
             self._keep_explanation(int(self._loop.tasks.task_id[row]), explanation)
         self._predictions[:, row] = self._predicted(row)
+        self._versions[row] = self.version or 0
 
     def _predicted(self, row: int) -> tuple[float, float]:
         """Return predicted seconds and confidence of a task that was just placed; NaN without a prediction."""
@@ -185,21 +185,14 @@ class SchedulerLane:
         found = self._explanations.get(task_id)
         return None if found is None else found.as_dict(self.cluster.platform)
 
-    def close(self, rows: int) -> Outcomes:
-        """End the chunk and return the outcomes of the first rows; no others were decided."""
-        self._loop.withdraw()
-        self._loop.close()
-        return self._loop.outcomes.rows(0, rows)
-
     def columns(self, outcomes: Outcomes, oracle: Floats | None) -> ResultColumns:
         """Return the outcomes as they are stored; `oracle` is the oracle's latency for the same tasks."""
         unknown = np.full((2, len(outcomes)), np.nan)
-        predictions = unknown if self.rule else self._predictions[:, : len(outcomes)]
-        version = self._deciding_version if self.learner else None
-        return self._result_columns(outcomes, unknown[0] if oracle is None else oracle, predictions, version)
+        predictions = unknown if self.rule else self._predictions
+        return self._result_columns(outcomes, unknown[0] if oracle is None else oracle, predictions, self._versions)
 
     def _result_columns(
-        self, outcomes: Outcomes, oracle: Floats, predictions: Floats, version: int | None
+        self, outcomes: Outcomes, oracle: Floats, predictions: Floats, versions: Ints
     ) -> ResultColumns:
         charges = EnergyAndCost(outcomes, self.cluster.platform, self.cluster.tariff)
         columns: dict[str, Any] = {name: getattr(outcomes, name) for name in OUTCOME_COLUMNS}
@@ -210,7 +203,7 @@ class SchedulerLane:
             regret=outcomes.latency - oracle,
             predicted_time=predictions[0],
             confidence=predictions[1],
-            model_version=version,
+            model_version=versions if self.learner else None,
         )
 
     # ---------------------------------------------------------------- checkpoints
@@ -225,28 +218,24 @@ class SchedulerLane:
             "failure": self.failure,
         }
 
-    def restore(self, state: dict[str, Any], recent: Recent | None, now: float) -> None:
+    def restore(self, state: dict[str, Any], recent: Mapping[str, SchedulerResults], now: float) -> None:
         """Continue from a checkpoint; the model learns from the recent tasks."""
         if self.rule is not None and state["rule"] is not None:
             rule = _read(state["rule"])
             self.rule.state[: len(rule)] = rule  # states of earlier versions end before the blocks of the prices
         self.statistics.restore(state["statistics"])
         self.failure = state["failure"]
-        found = None if recent is None else self._recent(recent)
-        if found is not None:
-            tasks, results = found
-            self.statistics.fill_window(results.latency)
-            self._learn_recent(tasks, results, now)
+        if self.name in recent:
+            self.statistics.fill_window(recent[self.name].columns.latency)
+            self._learn_recent(recent[self.name], now)
         self._loop.restore(state)
         if self.learner is not None:
             self.learner.resume_from(state["version"] or 0)
 
-    def _recent(self, recent: Recent) -> tuple[Workload, ResultColumns] | None:
-        """Return the newest tasks with their results; None if there are none."""
-        return (recent.tasks, recent.results[self.name]) if self.name in recent.results else None
-
-    def _learn_recent(self, tasks: Workload, results: ResultColumns, now: float) -> None:
+    def _learn_recent(self, recent: SchedulerResults, now: float) -> None:
         """Let the model learn from stored tasks in the order of finish; unfinished ones are reported later."""
+        tasks = recent.tasks
+        results = recent.columns
         table = self.cluster.physics.times(tasks, self.cluster.platform)
         outcomes = Outcomes(tasks, *(getattr(results, name) for name in OUTCOME_FIELDS))
         for row in np.argsort(results.finish, kind="stable").tolist():
@@ -263,13 +252,13 @@ class SchedulerLane:
 
 
 class _Started(NamedTuple):
-    """A task that left the common queue: its rows, the oracle's latency, seconds with confidence, and version."""
+    """Tasks that left the common queue: the oracle's latency, seconds with confidence, and version of each."""
 
-    task: Workload
+    tasks: Workload
     outcomes: Outcomes
-    oracle: float
-    prediction: tuple[float, float]
-    version: int | None
+    oracle: Floats
+    predictions: Floats
+    versions: Ints
 
 
 class CentralLane(SchedulerLane):
@@ -289,9 +278,8 @@ class CentralLane(SchedulerLane):
         self._started: list[_Started] = []
         #: Tasks before this one are deleted.
         self._first_stored = 0
-        #: Tasks that found the queue full, their results until they are taken, and how many users know of.
+        #: Tasks that found the queue full, and how many users know of.
         self.rejected = 0
-        self._rejections: list[StartedTasks] = []
         self._announced = 0
 
     @property
@@ -329,9 +317,8 @@ class CentralLane(SchedulerLane):
         status = np.full(len(tasks), FAILED, np.uint8)
         device = np.zeros(len(tasks), np.int32)
         outcomes = Outcomes(tasks, device, nothing, unknown, nothing, unknown, nothing, status)
-        columns = self._result_columns(outcomes, unknown, np.stack([unknown, unknown]), self.version)
-        self.statistics.add(tasks, columns)
-        self._rejections.append(StartedTasks(self.name, tasks, columns))
+        versions = np.full(len(tasks), self.version or 0, np.int64)
+        self._started.append(_Started(tasks, outcomes, unknown, np.stack([unknown, unknown]), versions))
         self.rejected += len(tasks)
 
     def events(self) -> list[LearningEvent]:
@@ -342,11 +329,6 @@ class CentralLane(SchedulerLane):
             message = f"{self.rejected:,} tasks were rejected: {MAX_WAITING:,} wait"
             new.append(LearningEvent("queue_full", 0, message, self.version or 0))
         return new
-
-    def catch_up(self, now: float) -> bool:
-        """Place and report all that happens by now; model versions never cut a chunk short."""
-        self._loop.advance(now)
-        return False
 
     def finish_queue(self, now: float) -> None:
         """Place all waiting tasks from now on, as if no other task came.
@@ -368,26 +350,25 @@ class CentralLane(SchedulerLane):
         self._keep_explanation(task_id, explanation._replace(queued=queued))
         oracle = self._oracle.pop(task_id, math.nan)
         if task_id >= self._first_stored:
-            task = loop.tasks.rows(row, row + 1)
-            outcomes = loop.outcomes.rows(row, row + 1)
-            self._started.append(_Started(task, outcomes, oracle, self._predicted(row), self.version))
+            rows = loop.tasks.rows(row, row + 1), loop.outcomes.rows(row, row + 1)
+            predictions = np.array([self._predicted(row)]).T
+            versions = np.array([self.version or 0], np.int64)
+            self._started.append(_Started(*rows, np.array([oracle]), predictions, versions))
 
-    def take_started(self) -> list[StartedTasks]:
-        """Return the tasks that have started since the last call, with one model version each."""
-        groups: list[StartedTasks] = []
-        for version, started in itertools.groupby(self._started, key=lambda each: each.version):
-            rows = sorted(started, key=lambda each: int(each.task.task_id[0]))
-            tasks = joined_tasks([each.task for each in rows])
-            outcomes = joined_outcomes(tasks, [each.outcomes for each in rows])
-            oracle = np.array([each.oracle for each in rows])
-            predictions = np.array([each.prediction for each in rows]).T
-            columns = self._result_columns(outcomes, oracle, predictions, version)
-            self.statistics.add(tasks, columns)
-            groups.append(StartedTasks(self.name, tasks, columns))
+    def take_started(self) -> list[SchedulerResults]:
+        """Return the tasks that have started since the last call as one group; no group without any."""
+        started = sorted(self._started, key=lambda each: int(each.tasks.task_id[0]))
+        if not started:
+            return []
         self._started.clear()
-        groups += self._rejections
-        self._rejections = []
-        return groups
+        tasks = joined_tasks([each.tasks for each in started])
+        outcomes = joined_outcomes(tasks, [each.outcomes for each in started])
+        oracle = np.concatenate([each.oracle for each in started])
+        predictions = np.concatenate([each.predictions for each in started], axis=1)
+        versions = np.concatenate([each.versions for each in started])
+        columns = self._result_columns(outcomes, oracle, predictions, versions)
+        self.statistics.add(tasks, columns)
+        return [SchedulerResults(self.name, tasks, columns)]
 
     # ---------------------------------------------------------------- checkpoints
 
@@ -400,17 +381,13 @@ class CentralLane(SchedulerLane):
         queue["state"] = {key: _written(values) for key, values in queue["state"].items()}
         return state
 
-    def restore(self, state: dict[str, Any], recent: Recent | None, now: float) -> None:
+    def restore(self, state: dict[str, Any], recent: Mapping[str, SchedulerResults], now: float) -> None:
         """Continue from a checkpoint; the model learns from the recent tasks."""
         queue = state["queue"]
         self._oracle = {task[0]: task[-1] for task in queue["tasks"] if task[-1] is not None}
         remembered = {key: _read(values) for key, values in queue["state"].items()}
         queue = {**queue, "tasks": [task[:-1] for task in queue["tasks"]], "state": remembered}
         super().restore({**state, "queue": queue}, recent, now)
-
-    def _recent(self, recent: Recent) -> tuple[Workload, ResultColumns] | None:
-        started = recent.started.get(self.name)
-        return super()._recent(recent) if started is None else (started.tasks, started.columns)
 
 
 def learned_lane(lanes: Iterable[SchedulerLane], name: str) -> SchedulerLane:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..core import Floats, Outcomes, Platform
+from ..core.energy_and_cost import EnergyAndCost
 from ..core.outcome import CLIPPED, FAILED, MOVED_TO_CPU, PAGED
 
 #: Label of the scheduler that places each task best alone and does not see the tasks behind it.
@@ -158,35 +159,11 @@ class Summary:
         return flat
 
 
-class TaskCharges(Protocol):
-    """Energy and cost of each task in joules and dollars: the columns of `physics.EnergyAndCost`."""
-
-    @property
-    def energy(self) -> Floats:
-        """Busy energy."""
-
-    @property
-    def energy_blended(self) -> Floats:
-        """Fraction-weighted watts times the whole time."""
-
-    @property
-    def rent(self) -> Floats:
-        """Rent of the busy seconds."""
-
-    @property
-    def electricity(self) -> Floats:
-        """Price of the busy energy."""
-
-    @property
-    def cost(self) -> Floats:
-        """The parts that the tariff counts."""
-
-
 def summarise(
     outcomes: Outcomes,
     platform: Platform,
     busy: Floats,
-    charges: TaskCharges,
+    charges: EnergyAndCost,
     *,
     bound: float | None = None,
     latency_bound: float | None = None,

@@ -1,12 +1,13 @@
 """Physics: seconds, joules and dollars of tasks on devices."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from ..core import UnknownNameError
+from ..core import InvalidInputError, UnknownNameError
+from ..core.energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
 from .analytic import AnalyticPhysics, SerialPhysics
 from .capacity import FluidTasks, best_prices, capacity, fluid_makespan, fluid_tasks
-from .energy_and_cost import EnergyAndCost, Tariff, dollars_per_second
 from .isolated_optimum import isolated_split, isolated_time, objective_scales, optimal_fraction, pair_split
 from .profiled import Curve, ProfiledPhysics
 from .protocol import Physics, Slowdown, SlowedPhysics, full_speed
@@ -44,6 +45,30 @@ def physics_named(name: str) -> Physics:
     if name not in PHYSICS:
         raise UnknownNameError("physics", name, PHYSICS)
     return PHYSICS[name]()
+
+
+def physics_to_json(physics: Physics) -> dict[str, Any]:
+    """Return the JSON object that `physics_from_json` reads.
+
+    Parameters
+    ----------
+    physics
+        One of this package.
+
+    Raises
+    ------
+    InvalidInputError
+        If the physics is of another class, of which nothing is known.
+    """
+    if isinstance(physics, SlowedPhysics):
+        base = physics_to_json(physics.base)
+        return {"name": physics.name, "base": base, "slowdown": physics.slowdown.as_dict()}
+    if isinstance(physics, ProfiledPhysics | TablePhysics):
+        return physics.as_dict()
+    if isinstance(physics, AnalyticPhysics):
+        return {"name": physics.name, **asdict(physics)}
+    known = ", ".join((*PHYSICS, *PHYSICS_WITH_DATA))
+    raise InvalidInputError("physics", f"one of {known} in a run that is recorded", physics.name)
 
 
 def physics_from_json(data: Mapping[str, Any]) -> Physics:
@@ -96,4 +121,5 @@ __all__ = [
     "pair_split",
     "physics_from_json",
     "physics_named",
+    "physics_to_json",
 ]

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..core import Device, Floats, Ints, InvalidInputError, Links, Platform, Task, TimeTable, Workload, cpu
+from ..cluster.physics_times import PhysicsTimes
+from ..core import Device, Floats, InvalidInputError, Platform, Task, cpu
 from ..physics import Curve, ProfiledPhysics
 from .hardware_profile import CopyTimings, Profile, ProfilePoint
 from .machine_info import THREAD_POOL
@@ -50,13 +52,13 @@ def _powers(x: Floats, y: Floats, at: Floats) -> Floats:
     design = terms(x) / np.exp(y)[:, None]
     scale = design.max(axis=0)
     weights = np.ones(len(x))
-    found = np.zeros(design.shape[1])
+    factors = np.zeros(design.shape[1])
     for _ in range(4):
-        found = nnls(design / scale * weights[:, None], weights)[0] / scale
-        residual = np.abs(design @ found - 1.0)
+        factors = nnls(design / scale * weights[:, None], weights)[0] / scale
+        residual = np.abs(design @ factors - 1.0)
         typical = max(float(np.median(residual)), 1e-3)
         weights = 1.0 / np.maximum(1.0, residual / (_OUTLIER * typical))
-    return np.log(np.maximum(terms(at) @ found, 1e-12))
+    return np.log(np.maximum(terms(at) @ factors, 1e-12))
 
 
 #: In the order of preference among equals.
@@ -178,7 +180,9 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
         errors_of_kind: list[Floats] = []
         for device, seconds in _SECONDS.items():
             known = [
-                (p.size, *found) for p in profile.of(kind) if (found := seconds(p, transfer, launch)) is not None
+                (point.size, *measured)
+                for point in profile.of(kind)
+                if (measured := seconds(point, transfer, launch)) is not None
             ]
             if not known:
                 continue
@@ -193,11 +197,8 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
             at = np.exp(_predicted(x, y, x)[form])
             fixed = launch if device == "gpu" else 0.0
             curves.append(Curve(kind, device, tuple(sizes.tolist()), tuple(at.tolist()), fixed, spread))
-            held_out.append(
-                HeldOutAccuracy(
-                    kind, device, _FORMS[form], len(x), *(_summary(errors) if errors is not None else (None, None))
-                )
-            )
+            summary = (None, None) if errors is None else (float(np.median(errors)), float(errors.max()))
+            held_out.append(HeldOutAccuracy(kind, device, _FORMS[form], len(x), *summary))
         by_kind[kind] = float(np.median(np.concatenate(errors_of_kind))) if errors_of_kind else None
     if not curves:
         raise InvalidInputError("profile", "one with at least one measured time", "none")
@@ -212,10 +213,6 @@ def _nested_errors(x: Floats, y: Floats) -> Floats:
         form = _choose(x[others], y[others])
         errors[i] = abs(np.expm1(_predicted(x[others], y[others], x[i : i + 1])[form, 0] - y[i]))
     return errors
-
-
-def _summary(errors: Floats) -> tuple[float, float]:
-    return float(np.median(errors)), float(errors.max())
 
 
 # ------------------------------------------------------------------------------------------ times of a point
@@ -318,7 +315,7 @@ def _watts(profile: Profile, device: str) -> float | None:
 # ------------------------------------------------------------------------------------------ known durations
 
 
-class CalibratedTimes:
+class CalibratedTimes(PhysicsTimes):
     """Durations for schedulers that know them: a `TimeModel` from calibrated curves.
 
     Parameters
@@ -329,30 +326,13 @@ class CalibratedTimes:
         The machine.
     """
 
+    physics: ProfiledPhysics
+
     def __init__(self, physics: ProfiledPhysics, platform: Platform) -> None:
-        self.physics = physics
-        self.platform = platform
+        super().__init__(physics, platform)
         # Rows are kept, because streams repeat sizes.
-        self._rows: dict[tuple[str, float], Floats] = {}
-
-    @property
-    def columns(self) -> Ints:
-        """Column of each device in `table`."""
-        return self.physics.columns(self.platform)
-
-    @property
-    def links(self) -> Links:
-        """Transfer links of the devices."""
-        return self.physics.links(self.platform)
-
-    def table(self, workload: Workload) -> TimeTable:
-        """Return the durations of every task on every device class."""
-        return self.physics.times(workload, self.platform)
+        self._row = cache(lambda kind, size: physics.row(kind, size, platform))
 
     def row(self, task: Task) -> Floats:
         """Return the durations of one task on every device class."""
-        key = task.kind, task.size
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = self.physics.row(task.kind, task.size, self.platform)
-        return row
+        return self._row(task.kind, task.size)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from .machine_info import handle_of, nvml
 from .timing import TimerFunction
@@ -22,28 +23,20 @@ _POWERCAP = Path("/sys/class/powercap")
 _SAMPLE_EVERY = 0.02
 
 
-class Meter(Protocol):
+class Meter(ABC):
     """A counter of joules, from an arbitrary start."""
 
-    source: str
+    source: ClassVar[str]
 
+    @abstractmethod
     def joules(self) -> float:
         """Return joules so far."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  most counters hold nothing
         """Release the counter."""
-        ...
 
 
-class _Counter:
-    """A meter that holds no resources."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class NvmlCounter(_Counter):
+class NvmlCounter(Meter):
     """Energy counter of a GPU (Volta and newer), in millijoules since the driver was loaded."""
 
     source = "nvml energy counter"
@@ -57,7 +50,7 @@ class NvmlCounter(_Counter):
         return float(self._library.nvmlDeviceGetTotalEnergyConsumption(self._handle)) / 1e3
 
 
-class NvmlPower:
+class NvmlPower(Meter):
     """Power samples of a GPU without an energy counter, summed over time by a thread."""
 
     source = "nvml power samples"
@@ -100,7 +93,7 @@ class NvmlPower:
                 return
 
 
-class _Rapl(_Counter):
+class _Rapl(Meter):
     """Energy counters of the CPU packages, in microjoules; each restarts at 0 when it is full."""
 
     source = "rapl packages"

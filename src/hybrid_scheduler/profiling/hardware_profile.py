@@ -22,7 +22,7 @@ from ..core.atomic_files import write_atomically
 from ..core.errors import InvalidInputError, UnknownNameError
 from ..workload.argument_checks import file_errors
 from .machine_info import MachineInfo
-from .strict_json import StrictObject, read_json
+from .strict_json import check_format, read_json, read_object
 from .timing import Timing
 
 FORMAT = "hybrid-scheduler hardware profile"
@@ -343,13 +343,14 @@ def read_profile(document: object, file: str = "profile") -> Profile:
     file : str, optional
         Name of the document in messages.
     """
-    root = StrictObject(document, "", file)
-    root.check_format(FORMAT, VERSION, what="a hardware profile", renew="measure again: hybrid-scheduler profile")
-    profile = root.read(Profile)
+    renew = "measure again: hybrid-scheduler profile"
+    content = check_format(document, file, FORMAT, VERSION, what="a hardware profile", renew=renew)
+    profile = read_object(content, Profile, file)
     places = Counter((point.kernel, point.size) for point in profile.points)
     for (kernel, size), count in places.items():
         if count > 1:
-            raise root.error("points", "one for each kernel and size", f"{count} for {kernel} at {size}")
+            got = f"{count} for {kernel} at {size}"
+            raise InvalidInputError("points", "one for each kernel and size", got, where=file)
     return profile
 
 
@@ -359,13 +360,6 @@ def read_profile(document: object, file: str = "profile") -> Profile:
 def builtin_profiles() -> list[str]:
     """Return the names of the built-in profiles."""
     return sorted(path.stem for path in _BUILTIN_FOLDER.glob("*.json"))
-
-
-def _profile_path(name: str) -> Path:
-    """Return the path of a built-in profile."""
-    if name not in builtin_profiles():
-        raise UnknownNameError("profile", name, builtin_profiles())
-    return _BUILTIN_FOLDER / f"{name}.json"
 
 
 def profile_named(name_or_path: AnyPath) -> Profile:
@@ -395,5 +389,7 @@ def profile_named(name_or_path: AnyPath) -> Profile:
     16
     """
     if isinstance(name_or_path, str) and not Path(name_or_path).suffix and not Path(name_or_path).exists():
-        return load_profile(_profile_path(name_or_path))
+        if name_or_path not in builtin_profiles():
+            raise UnknownNameError("profile", name_or_path, builtin_profiles())
+        return load_profile(_BUILTIN_FOLDER / f"{name_or_path}.json")
     return load_profile(name_or_path)

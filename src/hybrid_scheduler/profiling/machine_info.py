@@ -99,11 +99,11 @@ def find_gpu(device_type: str = "auto") -> Gpu | None:
         raise UnknownNameError("device_type", device_type, DEVICE_TYPES)
     searches: dict[str, Callable[[], Gpu | str | None]] = {"cuda": find_cuda, "mps": _find_mps}
     for kind in {"auto": ("cuda", "mps"), "cpu": ()}.get(device_type, (device_type,)):
-        found = searches[kind]()
-        if isinstance(found, Gpu):
-            return found
-        if isinstance(found, str):
-            warnings.warn(f"{kind} cannot be used, the CPU is used instead: {found}", stacklevel=2)
+        device = searches[kind]()
+        if isinstance(device, Gpu):
+            return device
+        if isinstance(device, str):
+            warnings.warn(f"{kind} cannot be used, the CPU is used instead: {device}", stacklevel=2)
             return None
         if device_type == kind:
             raise InvalidInputError(
@@ -266,25 +266,24 @@ def nvml() -> Any | None:
     return library
 
 
-def gpu_count() -> int:
-    """Return the number of NVIDIA GPUs; 0 if unknown."""
+def _nvml_value(name: str) -> Any | None:
+    """Return what a function of the library returns; None if unknown."""
     library = nvml()
     try:
-        return 0 if library is None else int(library.nvmlDeviceGetCount())
+        return None if library is None else getattr(library, name)()
     except Exception:
-        return 0
+        return None
+
+
+def gpu_count() -> int:
+    """Return the number of NVIDIA GPUs; 0 if unknown."""
+    return int(_nvml_value("nvmlDeviceGetCount") or 0)
 
 
 def driver_version() -> str | None:
     """Return the version of the NVIDIA driver; None if unknown."""
-    library = nvml()
-    if library is None:
-        return None
-    try:
-        version = library.nvmlSystemGetDriverVersion()
-    except Exception:
-        return None
-    return version.decode() if isinstance(version, bytes) else str(version)
+    version = _nvml_value("nvmlSystemGetDriverVersion")
+    return version.decode() if isinstance(version, bytes) else version and str(version)
 
 
 def handle_of(library: Any, uuid: str | None, index: int) -> Any:

@@ -99,6 +99,9 @@ class _ModelLines:
         except ValueError:
             raise self.error(what, "numbers", " ".join(words)) from None
 
+    def rest(self) -> list[list[str]]:
+        return [words for _, words in self._lines]
+
     def error(self, what: str, allowed: str, got: object) -> InvalidInputError:
         return InvalidInputError(what, allowed, got, where=f"{self.path.name}, line {self.number}")
 
@@ -218,12 +221,12 @@ def _shape(kernel: str) -> tuple[float, int]:
 
 def _chosen(models: list[CodeletModel]) -> dict[str, CodeletModel]:
     """Return the models of the first CPU core and the first GPU."""
-    found: dict[str, CodeletModel] = {}
+    chosen: dict[str, CodeletModel] = {}
     for model in sorted(models, key=lambda model: (model.device, model.number)):
         name = {_CPU: "cpu", _CUDA: "gpu"}.get(model.device)
         if name and model.cores == 1:
-            found.setdefault(name, model)
-    return found
+            chosen.setdefault(name, model)
+    return chosen
 
 
 def _from_regression(model: CodeletModel) -> Iterator[HistoryEntry]:
@@ -294,18 +297,12 @@ def _bus(folder: Path, machine: str) -> _Bus:
 
 def _read_matrix(path: Path) -> tuple[float, float]:
     """Return the values from node 0 (main memory) to node 1 (the first GPU) and back."""
-    lines = _ModelLines(path)
-    first = next(lines._lines, (0, []))[1]
-    second = next(lines._lines, (0, []))[1]
+    rows = _ModelLines(path).rest()
     try:
-        to_gpu = float(first[1])
-        from_gpu = float(second[0])
+        values = float(rows[0][1]), float(rows[1][0])
     except (IndexError, ValueError):
-        raise InvalidInputError(
-            "matrix", "rows of numbers, main memory first", "something else", where=path.name
-        ) from None
-    if not (to_gpu > 0 and from_gpu > 0):
-        raise InvalidInputError(
-            "matrix", "numbers > 0 between main memory and the first GPU", (to_gpu, from_gpu), where=path.name
-        )
-    return to_gpu, from_gpu
+        values = math.nan, math.nan
+    if not all(value > 0 for value in values):
+        allowed = "rows of numbers, main memory first, > 0 between it and the first GPU"
+        raise InvalidInputError("matrix", allowed, rows[:2], where=path.name)
+    return values

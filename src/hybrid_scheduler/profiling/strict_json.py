@@ -9,7 +9,8 @@ import json
 import math
 import os
 import stat
-from dataclasses import Field, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -76,132 +77,118 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-class StrictObject:
-    """Object of a JSON document.
+def check_format(document: object, file: str, name: str, version: int, *, what: str, renew: str) -> dict[str, Any]:
+    """Return a document without its fields `format` and `version`; refuse others than these.
+
+    Parameters
+    ----------
+    document : object
+        Parsed JSON.
+    file : str
+        File name, for messages.
+    name : str
+        Name of the format.
+    version : int
+        The version that this program reads.
+    what : str
+        The document in words, such as ``a hardware profile``.
+    renew : str
+        How to make a document of this version from an older one.
+    """
+    left = _as_object(document, file, "")
+    kind = left.pop("format", _MISSING)
+    if kind != name:
+        raise _error("format", repr(name), kind, file, f"this is not {what}")
+    got = left.pop("version", _MISSING)
+    if got != version or isinstance(got, bool):
+        newer = isinstance(got, int) and got > version
+        raise _error(
+            "version", str(version), got, file, "a newer program wrote it: update this one" if newer else renew
+        )
+    return left
+
+
+def read_object(value: object, kind: type[_T], file: str, place: str = "") -> _T:
+    """Return an object of a JSON document as a dataclass, each field by its type.
+
+    A field's metadata may give ``least`` of a whole number and ``above`` of a number. Names in the dataclass's
+    `COMPUTED` are numbers or texts that follow from its fields: a file in which they do not is damaged.
 
     Parameters
     ----------
     value : object
         Parsed JSON; must be a dictionary.
-    place : str
-        Path within the document, for messages.
+    kind : type
+        The dataclass.
     file : str
         File name, for messages.
+    place : str, optional
+        Path within the document, for messages.
+
+    Raises
+    ------
+    InvalidInputError
+        For the first field that is missing, wrong or unknown.
 
     Examples
     --------
-    >>> from hybrid_scheduler.profiling.strict_json import StrictObject
+    >>> from hybrid_scheduler.profiling.strict_json import read_object
     >>> from hybrid_scheduler.profiling.timing import Timing
     >>> document = {"median": 2.0, "spread": 0.1, "low": 1.9, "high": 2.1, "n": 5}
-    >>> StrictObject(document, "cpu_seconds", "profile.json").read(Timing).median
+    >>> read_object(document, Timing, "profile.json").median
     2.0
     """
+    left = _as_object(value, file, place)
+    at = f"{place}." if place else ""
+    hints = _hints(kind)  # type: ignore[arg-type]
+    values = {
+        entry.name: _read(left.pop(entry.name, _MISSING), hints[entry.name], file, at + entry.name, entry.metadata)
+        for entry in fields(kind)  # type: ignore[arg-type]
+        if entry.init
+    }
+    try:
+        made = kind(**values)
+    except InvalidInputError as error:
+        raise _error(at + error.field, error.allowed, error.got, file) from None
+    for name in getattr(kind, "COMPUTED", ()):
+        got = left.pop(name, _MISSING)
+        expected = getattr(made, name)
+        numbers = isinstance(expected, float) and isinstance(got, int | float)
+        if not (math.isclose(got, expected) if numbers else got == expected):
+            raise _error(at + name, f"{expected!r} (it follows from the other fields)", got, file)
+    for name, got in left.items():
+        raise _error(at + name, "left out: no such field", got, file)
+    return made
 
-    def __init__(self, value: object, place: str, file: str) -> None:
-        self.place = place
-        self.file = file
-        if not isinstance(value, dict):
-            raise self.error("", "an object", value)
-        self._left: dict[str, Any] = dict(value)
 
-    def error(self, name: str, allowed: str, got: object, hint: str | None = None) -> InvalidInputError:
-        """Return an error about a field."""
-        field = ".".join(part for part in (self.place, name) if part) or "document"
-        value = "nothing" if got is _MISSING else got
-        return InvalidInputError(field, allowed, value, where=self.file, hint=hint)
+def _as_object(value: object, file: str, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _error(place or "document", "an object", value, file)
+    return dict(value)
 
-    def take(self, name: str) -> Any:
-        """Return a field as it is; a missing one is an object that no check accepts."""
-        return self._left.pop(name, _MISSING)
 
-    def check_format(self, name: str, version: int, *, what: str, renew: str) -> None:
-        """Take the fields `format` and `version`, and refuse others than these.
-
-        Parameters
-        ----------
-        name : str
-            Name of the format.
-        version : int
-            The version that this program reads.
-        what : str
-            The document in words, such as ``a hardware profile``.
-        renew : str
-            How to make a document of this version from an older one.
-        """
-        kind = self.take("format")
-        if kind != name:
-            raise self.error("format", repr(name), kind, hint=f"this is not {what}")
-        got = self.take("version")
-        if got != version or isinstance(got, bool):
-            newer = isinstance(got, int) and got > version
-            hint = "a newer program wrote it: update this one" if newer else renew
-            raise self.error("version", str(version), got, hint=hint)
-
-    def read(self, kind: type[_T]) -> _T:
-        """Return the object as this dataclass, each field by its type.
-
-        A field's metadata may give ``least`` of a whole number and ``above`` of a number. Names in the dataclass's
-        `COMPUTED` are numbers or texts that follow from its fields: a file in which they do not is damaged.
-
-        Raises
-        ------
-        InvalidInputError
-            For the first field that is missing, wrong or unknown.
-        """
-        hints = _hints(kind)  # type: ignore[arg-type]
-        values = {entry.name: self._value(entry, hints[entry.name]) for entry in fields(kind) if entry.init}  # type: ignore[arg-type]
-        try:
-            made = kind(**values)
-        except InvalidInputError as error:
-            raise self.error(error.field, error.allowed, error.got) from None
-        for name in getattr(kind, "COMPUTED", ()):
-            self._compare(name, getattr(made, name))
-        self.refuse_others()
-        return made
-
-    def _value(self, entry: Field[Any], hint: Any) -> Any:
-        name = entry.name
-        options = get_args(hint)
-        if NoneType in options:
-            if self._left.get(name, _MISSING) is None:
-                return self.take(name)
-            hint = next(option for option in options if option is not NoneType)
-        if get_origin(hint) is tuple:
-            return self._items(name, get_args(hint)[0])
-        if is_dataclass(hint):
-            place = ".".join(part for part in (self.place, name) if part)
-            return StrictObject(self.take(name), place, self.file).read(hint)  # type: ignore[arg-type]
-        value = self.take(name)
-        problem = _problem(value, hint, **entry.metadata)
-        if problem is not None:
-            raise self.error(name, problem, value)
-        return float(value) if hint is float else value
-
-    def _items(self, name: str, hint: Any) -> tuple[Any, ...]:
-        value = self.take(name)
+def _read(value: Any, hint: Any, file: str, place: str, metadata: Mapping[str, Any]) -> Any:
+    """Return one value by its type; a missing one is an object that no check accepts."""
+    options = get_args(hint)
+    if NoneType in options:
+        if value is None:
+            return None
+        hint = next(option for option in options if option is not NoneType)
+    if get_origin(hint) is tuple:
         if not isinstance(value, list):
-            raise self.error(name, "a list", value)
-        if is_dataclass(hint):
-            items = (StrictObject(item, f"{name}[{i}]", self.file) for i, item in enumerate(value))
-            return tuple(item.read(hint) for item in items)  # type: ignore[arg-type]
-        for item in value:
-            if not isinstance(item, hint):
-                raise self.error(name, "a list of texts", item)
-        return tuple(value)
+            raise _error(place, "a list", value, file)
+        item = get_args(hint)[0]
+        return tuple(_read(entry, item, file, f"{place}[{i}]", {}) for i, entry in enumerate(value))
+    if is_dataclass(hint):
+        return read_object(value, hint, file, place)  # type: ignore[arg-type]
+    problem = _problem(value, hint, **metadata)
+    if problem is not None:
+        raise _error(place, problem, value, file)
+    return float(value) if hint is float else value
 
-    def _compare(self, name: str, expected: float | str | None) -> None:
-        value = self.take(name)
-        if isinstance(expected, float) and isinstance(value, int | float):
-            agree = math.isclose(value, expected)
-        else:
-            agree = value == expected
-        if not agree:
-            raise self.error(name, f"{expected!r} (it follows from the other fields)", value)
 
-    def refuse_others(self) -> None:
-        """Raise an error for a field that was not read."""
-        if self._left:
-            raise self.error(next(iter(self._left)), "left out: no such field", next(iter(self._left.values())))
+def _error(field: str, allowed: str, got: object, file: str, hint: str | None = None) -> InvalidInputError:
+    return InvalidInputError(field, allowed, "nothing" if got is _MISSING else got, where=file, hint=hint)
 
 
 @cache

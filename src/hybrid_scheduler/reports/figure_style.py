@@ -187,7 +187,7 @@ def three_digits(value: float) -> str:
 
 @contextmanager
 def framed(
-    data: FigureData, title: str, explanation: str, height: float, *, legend: float = 0.0
+    data: FigureData, title: str, explanation: str, height: float, *, legend: Sequence[str] = ()
 ) -> Iterator[Figure]:
     """Create a figure with its heading, and compute its layout when the block ends.
 
@@ -197,15 +197,21 @@ def framed(
         Its caption is the line below the explanation.
     title, explanation
         The two lines above the panels.
-    height, legend
-        Height of the figure and of the space for the legend, in inches.
+    height
+        Height in inches, without the legend.
+    legend
+        Schedulers that a legend below the panels names.
     """
     with style_context():
-        figure = new_figure(_WIDTH, height, above=0.72 / height, below=legend / height)
+        below = _legend_height(legend) if legend else 0.0
+        height += below
+        figure = new_figure(_WIDTH, height, above=0.72 / height, below=below / height)
         figure.text(0.1 / _WIDTH, 1 - 0.10 / height, title, size=13, weight="bold", va="top")
         figure.text(0.1 / _WIDTH, 1 - 0.36 / height, explanation, size=9, color=INK, va="top")
         figure.text(0.1 / _WIDTH, 1 - 0.54 / height, "  ·  ".join(data.caption), size=8, color=QUIET, va="top")
         yield figure
+        if legend:
+            legend_below(figure, legend)
         figure.draw_without_rendering()
 
 
@@ -220,7 +226,7 @@ def legend_below(figure: Figure, names: Sequence[str], width: float = _WIDTH, mo
     )  # fmt: skip
 
 
-def legend_height(names: Sequence[str]) -> float:
+def _legend_height(names: Sequence[str]) -> float:
     """Return the height of the legend in inches."""
     return 0.12 + 0.2 * -(-len(names) // _legend_columns(names, _WIDTH, _MAX_COLUMNS))
 

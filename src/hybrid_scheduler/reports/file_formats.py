@@ -1,8 +1,7 @@
 """File formats of results: CSV tables, and timelines for chrome://tracing and ui.perfetto.dev.
 
 Tables have no NaN and infinity, and no cells that a spreadsheet would run: text that begins like a formula gets a
-leading apostrophe, which `read_table` removes. Numbers stay as they are. A timeline has one process per scheduler
-and one row per device.
+leading apostrophe. Numbers stay as they are. A timeline has one process per scheduler and one row per device.
 """
 
 from __future__ import annotations
@@ -32,24 +31,9 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
         writer.writerows({name: _cell(row[name]) for name in columns} for row in rows)
 
 
-def read_table(path: Path) -> list[dict[str, str]]:
-    """Read a CSV file as one mapping per row."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [{name: _plain(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
-
-
-def number(cell: str) -> float:
-    """Return a cell of `read_table` as a number; an empty one is NaN."""
-    return float(cell) if cell else math.nan
-
-
 def _cell(value: Any) -> Any:
     is_unknown = value is None or (isinstance(value, float) and not math.isfinite(value))
     return "" if is_unknown else escape_formula(value)
-
-
-def _plain(cell: str) -> str:
-    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA_STARTS) else cell
 
 
 #: A row of the timeline: its name, or the name of its group and its own.

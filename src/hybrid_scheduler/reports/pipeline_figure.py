@@ -69,55 +69,33 @@ class Performance:
 
 def draw(performance: Performance) -> Figure:
     """Draw the whole figure, ready to be saved."""
+    names = performance.best_first
+    window = moving_window(len(performance.arrival))
+    bound = performance.lower_bound
+    baseline = label_of(_BASELINE)
     with style_context():
         figure = new_figure(*SIZE, above=0.07, below=0.07)
-        (top_left, top_right), (bottom_left, bottom_right) = figure.subplots(2, 2)
-        _histograms(top_left, performance)
-        _allocation(top_right, performance)
-        _makespans(bottom_left, performance)
-        _speed_ups(bottom_right, performance)
-        _frame(figure, performance)
+        (shares, allocation), (spans, speed_ups) = figure.subplots(2, 2)
+        heading(shares, "a", "GPU fraction of each task", "tasks, scaled per row; line and number: mean")
+        fraction_histograms(shares, names, performance.fractions)
+        heading(allocation, "b", "Allocation over time", f"mean GPU fraction of the last {window:,} tasks")
+        # Best last: its line lies on top.
+        fractions_over_time(allocation, names[::-1], performance.arrival, performance.fractions)
+        heading(spans, "c", "Makespan", "first arrival to last finish; shorter is better")
+        _bars(spans, performance, [performance.makespans[name] for name in names], "")
+        spans.set_xlabel("makespan (s)")
+        bound_line(spans, bound, "no schedule can be shorter:", " s")
+        heading(speed_ups, "d", f"Speed-up over {baseline}", "ratio of makespans; longer is better")
+        _bars(speed_ups, performance, [performance.speed_up(name) for name in names], "×")
+        speed_ups.set_xlabel(f"speed-up (×, {baseline} = 1)")
+        most = performance.makespans[_BASELINE] / bound if bound else None
+        bound_line(speed_ups, most, "no schedule can gain more:", "×")
+        figure.text(0.012, 0.985, "GPU fractions and speed-ups", size=14, weight="bold", va="top")
+        figure.text(0.012, 0.953, "  ·  ".join(performance.caption), size=9, color=QUIET, va="top")
+        legend_below(figure, names, SIZE[0], most=5)
         figure.draw_without_rendering()  # the layout is computed here, while the style still holds
     figure.set_dpi(DPI)
     return figure
-
-
-def _frame(figure: Figure, performance: Performance) -> None:
-    """Add title and facts above, and one legend for all panels below."""
-    figure.text(0.012, 0.985, "GPU fractions and speed-ups", size=14, weight="bold", va="top")
-    figure.text(0.012, 0.953, "  ·  ".join(performance.caption), size=9, color=QUIET, va="top")
-    legend_below(figure, performance.best_first, SIZE[0], most=5)
-
-
-# ------------------------------------------------------------------------------------------ panels
-
-
-def _histograms(axes: Axes, performance: Performance) -> None:
-    heading(axes, "a", "GPU fraction of each task", "tasks, scaled per row; line and number: mean")
-    fraction_histograms(axes, performance.best_first, performance.fractions)
-
-
-def _allocation(axes: Axes, performance: Performance) -> None:
-    window = moving_window(len(performance.arrival))
-    heading(axes, "b", "Allocation over time", f"mean GPU fraction of the last {window:,} tasks")
-    # Best last: its line lies on top.
-    fractions_over_time(axes, performance.best_first[::-1], performance.arrival, performance.fractions)
-
-
-def _makespans(axes: Axes, performance: Performance) -> None:
-    heading(axes, "c", "Makespan", "first arrival to last finish; shorter is better")
-    _bars(axes, performance, [performance.makespans[name] for name in performance.best_first], "")
-    axes.set_xlabel("makespan (s)")
-    bound_line(axes, performance.lower_bound, "no schedule can be shorter:", " s")
-
-
-def _speed_ups(axes: Axes, performance: Performance) -> None:
-    explanation = "ratio of makespans; longer is better"
-    heading(axes, "d", f"Speed-up over {label_of(_BASELINE)}", explanation)
-    _bars(axes, performance, [performance.speed_up(name) for name in performance.best_first], "×")
-    axes.set_xlabel(f"speed-up (×, {label_of(_BASELINE)} = 1)")
-    bound = performance.lower_bound
-    bound_line(axes, performance.makespans[_BASELINE] / bound if bound else None, "no schedule can gain more:", "×")
 
 
 def _bars(axes: Axes, performance: Performance, values: Sequence[float], unit: str) -> None:

@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from .task_execution import ShadowTrial
     from .task_future import TaskFuture
 
 _log = logging.getLogger(__name__)
@@ -30,7 +29,6 @@ _CALM = 0.005
 #: Tasks that wait inside of a core for other tasks; each holds a thread.
 _MAX_WAITING = 1_000
 _Item = TypeVar("_Item")
-_Task: TypeAlias = "TaskFuture | ShadowTrial"
 #: By thread: the pool that it belongs to.
 _own = threading.local()
 
@@ -95,7 +93,7 @@ class CpuCores:
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
-        self._queue: RankedQueue[tuple[_Task, int | None]] = RankedQueue()
+        self._queue: RankedQueue[tuple[TaskFuture, int | None]] = RankedQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         #: Threads that run a task; adding to a set and removing from it need no lock.
@@ -118,7 +116,7 @@ class CpuCores:
         """Find the BLAS libraries now, so that no task waits for the search."""
         blas_libraries(_loaded_blas())
 
-    def put(self, task: _Task, threads: int | None = None) -> None:
+    def put(self, task: TaskFuture, threads: int | None = None) -> None:
         """Add a task; `threads` fixes the threads that BLAS and torch may use for it."""
         self._queue.put((task, threads), task.rank)
         self._start_if_needed()

@@ -15,8 +15,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .data_handle import ASSUMED_BANDWIDTH, COPY_START_SECONDS, HOST
-from .device_trials import ASSUMED_CPU_SLOWDOWN, could_win, loss_of_trial, loss_on_cpu, may_lose, may_measure
-from .function_durations import NEAR, DurationEstimate, FunctionDurations, MeasuredOverhead
+from .function_durations import (
+    ASSUMED_CPU_SLOWDOWN,
+    NEAR,
+    DeviceOption,
+    DurationEstimate,
+    FunctionDurations,
+    MeasuredOverhead,
+    TrialAccount,
+    choose_device,
+)
 from .task_function import CallSizes
 
 if TYPE_CHECKING:
@@ -40,7 +48,7 @@ _MEASURED_FIRST = 4
 _MEASURED_EVERY = 8
 _MEASURED_FROM_SECONDS = 1e-3
 #: Largest difference (in ln) of learned and expected run time before a cached decision is dropped.
-_MAX_MOVED = 1.0
+_MAX_MOVED = 0.2
 #: Multiple of the expected run time at which one run is enough for that.
 _SLOW_RATIO = 10.0
 #: Seconds assumed until measured: to decide, to start a call in the submitting thread, to hand it to a core.
@@ -51,8 +59,6 @@ _HAND_OVER_SECONDS = 200e-6
 _MAX_FETCHED = 1 << 20
 #: Successors that are considered to find where a chain of calls should run.
 _LOOK_AHEAD = 16
-#: Apart from second trials of a size, one of so many calls is a trial: the others run where they end first.
-_TRIAL_EVERY = 5
 
 
 class Candidate(NamedTuple):
@@ -128,8 +134,8 @@ class CachedDecision:
 
 
 @dataclass(slots=True)
-class FunctionFacts:
-    """Facts about a function that are not run times.
+class FunctionFacts(TrialAccount):
+    """Facts about a function that are not run times of calls.
 
     Attributes
     ----------
@@ -143,16 +149,10 @@ class FunctionFacts:
         Device classes that cannot run it, with the error.
     runs : dict
         Runs so far by device class; the first one includes loading and planning.
-    seconds : float
-        Measured seconds of all its runs.
     kept : dict
         Cached decisions for the next calls, by what the arguments of a call say (its case).
-    shadows : bool
-        Whether calls that run on an accelerator may be measured on the CPU as well.
-    shadow_seconds, trial_seconds : float
-        Seconds that such measurements have taken, and that trials were expected to lose.
-    tried_at : float
-        Runs when a trial was made last.
+    runs_on_cpu : bool
+        Whether no measurement on the CPU has failed.
     forms : dict
         Form of its results, by the signature of the call and the device class.
     """
@@ -163,26 +163,9 @@ class FunctionFacts:
     trials: set[str] = field(default_factory=set)
     unusable: dict[str, str] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
     kept: dict[tuple[object, ...], CachedDecision] = field(default_factory=dict)
-    shadows: bool = True
-    shadow_seconds: float = 0.0
-    trial_seconds: float = 0.0
-    tried_at: float = -math.inf
+    runs_on_cpu: bool = True
     forms: dict[tuple[object, ...], dict[str, str]] = field(default_factory=dict)
-
-    def allows_trial(self, estimate: DurationEstimate | None, fixed: float, best: float) -> bool:
-        """Return whether a call is tried on an accelerator now, which is noted; arguments as of `could_win`."""
-        runs = sum(self.runs.values())
-        repeats = estimate is not None and (not estimate.warm or estimate.runs == 1)
-        if not repeats and runs - self.tried_at < _TRIAL_EVERY:
-            return False
-        loss = loss_of_trial(estimate, fixed, best)
-        if not may_lose(self, loss, best):
-            return False
-        self.trial_seconds += loss
-        self.tried_at = runs
-        return True
 
 
 class AcceleratorState(NamedTuple):
@@ -240,8 +223,6 @@ class DevicePlacement:
         self.hand_over = MeasuredOverhead(_HAND_OVER_SECONDS)
         by_class = {accelerator.device_class: MeasuredOverhead(_IN_PLACE_SECONDS) for accelerator in accelerators}
         self.starting = [self.in_place, *(by_class[accelerator.device_class] for accelerator in accelerators)]
-        #: Whether a call is being measured on the CPU.
-        self.measuring = False
 
     def restore(self, rows: list[list[Any]]) -> None:
         """Take over what an earlier program has learned: run times, and what its trials could lose."""
@@ -250,6 +231,7 @@ class DevicePlacement:
             facts = self.facts_of(function)
             facts.runs[device_class] = facts.runs.get(device_class, 0) + runs
             facts.seconds += runs * seconds
+            facts.calls += runs
 
     def facts_of(self, key: str) -> FunctionFacts:
         """Return the facts about a function."""
@@ -328,7 +310,7 @@ class DevicePlacement:
 
     def _options(self, node: TaskFuture, decision: PlacementDecision) -> tuple[_Options, int]:
         """Return the devices between which queues decide for further such calls, and for how many of them."""
-        if node.trial is not None or node.shadow or not decision.candidates:
+        if node.trial is not None or node.beside or not decision.candidates:
             return [], 0
         known = self._on_cpu(node) if decision.space == HOST else self._on_accelerator(node, decision.space)
         if known is None or not known.warm:
@@ -360,24 +342,18 @@ class DevicePlacement:
         return sorted(options, key=lambda one: one[0]), uses
 
     def renew(self, node: TaskFuture) -> None:
-        """Update a cached decision with what was learned from a call; drop it if the two are far apart."""
+        """Drop a cached decision that what was learned from a call contradicts."""
         facts = self.facts_of(node.function.key)
         kept = facts.kept.get(node.case) if node.case is not None else None
         known = self.durations.predict(node.function.key, node.device_class, node.sizes)
         if kept is None or known is None or node.case is None:
             return
-        options = []
-        for end, space, decision in kept.options:
+        for _, space, decision in kept.options:
             assumed = decision.predicted
-            if space == node.space:
-                slow = node.seconds > _SLOW_RATIO * assumed
-                if slow or not assumed > 0 or abs(math.log(known.seconds / assumed)) > _MAX_MOVED:
-                    facts.kept.pop(node.case, None)
-                    return
-                end = end + known.seconds - assumed
-                decision = decision._replace(predicted=known.seconds)
-            options.append((end, space, decision))
-        kept.options = sorted(options, key=lambda one: one[0])
+            moved = abs(math.log(known.seconds / assumed)) if assumed > 0 else math.inf
+            if space == node.space and (moved > _MAX_MOVED or node.seconds > _SLOW_RATIO * assumed):
+                facts.kept.pop(node.case, None)
+                return
 
     def consider(self, node: TaskFuture) -> PlacementDecision:
         """Return the decision from the present queues and transfers."""
@@ -398,48 +374,30 @@ class DevicePlacement:
             return PlacementDecision(HOST, known.seconds if known else 0.0, reason, ())
         transfers = {space: self._transfer(node, space) for space in estimates}
         candidates = self._candidates(node, facts, estimates, transfers)
-        warm = {space: estimate for space, estimate in estimates.items() if estimate is not None and estimate.warm}
-        if not warm:  # on an accelerator, which may lose a little; a CPU may take far longer
-            ends = {
-                space: candidate.end
-                for space, candidate in zip(estimates, candidates, strict=True)
-                if space != HOST
-            }
-            first = min(ends, key=ends.__getitem__)
-            return self._tried(node, first, estimates[first], candidates)
-        fixed = {
-            space: transfers[space] + candidate.overhead
-            for space, candidate in zip(estimates, candidates, strict=True)
-        }
-        on_cpu = estimates[HOST]
-        if on_cpu is None or not on_cpu.is_settled:  # it may be short enough for the thread that submits it
-            fixed[HOST] = transfers[HOST] + min(candidates[HOST].overhead, self.in_place.seconds)
-        near = {space: estimate for space, estimate in warm.items() if estimate.distance <= NEAR}
-        best, first = min((fixed[space] + estimate.seconds, space) for space, estimate in (near or warm).items())
-        ahead = [space for space in estimates if space != first and could_win(estimates[space], fixed[space], best)]
-        ahead = ahead if facts.shadows else [space for space in ahead if space != HOST]  # a call failed there
-        for space in ahead:
-            free = space != HOST and self._accelerators[space - 1].device_class not in facts.trials
-            if free and facts.allows_trial(estimates[space], fixed[space], best):
-                return self._tried(node, space, estimates[space], candidates)
         spaces = list(estimates)
-        # A device that has never run the function is not chosen by a guess.
-        measured = [i for i, space in enumerate(spaces) if estimates[space] is not None]
-        chosen = min(measured, key=lambda i: candidates[i].end)
-        space = spaces[chosen]
-        reason = "it is expected to end first here"
-        if space != HOST and HOST in ahead:
-            expected = loss_on_cpu(on_cpu, best)
-            if not self.measuring and _can_measure_beside(node, facts, self._cores):
-                node.shadow = may_measure(facts, expected, best)
-            if not node.function.repeatable and may_lose(facts, fixed[HOST] + expected - best, best):
-                facts.trial_seconds += max(0.0, fixed[HOST] + expected - best)
-                chosen = 0
-                space = HOST
-                reason = "it has not been measured here yet"
+        options = []
+        for space, one in zip(spaces, candidates, strict=True):
+            known = estimates[space]
+            overhead = one.overhead
+            if space == HOST and (known is None or not known.is_settled):  # it may be short enough to run in place
+                overhead = min(overhead, self.in_place.seconds)
+            may_try = self._class(space) not in facts.trials and (space != HOST or not function.repeatable)
+            options.append(DeviceOption(known, transfers[space] + overhead, one.end, may_try))
+        choice = choose_device(options, facts)
+        if choice is None:  # on an accelerator, which may lose a little; a CPU may take far longer
+            first = min(range(1, len(spaces)), key=lambda index: candidates[index].end)
+            return self._tried(node, spaces[first], estimates[spaces[first]], candidates)
+        space = spaces[choice.option]
+        chosen = candidates[choice.option]
+        if choice.is_trial:
+            return self._tried(node, space, estimates[space], candidates)
+        ahead = [spaces[index] for index in choice.ahead if index or facts.runs_on_cpu]
         if space == HOST:
             self._credit(node, estimates, candidates)
-        return PlacementDecision(space, candidates[chosen].run, reason, candidates, is_settled=not ahead)
+        elif HOST in ahead and _can_measure_beside(node, facts, self._cores):
+            node.beside = facts.may_measure_beside(estimates[HOST], choice.best)
+        reason = "it is expected to end first here"
+        return PlacementDecision(space, chosen.run, reason, candidates, is_settled=not ahead)
 
     def is_short(self, seconds: float) -> bool:
         """Return whether a call of so many seconds on the CPU runs in the thread that submits it.
@@ -470,7 +428,12 @@ class DevicePlacement:
         where = node.device_class
         facts = self.facts_of(key)
         facts.runs[where] = facts.runs.get(where, 0) + 1
-        facts.seconds += node.seconds
+        if node.is_beside:
+            facts.beside_seconds += node.seconds
+            facts.kept.clear()
+        else:
+            facts.seconds += node.seconds
+            facts.calls += 1
         if node.measured:
             first = node.space != HOST and facts.runs[where] == 1
             self.durations.learn(key, where, node.sizes, node.seconds, first=first)
@@ -588,22 +551,25 @@ class DevicePlacement:
 
     # ---------------------------------------------------------------- trials
 
+    def _class(self, space: int) -> str:
+        return ONE_CORE if space == HOST else self._accelerators[space - 1].device_class
+
     def _tried(
         self, node: TaskFuture, space: int, known: DurationEstimate | None, candidates: tuple[Candidate, ...]
     ) -> PlacementDecision:
-        """Return the decision for an accelerator that has not been measured for such a call."""
-        device_class = self._accelerators[space - 1].device_class
+        """Return the decision for a device that has not been measured for such a call."""
+        device_class = self._class(space)
         trials = self.facts_of(node.function.key).trials
         if device_class not in trials:
             node.trial = device_class
             trials.add(device_class)
         seconds = known.seconds if known else 0.0
-        return PlacementDecision(space, seconds, "it has not been measured here yet", candidates)
+        return PlacementDecision(space, seconds, "it has not been measured here yet", candidates, is_settled=False)
 
 
 def _can_measure_beside(node: TaskFuture, facts: FunctionFacts, cores: CpuCores) -> bool:
     """Return whether a call that an accelerator runs can be measured on the CPU as well, beside it."""
-    if not node.function.repeatable or not facts.shadows:
+    if not node.function.repeatable or ONE_CORE in facts.trials:
         return False
     fetched = sum(handle.nbytes for handle in node.handles if HOST not in handle.copies)
     return fetched <= _MAX_FETCHED and cores.has_free_core

@@ -172,8 +172,7 @@ class RegistryPlacement(DevicePlacement):
         if one is None:  # a device that cannot take this call
             chosen = HOST
             one = plain.candidates[HOST]
-        if chosen == HOST or self._scheduler.knows is not Knowledge.TOLD:
-            node.shadow = False
+        node.beside = node.beside and chosen != HOST and self._scheduler.knows is Knowledge.TOLD
         return PlacementDecision(chosen, one.run, "the scheduler chose it", plain.candidates)
 
     def observe(self, node: TaskFuture) -> None:

@@ -1,15 +1,27 @@
-"""Learned run times of functions, by device class and by the sizes of a call.
+"""Learned run times of functions, and the rule that decides by them on which device a call runs.
 
-Sizes that were measured are looked up. Others come from a regression in logarithms that starts from "time grows
-with the bytes", shifted by what the nearest measured call took. Decisions read while one thread learns: everything
-that they read is replaced whole.
+Run times are kept by device class and by the sizes of a call. Sizes that were measured are looked up. Others come
+from a regression in logarithms that starts from "time grows with the bytes", shifted by what the nearest measured
+call took. Decisions read while one thread learns: everything that they read is replaced whole.
+
+The regression of `learning.duration` serves simulated tasks, live runs and the schedulers of kernels. It cannot
+serve programs: importing and compiling it takes 2.4 CPU-seconds of a process that may itself take one, a prediction
+5 µs instead of 0.5, for each device of each call, and a task has one size where a call has one for each dimension.
+
+Executors and intercepted library functions decide by the same rule: a call runs where it ends first, apart from
+trials that repay themselves. A device is worth a trial if a call could end there first, by the optimistic estimate
+for its size. What a trial is expected to lose is bounded by a share of the time that the function has taken so far,
+so that a function of short calls is tried on an accelerator only after it has spent enough time to repay that. A
+size counts as settled after a few runs: until then they may have been disturbed. Sizes between measured ones are
+estimated with their uncertainty.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .task_function import CallSizes
@@ -39,6 +51,16 @@ _WEIGHT_IN_OVERHEAD = 0.1
 _OUTLIER_RATIO = 3.0
 #: Largest factor between the mean overhead and the first assumption.
 _MAX_OFF = 10.0
+#: Trials of a function may lose this share of its seconds so far, and these seconds in addition.
+_SHARE = 0.1
+_SECONDS = 1e-3
+#: The same for measurements on the CPU beside runs on an accelerator.
+_BESIDE_SHARE = 0.5
+_BESIDE_SECONDS = 5e-3
+#: Seconds that the first run of a function on an accelerator is assumed to take more, for loading and planning.
+_LOADING_SECONDS = 2e-3
+#: Assumed ratio of CPU to GPU run time for a function that the CPU has not run.
+ASSUMED_CPU_SLOWDOWN = 5.0
 
 
 class DurationEstimate(NamedTuple):
@@ -292,6 +314,144 @@ class MeasuredOverhead:
         """Add a measurement; one that was disturbed counts for a few times the mean only."""
         sample = min(max(seconds, self._least), _OUTLIER_RATIO * self.seconds, self._most)
         self.seconds += _WEIGHT_IN_OVERHEAD * (sample - self.seconds)
+
+
+# ------------------------------------------------------------------------------------------ the rule
+
+
+class DeviceOption(NamedTuple):
+    """A device for a call; the first option is the CPU.
+
+    Attributes
+    ----------
+    estimate : DurationEstimate or None
+        Its run time there, as far as known.
+    fixed : float
+        Seconds that it takes there beside its run, if nothing else runs.
+    end : float
+        Seconds until it would end, with what waits there.
+    may_try : bool
+        Whether it may run there as a trial.
+    """
+
+    estimate: DurationEstimate | None
+    fixed: float
+    end: float
+    may_try: bool = True
+
+    def could_win(self, best: float) -> bool:
+        """Return whether a call could end here before `best` seconds, which has not been settled."""
+        if self.estimate is None or not self.estimate.warm:
+            return self.fixed < best
+        return not self.estimate.is_settled and self.fixed + self.estimate.least < best
+
+
+class RuleChoice(NamedTuple):
+    """Chosen option.
+
+    Attributes
+    ----------
+    option : int
+        Its place.
+    best : float
+        Seconds of the call on the best device, if nothing else runs.
+    ahead : sequence of int
+        Other options that are to be tried for such a call.
+    is_trial : bool
+        Whether the call is a trial.
+    """
+
+    option: int
+    best: float
+    ahead: Sequence[int] = ()
+    is_trial: bool = False
+
+
+@dataclass(slots=True)
+class TrialAccount:
+    """Seconds that a function has taken, and those that its trials were expected to lose.
+
+    Attributes
+    ----------
+    seconds, trial_seconds : float
+        The seconds.
+    calls : int
+        Number of calls so far.
+    tried_at : float
+        Number of calls when a trial was made last.
+    every : int
+        Apart from second trials of a size, one of so many calls is a trial.
+    beside_seconds : float
+        Seconds of measurements on the CPU beside runs on an accelerator, for which the program does not wait.
+    """
+
+    seconds: float = 0.0
+    trial_seconds: float = 0.0
+    beside_seconds: float = 0.0
+    calls: int = 0
+    tried_at: float = -math.inf
+    every: int = 5
+
+    def may_lose(self, seconds: float, best: float) -> bool:
+        """Return whether enough time was spent to lose so much by a trial, or one call takes longer; note it."""
+        if seconds > max(best, _SECONDS + _SHARE * self.seconds - self.trial_seconds):
+            return False
+        self.trial_seconds += max(0.0, seconds)
+        self.tried_at = self.calls
+        return True
+
+    def may_measure_beside(self, estimate: DurationEstimate | None, best: float) -> bool:
+        """Return whether a measurement on the CPU, beside the program, may take as long as it is expected to."""
+        expected = ASSUMED_CPU_SLOWDOWN * best if estimate is None else estimate.likely
+        return expected <= max(best, _BESIDE_SECONDS + _BESIDE_SHARE * self.seconds - self.beside_seconds)
+
+    def allows_trial(self, option: DeviceOption, best: float, *, on_cpu: bool) -> bool:
+        """Return whether a call is tried on a device now, which is noted; `best`: its seconds on the best one."""
+        estimate = option.estimate
+        repeats = estimate is not None and (not estimate.warm or estimate.runs == 1)
+        if not repeats and self.calls - self.tried_at < self.every:
+            return False
+        return self.may_lose(_loss_of_trial(option, best, on_cpu=on_cpu), best)
+
+
+def _loss_of_trial(option: DeviceOption, best: float, *, on_cpu: bool) -> float:
+    """Return the seconds that a trial is expected to lose."""
+    estimate = option.estimate
+    if on_cpu and estimate is None:
+        return (ASSUMED_CPU_SLOWDOWN - 1.0) * best
+    if estimate is None:
+        return option.fixed + _LOADING_SECONDS
+    if not estimate.warm:
+        return option.fixed
+    # Few things disturb a run on the CPU by factors, as loading does on a GPU.
+    return max(0.0, option.fixed + (estimate.seconds if on_cpu else estimate.likely) - best)
+
+
+def choose_device(options: Sequence[DeviceOption], account: TrialAccount) -> RuleChoice | None:
+    """Return the device of a call; None if none has been measured yet.
+
+    Parameters
+    ----------
+    options : sequence of DeviceOption
+        The devices.
+    account : TrialAccount
+        What the function has taken; trials are noted there.
+    """
+    measured = [index for index, option in enumerate(options) if option.estimate is not None]
+    warm = {index: option.fixed + option.estimate.seconds for index, option in enumerate(options)
+            if option.estimate is not None and option.estimate.warm}  # fmt: skip
+    if not warm:
+        return None
+    near = [index for index in warm if options[index].estimate.distance <= NEAR]  # type: ignore[union-attr]
+    first = min(near or warm, key=warm.__getitem__)
+    best = warm[first]
+    ahead = [index for index, option in enumerate(options) if index != first and option.could_win(best)]
+    for index in ahead:
+        option = options[index]
+        if option.may_try and account.allows_trial(option, best, on_cpu=index == 0):
+            return RuleChoice(index, best, ahead, is_trial=True)
+    # A device that has never run the function is not chosen by a guess.
+    return RuleChoice(min(measured, key=lambda index: options[index].end), best, ahead)
 
 
 def _tuples(value: Any) -> Any:

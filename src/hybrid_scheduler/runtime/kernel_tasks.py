@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Decision, Floats, InvalidInputError, Knowledge, Online, Outcome, Platform, Task, View
+from ..core import Decision, InvalidInputError, Knowledge, Online, Outcome, Platform, Task, View
 from ..profiling.calibration import CalibratedTimes, Calibration
 from ..profiling.machine_info import available_memory
 from .accelerators import AcceleratorBackend, DeviceLostError, backend_for, is_out_of_memory
@@ -29,7 +29,7 @@ from .executor_scheduler import executor_scheduler, start_scheduler
 from .function_durations import FunctionDurations
 from .kernel_split import RunPart
 from .kernel_stream import KernelInputs
-from .measured_task import PlacedTask, TaskPart
+from .measured_task import KernelPart, KernelTask
 from .submission import (
     CANCELLED,
     DONE,
@@ -117,8 +117,6 @@ class KernelTasks:
         self._calibrated_times = CalibratedTimes(calibration.physics, self.platform) if calibration else None
         self._seed = seed
         self._durations = FunctionDurations()
-        #: The task that was decided last, and its seconds by class of device as the scheduler predicts them.
-        self._latest: tuple[int, Floats | None] = (-1, None)
         self.policy = self._start(scheduler)
         self._ids = itertools.count()
         self._lock = threading.RLock()  # guards the scheduler, the durations and the queue of outcomes
@@ -238,8 +236,6 @@ class KernelTasks:
         with self._lock:
             began = time.perf_counter()
             decision = self.policy.decide(task, self._view(task, work))
-            known = self.policy.prediction()
-            self._latest = (task.task_id, None if known is None else known.times.sum(axis=1))
             seconds = time.perf_counter() - began
             self.decision_seconds += seconds
         try:
@@ -293,19 +289,19 @@ class KernelTasks:
             task.task_id, task.kind, task.size, name, fraction, status, task.arrival_time, None,
             decision_seconds=decision_seconds,
         )  # fmt: skip
-        placed = PlacedTask(self, task, work, record, timeout)
-        future = placed.divide(*self._shares(work, device, fraction, timeout))
-        parts = list(placed.parts)
+        whole = KernelTask(self, task, work, record, timeout)
+        whole.divide(*self._shares(work, device, fraction, timeout))
+        parts = list(whole.parts)
         expected = [part.expected for part in parts]
         if status == DONE and all(expected):
             record.predicted = max(expected)
         if work.is_watched(accelerator=self.pools[device].is_accelerator):
             for part in parts:
                 part.timeout = timeout
-        self.graph.open.add(*parts, *([future] if len(parts) > 1 else []))
+        self.graph.open.add(whole)
         for part in parts:
             self.workers[part.device].put(part)
-        return future
+        return whole
 
     def _shares(
         self, work: KernelCall | Variants, device: int, fraction: float, timeout: float | None
@@ -340,18 +336,14 @@ class KernelTasks:
         return self.split and work.split is not None
 
     def predict(self, task: Task, device: int, fraction: float) -> float:
-        """Return seconds of a fraction of a task there: calibrated, else measured, else predicted, else 0."""
+        """Return seconds of a fraction of a task there: calibrated, else measured, else 0."""
         column = int(self.platform.class_of[device])
         if self._calibrated_times is not None and task.kind in self._calibrated_times.physics.kinds:
             whole, fixed = self._calibrated_times.row(task)[column].tolist()
             return float(fixed + fraction * whole)
         with self._lock:
             known = self._durations.predict(task.kind, str(column), _sizes_of(task))
-            decided, by_class = self._latest
-        if known is not None:
-            return fraction * known.seconds
-        # No such kernel has run there: as the scheduler predicts.
-        return fraction * float(by_class[column]) if by_class is not None and decided == task.task_id else 0.0
+        return fraction * known.seconds if known is not None else 0.0
 
     # ---------------------------------------------------------------- running and ending tasks
 
@@ -359,23 +351,22 @@ class KernelTasks:
         """Return the function that runs a whole task on one device."""
         return lambda backend, pool: work.run(backend, timeout, accelerator=pool.is_accelerator)
 
-    def move(self, part: TaskPart, error: BaseException) -> bool:
+    def move(self, part: KernelPart, error: BaseException) -> bool:
         """Run a part again, on the CPU, if its device is lost or out of memory; return whether it is."""
         host = int(self.platform.cpu_of[part.device])
         if part.device == host or not (isinstance(error, DeviceLostError) or is_out_of_memory(error)):
             return False
-        part.placed.record.status = RETRIED
+        part.whole.record.status = RETRIED
         self._send(part, host, 0.0, RETRIED)
         return True
 
-    def _send(self, part: TaskPart, device: int, fraction: float, reason: str) -> None:
+    def _send(self, part: KernelPart, device: int, fraction: float, reason: str) -> None:
         """Send a part to another device."""
-        placed = part.placed
+        whole = part.whole
         with self._lock:
             self.counts[reason] += 1
-        if len(placed.parts) == 1:
-            placed.device = device
-            placed.record.fraction = fraction
+        if len(whole.parts) == 1:
+            whole.record.fraction = fraction
         part.send_to(device)
         self.workers[device].put(part)
 
@@ -384,28 +375,28 @@ class KernelTasks:
         with self._lock:
             self.counts[LATE] += 1
 
-    def ended(self, placed: PlacedTask, error: BaseException | None) -> None:
+    def ended(self, whole: KernelTask, error: BaseException | None) -> None:
         """Record the end of a task, and keep its outcome for the scheduler."""
-        record = placed.record
+        record = whole.record
         outcome = None
         try:
             if error is None:
-                placed.measure(self.platform, self.clock())
-                outcome = placed.outcome(self.platform)
+                whole.measure(self.platform, self.clock())
+                outcome = whole.outcome(self.platform)
             elif isinstance(error, CancelledError):
                 record.status = CANCELLED
             else:
                 record.error = f"{type(error).__name__}: {error}"[:200]
-                timed_out = isinstance(error, TimeoutError) and placed.timeout is not None
+                timed_out = isinstance(error, TimeoutError) and whole.limit is not None
                 record.status = TIMED_OUT if timed_out else FAILED
         finally:
             # In a cycle with the task its results would wait for the garbage collector.
-            placed.parts = []
+            whole.parts = []
         with self._lock:
             self.counts[record.status] += record.status not in (RETRIED, MOVED)  # counted when they happened
             self.records.append(record)
-            if placed.task.kind != _CALLABLE:
-                self.outcomes.append((placed.task, outcome))
+            if whole.task.kind != _CALLABLE:
+                self.outcomes.append((whole.task, outcome))
 
     # ---------------------------------------------------------------- learning
 

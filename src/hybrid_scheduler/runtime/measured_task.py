@@ -1,4 +1,4 @@
-"""Tasks that run from beginning to end in the thread of one device, or as two parts on two devices."""
+"""Kernels, commands and pairs of variants as tasks of the graph, and the parts of them that devices run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _UNKNOWN = 1e-6
 
 
-class PlacedTask:
-    """A kernel, a command or a pair of variants where it was placed, with its parts and its record.
+class KernelTask(DirectTask):
+    """Future of a kernel, a command or a pair of variants; its parts wait in the queues of devices.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class PlacedTask:
         What to run.
     record : ExecutionRecord
         Filled when the task ends.
-    timeout : float or None
+    limit : float or None
         Time limit of a run in seconds.
     """
 
@@ -43,40 +43,50 @@ class PlacedTask:
         task: Task,
         work: KernelCall | Variants,
         record: ExecutionRecord,
-        timeout: float | None,
+        limit: float | None,
     ) -> None:
+        super().__init__(owner.graph, next(owner.graph.numbers), work, (), {})
         self.owner = owner
         self.task = task
         self.record = record
-        self.timeout = timeout
-        self.parts: list[TaskPart] = []
-        self.device = 0
-        self._split = work.split
+        self.limit = limit
+        self.parts: list[KernelPart] = []
         self._lock = threading.Lock()
         self._ended_parts = 0
 
-    def divide(self, runs: list[RunPart], shares: list[tuple[int, float]]) -> DirectTask:
-        """Make the parts of the task, each with its device and its share, and return the task's future."""
-        whole = SplitTask(self) if len(shares) > 1 else None
-        self.device = shares[0][0]
+    def divide(self, runs: list[RunPart], shares: list[tuple[int, float]]) -> None:
+        """Make the parts, each with its device and its share."""
         self.parts = [
-            TaskPart(self, device, share, run, whole) for run, (device, share) in zip(runs, shares, strict=True)
+            KernelPart(self, device, share, run) for run, (device, share) in zip(runs, shares, strict=True)
         ]
-        return whole or self.parts[0]
 
-    def end_part(self, whole: SplitTask) -> None:
-        """Join the results if the last part has ended."""
+    def cancel(self) -> bool:
+        """Cancel the task if no part of it has begun."""
+        parts = list(self.parts)
+        done = super().cancel()
+        if done:
+            for part in parts:
+                TaskFuture.cancel(part)
+        return done
+
+    def end_part(self) -> None:
+        """End the task if its last part has ended, with the joined results."""
         with self._lock:
             self._ended_parts += 1
             is_last = self._ended_parts == len(self.parts)
-        if not is_last or self._split is None:
+        if not is_last:
             return
+        results = [part.value for part in self.parts]
         try:
-            result = self._split.join(*(part.value for part in self.parts))
+            result = results[0] if len(results) == 1 else self.function.split.join(*results)
         except Exception as caught:
-            whole.graph.fail(whole, caught)
+            self.graph.fail(self, caught)
         else:
-            whole.graph.complete(whole, result)
+            self.graph.complete(self, result)
+
+    def ending(self, error: BaseException | None) -> None:
+        """Let the executor record the end."""
+        self.owner.ended(self, error)
 
     def measure(self, platform: Platform, finished: float) -> None:
         """Fill the record from the parts; two of them end when their results are joined."""
@@ -92,7 +102,8 @@ class PlacedTask:
             else:
                 record.accelerator_seconds += part.finished - part.started
                 record.accelerator_started = part.started
-        record.device = platform.devices[self.device].name
+        if len(self.parts) == 1:  # it may have been sent elsewhere
+            record.device = platform.devices[self.parts[0].device].name
 
     def outcome(self, platform: Platform) -> Outcome | None:
         """Return the outcome for schedulers; None if both parts of a split ran on the CPU."""
@@ -109,12 +120,12 @@ class PlacedTask:
         return Outcome(task.task_id, first.device, fraction, task.arrival_time, cpu_start, cpu_time, start, seconds)
 
 
-class TaskPart(DirectTask):
+class KernelPart(DirectTask):
     """Part of a task that one device executes: all of it, or one side of a split.
 
     Parameters
     ----------
-    placed : PlacedTask
+    whole : KernelTask
         Its task.
     device : int
         Device index.
@@ -122,29 +133,23 @@ class TaskPart(DirectTask):
         Fraction of the task.
     run : callable
         Runs it, given the device's backend and pool.
-    whole : SplitTask or None
-        Future of the task if it is split; else this part is the task's future.
     """
 
     #: Seconds of the run that went into memory which later runs reuse.
     preparing = 0.0
 
-    def __init__(
-        self, placed: PlacedTask, device: int, fraction: float, run: RunPart, whole: SplitTask | None
-    ) -> None:
-        graph = placed.owner.graph
-        super().__init__(graph, next(graph.numbers), run, (), {})
-        self.placed = placed
-        self.fraction = fraction
+    def __init__(self, whole: KernelTask, device: int, fraction: float, run: RunPart) -> None:
+        super().__init__(whole.graph, whole.number, run, (), {})
         self.whole = whole
+        self.fraction = fraction
         self.send_to(device)
 
     def send_to(self, device: int) -> None:
         """Set the device, and the expected seconds there."""
-        owner = self.placed.owner
+        owner = self.whole.owner
         self.device = device
         self.space = owner.workers[device].space
-        self.expected = owner.predict(self.placed.task, device, self.fraction)
+        self.expected = owner.predict(self.whole.task, device, self.fraction)
         self.predicted = self.expected or _UNKNOWN
 
     @property
@@ -156,18 +161,18 @@ class TaskPart(DirectTask):
         """Mark the part and its task as running; return False if the task was cancelled or has failed."""
         if not super().begin():
             return False
-        if self.whole is None or self.whole.begin():
+        if self.whole.begin():
             return True
         self.graph.fail(self, CancelledError())
         return False
 
     def cancel(self) -> bool:
         """Cancel the task if no part of it has begun."""
-        return super().cancel() if self.whole is None else self.whole.cancel()
+        return self.whole.cancel()
 
     def run_on(self, accelerator: Any) -> Any:
         """Run on a backend, and measure it; a pool of CPU threads takes them from the cores."""
-        owner = self.placed.owner
+        owner = self.whole.owner
         before = accelerator.preparing
         pool = owner.pools[self.device]
         cores = self.graph.cores.lend(pool.threads) if owner.uses_cores(self.device) else nullcontext()
@@ -180,47 +185,15 @@ class TaskPart(DirectTask):
 
     def move(self, error: BaseException) -> bool:
         """Go to another device if the executor says so, unless the task has ended."""
-        if self.whole is not None and self.whole.ended:
-            return False
-        return self.placed.owner.move(self, error)
+        return not self.whole.ended and self.whole.owner.move(self, error)
 
     def ending(self, error: BaseException | None) -> None:
-        """End the task, if this was its only or its last part, or if it failed."""
-        if self.whole is None:
-            self.placed.owner.ended(self.placed, error)
-        elif error is not None:
+        """End the task, if this was its last part, or if it failed."""
+        if error is not None:
             self.graph.fail(self.whole, error)
         else:
-            self.placed.end_part(self.whole)
+            self.whole.end_part()
 
     def ended_late(self) -> None:
         """Count a result that nothing waits for."""
-        self.placed.owner.count_late()
-
-
-class SplitTask(DirectTask):
-    """Future of a task with two parts; it waits in no queue.
-
-    Parameters
-    ----------
-    placed : PlacedTask
-        The task.
-    """
-
-    def __init__(self, placed: PlacedTask) -> None:
-        graph = placed.owner.graph
-        super().__init__(graph, next(graph.numbers), None, (), {})
-        self.placed = placed
-
-    def cancel(self) -> bool:
-        """Cancel the task if no part of it has begun."""
-        parts = list(self.placed.parts)
-        done = super().cancel()
-        if done:
-            for part in parts:
-                TaskFuture.cancel(part)
-        return done
-
-    def ending(self, error: BaseException | None) -> None:
-        """Let the executor record the end."""
-        self.placed.owner.ended(self.placed, error)
+        self.whole.owner.count_late()

@@ -21,7 +21,7 @@ from .device_discovery import DevicePool
 from .kernel_executor import KernelExecutor
 from .kernel_split import RunPart
 from .kernel_tasks import KernelTasks
-from .measured_task import TaskPart
+from .measured_task import KernelPart
 from .submission import KernelCall, Variants
 
 _LOST = "lost_devices"
@@ -209,7 +209,7 @@ class _RayTasks(KernelTasks):
         chosen = min(same or living, key=lambda i: self.workers[i].backlog())
         return chosen, float(self.pools[chosen].kind != "cpu")
 
-    def move(self, part: TaskPart, error: BaseException) -> bool:
+    def move(self, part: KernelPart, error: BaseException) -> bool:
         """Send a task elsewhere if its device is lost; other errors as on one machine."""
         if not isinstance(error, DeviceLostError):
             return super().move(part, error)

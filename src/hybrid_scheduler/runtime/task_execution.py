@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections import deque
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 #: Seconds that the learner rests when it has nothing to do, and calls wait for no measurement.
 _LEARNING_PAUSE = 0.05
-#: Runs of a call that is measured beside its run on an accelerator, as long as one takes fewer seconds than this.
-_SHADOW_RUNS = 3
-_SHORT_SHADOW = 0.001
 #: Ended tasks that are kept.
 _MAX_RECORDS = 100_000
 
@@ -122,8 +118,8 @@ class CpuRunner:
         if node.depends:  # the function may tell the program that the inputs are complete
             graph.note_observed()
         try:
+            node.thread = threading.get_ident()
             if node.timeout is not None:
-                node.thread = threading.get_ident()
                 start_limit(graph, node)
             args = node.args
             kwargs = node.kwargs
@@ -205,7 +201,7 @@ def _class_of_cores(graph: TaskGraph, threads: int) -> str:
 
 def check_result(placement: DevicePlacement, node: TaskFuture, value: Any) -> None:
     """Raise InvalidInputError if two variants of a function return different things for such arguments."""
-    if node.function.cpu is node.function.gpu:
+    if node.function.cpu is node.function.gpu or node.is_beside:
         return
     forms = placement.facts_of(node.function.key).forms.setdefault(node.sizes.signature, {})
     if node.device_class in forms:
@@ -238,70 +234,6 @@ def _form(value: Any) -> str:
     return type(value).__name__
 
 
-class ShadowTrial:
-    """Measurement of a call on the CPU besides its run on an accelerator; the result is dropped.
-
-    The program does not wait for it. It has the lowest rank, so that it takes no core that a task could use.
-
-    Parameters
-    ----------
-    graph : TaskGraph
-        The graph of the tasks.
-    node : TaskFuture
-        The call, with its arguments.
-    """
-
-    rank = -math.inf
-
-    def __init__(self, graph: TaskGraph, node: TaskFuture) -> None:
-        self._graph = graph
-        self._function = node.function
-        self._tensor = node.tensor
-        self._args = node.args
-        self._kwargs = node.kwargs
-        self.may_use_torch = node.may_use_torch
-        self.key = node.function.key
-        self.sizes = node.sizes
-        #: Measured seconds; none if it failed or did not run.
-        self.times: list[float] = []
-        self.device_class = ONE_CORE
-        #: Thread that runs it.
-        self.thread = 0
-        #: Seconds that all its runs took.
-        self.spent = 0.0
-
-    def run_on_cores(self, threads: int) -> None:
-        """Run the call, several times if it is short; called by the pool of cores."""
-        graph = self._graph
-        self.device_class = _class_of_cores(graph, threads)
-        self.thread = threading.get_ident()
-        start = time.perf_counter()
-        try:
-            change = _on_host(graph, tensor=self._tensor)
-            args = replaced(self._args, change)
-            kwargs = replaced(self._kwargs, change)
-            times: list[float] = []
-            while len(times) < _SHADOW_RUNS and min(times, default=0.0) <= _SHORT_SHADOW:
-                began = time.perf_counter()
-                self._function.cpu(*args, **kwargs)
-                times.append(time.perf_counter() - began)
-            self.times = times
-        except BaseException as error:  # the task itself does not fail
-            _log.debug("%s could not be measured on the CPU: %r", self._function.name, error)
-        finally:
-            self.spent = time.perf_counter() - start
-            self._end()
-
-    def cancel(self) -> bool:
-        """Give up a measurement that has not begun."""
-        self._end()
-        return True
-
-    def _end(self) -> None:
-        self._args = self._kwargs = None
-        self._graph.learner.put(self)
-
-
 class OutcomeLearner:
     """Background thread that learns from ended tasks.
 
@@ -321,7 +253,7 @@ class OutcomeLearner:
         #: Ended calls as plain tuples: the garbage collector does not look through those again and again.
         self._rows: deque[tuple[Any, ...]] = deque(maxlen=_MAX_RECORDS)
         self.listener: Callable[[CallRecord], None] | None = None
-        self._outcomes: SimpleQueue[TaskFuture | ShadowTrial | threading.Event | None] = SimpleQueue()
+        self._outcomes: SimpleQueue[TaskFuture | threading.Event | None] = SimpleQueue()
         #: Set when something waits for what is learned.
         self._urgent = threading.Event()
         #: By memory space of an accelerator: when its newest task that has ended was complete.
@@ -334,15 +266,15 @@ class OutcomeLearner:
         """Ended calls of `auto` and `task` functions, oldest first."""
         return [CallRecord._make(row) for row in list(self._rows)]
 
-    def put(self, node: TaskFuture | ShadowTrial) -> None:
-        """Add a task that has ended with a result, or a measurement."""
+    def put(self, node: TaskFuture) -> None:
+        """Add a task that has ended with a result."""
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._serve, name="hybrid-learner", daemon=True)
                     self._thread.start()
         self._outcomes.put(node)
-        if isinstance(node, ShadowTrial) or node.trial is not None:
+        if node.trial is not None:
             self._urgent.set()
 
     def wait(self) -> None:
@@ -376,37 +308,22 @@ class OutcomeLearner:
         # An accelerator runs tasks in the order of their starts, and they are ended in another one.
         nodes = [outcome for outcome in outcomes if isinstance(outcome, TaskFuture)]
         for node in sorted(nodes, key=lambda one: one.started):
-            self._try(self._learn_from, node)
+            try:
+                self._learn_from(node)
+            except BaseException:  # other runs are learned from all the same
+                _log.exception("a measured run was not learned from")
         for outcome in outcomes:
-            if isinstance(outcome, ShadowTrial):
-                self._try(self._learn_from_shadow, outcome)
-            elif isinstance(outcome, threading.Event):
+            if isinstance(outcome, threading.Event):
                 outcome.set()
         return None not in outcomes
-
-    def _try(self, learn: Callable[[Any], None], outcome: Any) -> None:
-        try:
-            learn(outcome)
-        except BaseException:  # other runs are learned from all the same
-            _log.exception("a measured run was not learned from")
-
-    def _learn_from_shadow(self, shadow: ShadowTrial) -> None:
-        graph = self._graph
-        facts = graph.placement.facts_of(shadow.key)
-        facts.shadow_seconds += shadow.spent
-        try:
-            for seconds in shadow.times:
-                graph.durations.learn(shadow.key, shadow.device_class, shadow.sizes, seconds)
-            facts.shadows = facts.shadows and bool(shadow.times)
-            facts.kept.clear()
-        finally:
-            graph.starter.end_shadow()
 
     def _learn_from(self, node: TaskFuture) -> None:
         graph = self._graph
         function = node.function
         facts = graph.placement.learn(node)
         graph.starter.end_trial(node)
+        if node.is_beside:
+            return
         graph.placement.observe(node)
         if node.space != HOST:
             # It is ended later than it is complete; the device has run its tasks one after another.

@@ -128,8 +128,8 @@ class TaskFuture(Future[Any]):
     awaited = False
     #: Whether a thread has taken it to end it, after it was started on an accelerator.
     claimed = False
-    #: Whether the call is measured on the CPU as well, besides its run on an accelerator.
-    shadow = False
+    #: Whether the call is measured on the CPU as well; whether it is such a measurement, for which nothing waits.
+    beside = is_beside = False
     #: Whether its function has been called on an accelerator, and the event after it.
     entered = False
     event: Any = None

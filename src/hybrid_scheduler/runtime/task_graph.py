@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,9 +19,9 @@ from .accelerator_worker import AcceleratorWorker
 from .accelerators import AcceleratorBackend
 from .cpu_cores import CpuCores, waiting_for_cores
 from .data_handle import HOST, DataDirectory
-from .device_placement import AcceleratorState, CachedDecision, DevicePlacement, PlacementDecision
+from .device_placement import ONE_CORE, AcceleratorState, CachedDecision, DevicePlacement, PlacementDecision
 from .function_durations import FunctionDurations
-from .task_execution import CpuRunner, OutcomeLearner, ShadowTrial
+from .task_execution import CpuRunner, OutcomeLearner
 from .task_function import TaskFunction, display_name, flattened
 from .task_future import (
     DependencyError,
@@ -33,13 +34,13 @@ from .task_future import (
 )
 
 _log = logging.getLogger(__name__)
+#: Seconds that the end waits for a call that is measured on the CPU beside the program.
+_BESIDE_PATIENCE_S = 2.0
 #: Ancestors whose rank is raised when a task is added below them.
 _MAX_RAISED = 32
 #: Checks at the end that must find nothing at work before tasks count as interrupted, and seconds between them.
 _IDLE_CHECKS = 4
 _IDLE_CHECK_S = 0.25
-#: Seconds that the end waits for a call that is measured on the CPU as well.
-_SHADOW_PATIENCE_S = 2.0
 
 #: A task that is about to end, and its error.
 _Failure = tuple[TaskFuture, BaseException]
@@ -117,11 +118,10 @@ class _CallStarter:
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
         self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
         #: By function: calls that wait for its first measurement.
         self._parked: dict[str, list[TaskFuture]] = {}
-        #: Call that is measured on the CPU while an accelerator runs it.
-        self._shadow: ShadowTrial | None = None
+        #: The newest call that is measured on the CPU while an accelerator runs it.
+        self._beside: TaskFuture | None = None
 
     def sized(self, node: TaskFuture) -> CachedDecision | None:
         """Return the cached decision for such calls, or find their sizes; refuse one that fits into no memory."""
@@ -164,8 +164,8 @@ class _CallStarter:
         except BaseException as error:
             self._graph.fail_here(node, error)
             return
-        if node.shadow:
-            self._start_shadow(node)
+        if node.beside:
+            self._measure_beside(node)
         self._start(node, decision, submitting=submitting)
 
     def _start(self, node: TaskFuture, decision: PlacementDecision, *, submitting: bool) -> None:
@@ -194,26 +194,32 @@ class _CallStarter:
                 node.rank = node.rank or (self.expected(node) if node.depends else 0.0)
                 worker.put(node)
 
-    def _start_shadow(self, node: TaskFuture) -> None:
-        """Measure a call on the CPU as well, on a core that is free; the program does not wait for it."""
+    def _measure_beside(self, node: TaskFuture) -> None:
+        """Measure a call on the CPU as well, on a core that is free; its rank lets it take none from a task."""
+        if self._graph.open.closed or node.timeout is not None:  # it may hang
+            return
         with self._lock:
-            if self._shadow is not None or self._graph.open.closed or node.timeout is not None:  # it may hang
+            if self._beside is not None and not self._beside.ended:
                 return
-            self._shadow = ShadowTrial(self._graph, node)
-            self._graph.placement.measuring = True
-        self._graph.cores.put(self._shadow, 1)  # threads of a BLAS library would take cores from the program
+            twin = TaskFuture(self._graph, node.number, node.function, node.args, node.kwargs)
+            for name in ("key", "handles", "tensor", "flat", "sizes"):
+                setattr(twin, name, getattr(node, name))
+            twin.is_beside = True
+            twin.rank = -math.inf
+            twin.trial = ONE_CORE
+            self._graph.placement.facts_of(node.function.key).trials.add(ONE_CORE)
+            self._beside = twin
+        twin.make_condition()
+        self._graph.cores.put(twin, 1)  # threads of a BLAS library would take cores from the program
 
-    def wait_for_shadow(self, timeout: float | None = None) -> bool:
-        """Wait for a measurement beside the program; return whether there is none under way."""
-        with waiting_for_cores(), self._idle:
-            return self._idle.wait_for(lambda: self._shadow is None, timeout)
-
-    def end_shadow(self) -> None:
-        """Note that the measurement of a call on the CPU has ended."""
-        with self._idle:
-            self._shadow = None
-            self._graph.placement.measuring = False
-            self._idle.notify_all()
+    def wait_beside(self, timeout: float | None = None) -> None:
+        """Wait for a measurement beside the program; after the time its thread is left alone."""
+        twin = self._beside
+        if twin is not None:
+            with waiting_for_cores():
+                done, _ = wait([twin], timeout)
+            if not done:
+                self._graph.cores.replace(twin.thread)
 
     def _park(self, node: TaskFuture) -> bool:
         """Let a call wait for the first measurement of its function; return False if that has just ended."""
@@ -283,11 +289,6 @@ class _CallStarter:
             parked = [node for waiting in self._parked.values() for node in waiting]
         for node in parked:
             node.cancel()
-
-    def give_up_shadow(self) -> None:
-        """Wait a while for a measurement, and then leave its thread alone."""
-        if not self.wait_for_shadow(_SHADOW_PATIENCE_S) and self._shadow is not None:
-            self._graph.cores.replace(self._shadow.thread)
 
 
 class TaskGraph:
@@ -500,7 +501,7 @@ class TaskGraph:
         """Count a task as ended; return False if it had ended before."""
         if not self.open.mark_ended(node, failed=failed):
             return False
-        self.failures += failed
+        self.failures += failed and not node.is_beside
         node.inputs = node.handles = ()
         node.args = node.kwargs = None
         limit = self.limits.pop(node, None)
@@ -551,7 +552,10 @@ class TaskGraph:
         try:
             if node.key is not None:  # no measurement is expected of it
                 self.starter.end_trial(node)
-                self.placement.forget(node)
+                if node.is_beside:
+                    self.placement.facts_of(node.key).runs_on_cpu = False
+                else:
+                    self.placement.forget(node)
             if isinstance(node, DirectTask):
                 node.ending(error)
             self.note_observed()
@@ -594,11 +598,11 @@ class TaskGraph:
             yield
 
     def wait_learned(self) -> None:
-        """Wait until everything that has ended was learned from, calls that are measured on the CPU included."""
+        """Wait until everything that has ended was learned from."""
         for worker in self.workers:
             worker.started.end_all()
         self.note_observed()
-        self.starter.wait_for_shadow()
+        self.starter.wait_beside()
         self.learner.wait()
 
     # ---------------------------------------------------------------- end
@@ -624,7 +628,7 @@ class TaskGraph:
                 self.fail(node, error)
                 if not node.done():  # its end was interrupted
                     node.set_exception(error)
-            self.starter.give_up_shadow()
+            self.starter.wait_beside(_BESIDE_PATIENCE_S)
             for worker in self.workers:
                 worker.close()
             self.cores.close()

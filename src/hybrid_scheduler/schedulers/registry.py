@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core import Central, InvalidInputError, Knowledge, Online, Scheduler, Static, UnknownNameError
+from ..core.errors import HybridSchedulerError
 from ..workload.argument_checks import parse_spec
 
 #: Names of former parameters, and the function that returns name and arguments of what they choose now.
@@ -225,7 +226,13 @@ def create(spec: str) -> Scheduler:
     for parameter in arguments:
         if parameter not in info.parameters:
             raise UnknownNameError(f"parameter of scheduler {name}", parameter, info.parameters)
-    return info.make(**arguments)
+    try:
+        return info.make(**arguments)
+    except (TypeError, ValueError) as error:
+        if not arguments or isinstance(error, HybridSchedulerError):
+            raise
+        allowed = ", ".join(f"{parameter}={value}" for parameter, value in info.parameters.items())
+        raise InvalidInputError(f"scheduler {name}", f"given values such as {allowed}", spec) from error
 
 
 def current_spec(spec: str) -> str:

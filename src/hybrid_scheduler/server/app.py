@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 from fastapi import FastAPI
 from loguru import logger
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from . import dashboard_files, errors
 from .app_context import AppContext, ServerOptions
@@ -20,17 +21,9 @@ from .errors import ApiError, error_response, invalid
 from .json_response import dumps
 from .openapi_document import openapi_document
 from .routes import ROUTERS
-from .security_middleware import (
-    SUBPROTOCOL,
-    Application,
-    CompressionMiddleware,
-    Receive,
-    Scope,
-    SecurityMiddleware,
-    Send,
-    send_rejection,
-)
-from .stream_hub import create_client
+from .security_middleware import SUBPROTOCOL, CompressionMiddleware, SecurityMiddleware, send_rejection
+from .stream_hub import Client
+from .uvicorn_protocols import EXTENSION
 
 _STREAM_PATH = "/ws"
 _TITLE = "Hybrid ML Scheduler"
@@ -117,7 +110,7 @@ def bare_app(options: ServerOptions, lifespan: Any = None) -> FastAPI:
 class _WebSocketEndpoint:
     """WebSocket endpoint `/ws`, as a middleware; other requests go to the application."""
 
-    def __init__(self, app: Application, *, context: AppContext) -> None:
+    def __init__(self, app: ASGIApp, *, context: AppContext) -> None:
         self.app = app
         self.context = context
 
@@ -142,8 +135,7 @@ class _WebSocketEndpoint:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, *, published: bool) -> None:
         hub = self.context.hub
-        client = create_client(hub, scope, send)
-        client.published = published
+        client = Client(hub, scope["extensions"][EXTENSION], published=published)
         # The client joins before the hello is made. Events published meanwhile are queued, so that none is missing.
         async with hub.join(client):
             seq = hub.last_seq

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
@@ -77,29 +77,6 @@ class ServerOptions:
     #: Folder in which sweeps have a folder each.
     sweeps: Path = Path("data/results")
     version: str = __version__
-
-
-class KeyedLocks:
-    """One lock per key, kept only while it is held or awaited."""
-
-    def __init__(self) -> None:
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._locks)
-
-    @asynccontextmanager
-    async def hold(self, key: str) -> AsyncIterator[None]:
-        """Hold the lock of this key; others with the same key wait."""
-        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
-        self._locks[key] = (lock, users + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._locks.pop(key)
-            if users > 1:
-                self._locks[key] = (lock, users - 1)
 
 
 class Probes:
@@ -185,10 +162,14 @@ class ServerState:
     #: Number of deletions of the history; part of every cache key.
     deletions: int = 0
     #: Requests with the same idempotency key run one after the other.
-    key_locks: KeyedLocks = field(default_factory=KeyedLocks)
+    _key_locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     probes: Probes = field(default_factory=Probes)
     #: Programs that reported what they run on real devices, by run id; see `routes.running_programs`.
     programs: dict[str, Any] = field(default_factory=dict)
+
+    def key_lock(self, key: str) -> asyncio.Lock:
+        """Return the lock of this key, which is kept only while it is held or awaited."""
+        return self._key_locks.setdefault(key, asyncio.Lock())
 
 
 @dataclass(frozen=True)

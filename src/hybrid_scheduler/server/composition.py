@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 from loguru import logger
 
+from ..config.access_token import resolve_token
+from ..config.configured_run import configured_run
 from ..core import HybridSchedulerError, InvalidInputError, UnknownNameError
 from ..learning.duration.retraining import ProcessTrainingWorker
 from ..live import ContinuousSimulation
@@ -23,9 +25,7 @@ from ..storage.engine_commands import EngineCommandTable
 from ..storage.event_bus import EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_cache import Cache, MemoryCache, RedisAddress, RedisCache
-from .access_control import resolve_token
 from .app_context import AppContext, ServerOptions
-from .configured_run import configured_run
 from .dashboard_files import find_dashboard
 from .engine_control import EngineControl, LocalEngineControl, RemoteEngineControl, send_heartbeats
 from .new_runs import ConfiguredRun
@@ -58,17 +58,8 @@ def options_of(settings: Settings) -> ServerOptions:
         If the host needs a token and there is none.
     """
     chosen = settings.server
-    return ServerOptions(
-        host=chosen.host,
-        port=chosen.port,
-        token=resolve_token(chosen.token.get_secret_value(), chosen.token_file, chosen.host),
-        allowed_hosts=chosen.allowed_hosts,
-        allowed_origins=chosen.allowed_origins,
-        rate_limit=chosen.rate_limit,
-        write_rate_limit=chosen.write_rate_limit,
-        trusted_proxies=chosen.trusted_proxies,
-        max_clients=chosen.max_clients,
-    )
+    token = resolve_token(chosen.token.get_secret_value(), chosen.token_file, chosen.host)
+    return ServerOptions(**chosen.model_dump(exclude={"token", "token_file", "warm_whatif"}), token=token)
 
 
 @dataclass(frozen=True)
@@ -305,7 +296,6 @@ async def _publish_stored_events(hub: StreamHub, reader: EventReader, stack: Asy
     task = asyncio.create_task(publish())
 
     async def end() -> None:
-        await reader.close()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

@@ -93,7 +93,7 @@ async def _deleted_tasks(deleted: Future[int]) -> int | None:
     done, _ = await asyncio.wait({response}, timeout=DELETE_TIMEOUT_S)
     while not done and not deleted.running() and clock() < until:
         done, _ = await asyncio.wait({response}, timeout=_POLL_S)
-    if done:
+    if done and not deleted.cancelled():  # another caller may have cancelled it
         return response.result()
     if deleted.running() or not deleted.cancel():
         return None

@@ -24,6 +24,7 @@ from ..storage.engine_commands import EngineUnavailable
 from ..workload.trace_columns import DecodedTooLarge
 from .dashboard_files import not_found_page
 from .json_response import StrictJSONResponse
+from .strict_json import excerpt
 
 _CODES = {
     400: "invalid_input",
@@ -145,7 +146,7 @@ def _printable(value: object) -> str:
     """Return a value for a message: short, printable, and valid in JSON."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    text = value if isinstance(value, str) else repr(value.item() if hasattr(value, "item") else value)
+    text = excerpt(value)
     text = text.encode("utf-8", "replace").decode().replace("\0", "\\0")
     text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
     return text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 3] + "..."

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import yaml
 
 from ..cluster import Machine
+from ..config.configured_run import machine_fields
 from ..config.value_types import parse_platform
 from ..core import InvalidInputError, Platform, UnknownNameError, platform_named
 from ..engine.stability import QUEUE_BLIND, stability_limit
@@ -299,11 +300,6 @@ def chosen_schedulers(choices: list[tuple[str, dict[str, Any]]]) -> tuple[str, .
             raise InvalidInputError(field, "parameters of the right type", str(error)) from None
         specs.append(spec)
     return tuple(specs)
-
-
-def machine_fields(machine: Machine) -> dict[str, Any]:
-    """Return the fields of a machine by name, as `LiveConfig` takes them."""
-    return {part.name: getattr(machine, part.name) for part in fields(machine)}
 
 
 def preview_of(config: LiveConfig) -> dict[str, Any]:

@@ -11,15 +11,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
-    from .app_context import AppContext
+    from .stream_hub import StreamHub
 
 _PREFIX = "hybrid_scheduler_"
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
-#: Longest wait for the engine's status, after it answered the health check.
-_STATUS_TIMEOUT_S = 0.4
 
 
 #: Gauges with their meaning and their labels.
@@ -112,36 +108,33 @@ class Metrics:
             return "unknown"
         return "dashboard" if not template.startswith("/api") and template != "/" else str(template)
 
-    async def render(self, context: AppContext, health: dict[str, Any]) -> tuple[bytes, str]:
+    def render(self, hub: StreamHub, health: dict[str, Any], status: dict[str, Any] | None) -> tuple[bytes, str]:
         """Update the gauges and return all metrics as text.
 
         Parameters
         ----------
-        context
-            Source of the engine's status and the stream's clients.
+        hub
+            Clients of the stream.
         health
             The body of `/api/health`.
+        status
+            The engine's status; None while it is unavailable.
 
         Returns
         -------
         tuple
             The text and its content type.
         """
-        gauges = self._gauges
         for service in ("database", "cache"):
             self._set_one(f"{service}_up", health[service]["kind"], health[service]["state"] != "away")
-        state = health["engine"]["state"]
-        self._set_one("engine_state", state, 1)
-        self._update_clients(context)
-        gauges["engine_up"].set(state != "away")
-        status = None
-        if state != "away":
-            status = await context.state.probes.run("status", context.control.status(), _STATUS_TIMEOUT_S)
+        self._set_one("engine_state", health["engine"]["state"], 1)
+        self._update_clients(hub)
+        self._gauges["engine_up"].set(status is not None)
         if status is not None:
             self._update_run(status)
         else:  # the other gauges of the run keep their last known values
-            gauges["run_tasks_per_second"].set(0)
-            gauges["storage_up"].set(0)
+            self._gauges["run_tasks_per_second"].set(0)
+            self._gauges["storage_up"].set(0)
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
     def _set_one(self, name: str, label: str, value: float) -> None:
@@ -149,8 +142,7 @@ class Metrics:
         self._gauges[name].clear()
         self._gauges[name].labels(label).set(value)
 
-    def _update_clients(self, context: AppContext) -> None:
-        hub = context.hub
+    def _update_clients(self, hub: StreamHub) -> None:
         self._gauges["websocket_clients"].set(len(hub.clients))
         self._gauges["websocket_queued_messages"].set(sum(len(client.waiting) for client in hub.clients))
         self._gauges["events_last_seq"].set(hub.last_seq)

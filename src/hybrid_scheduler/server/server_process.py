@@ -15,14 +15,16 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from loguru import logger
+from uvicorn.loops.auto import auto_loop_factory
 
+from ..config.access_token import is_loopback
 from ..core import HybridSchedulerError
-from .access_control import is_loopback
 from .app import create_app
 from .app_context import ServerOptions
 from .compiling import compile_before_serving
@@ -180,20 +182,19 @@ def serve(
         If the server cannot start, or if it ended because nothing more can be stored.
     """
     _redirect_logs()
+    opened = partial(open_server, settings, role=role, start=start, speed=speed, defaults=defaults)
+    options = ServerOptions() if role == "engine" else options_of(settings)
     if role == "engine":
-        compile_before_serving(settings, ServerOptions().traces)
-        interrupted = asyncio.run(_run_engine(settings, start, speed, ready, defaults))
+        compile_before_serving(settings, options.traces)
+        interrupted = asyncio.run(_run_engine(opened(options=options), ready))
     else:
-        options = options_of(settings)
         _raise_file_limit(options)
         with bound_socket(options.host, options.port) as listener, contextlib.ExitStack() as stack:
             if role == "all":
                 compile_before_serving(settings, options.traces)
             worker = stack.enter_context(_whatif_worker(settings))  # it would compile the same
-            runner = stack.enter_context(asyncio.Runner(loop_factory=_loop_factory()))
-            interrupted = runner.run(
-                _run_server(settings, options, listener, role, start, speed, ready, defaults, worker)
-            )
+            runner = stack.enter_context(asyncio.Runner(loop_factory=auto_loop_factory()))
+            interrupted = runner.run(_run_server(opened(options=options, whatif_worker=worker), listener, ready))
     if interrupted:
         raise KeyboardInterrupt
 
@@ -226,24 +227,15 @@ def _collect_garbage_rarely() -> None:
 
 
 async def _run_server(
-    settings: Settings,
-    options: ServerOptions,
-    listener: socket.socket,
-    role: str,
-    start: bool,
-    speed: float | None,
-    ready: _ReadyCallback | None,
-    defaults: Settings | None,
-    worker: WhatIfWorker,
+    opening: AbstractAsyncContextManager[RunningServer], listener: socket.socket, ready: _ReadyCallback | None
 ) -> bool:
-    async with open_server(
-        settings, role=role, start=start, speed=speed, options=options, defaults=defaults, whatif_worker=worker
-    ) as running:
+    async with opening as running:
+        options = running.context.options
         _collect_garbage_rarely()
         url = url_of(options.host, listener.getsockname()[1])
 
         def on_ready() -> None:
-            logger.info(f"listening on {url}, database {running.address.redacted}, role {role}")
+            logger.info(f"listening on {url}, database {running.address.redacted}, role {running.role}")
             if ready is not None:
                 ready(url, running)
 
@@ -263,9 +255,7 @@ async def _run_server(
         return server.interrupted
 
 
-async def _run_engine(
-    settings: Settings, start: bool, speed: float | None, ready: _ReadyCallback | None, defaults: Settings | None
-) -> bool:
+async def _run_engine(opening: AbstractAsyncContextManager[RunningServer], ready: _ReadyCallback | None) -> bool:
     stop = asyncio.Event()
     numbers: list[int] = []
     loop = asyncio.get_running_loop()
@@ -276,9 +266,7 @@ async def _run_engine(
         loop.call_soon_threadsafe(stop.set)
 
     with stop_signals(end):
-        async with open_server(
-            settings, role="engine", start=start, speed=speed, options=ServerOptions(), defaults=defaults
-        ) as running:
+        async with opening as running:
             if ready is not None:
                 ready("", running)
             running.failure.add_done_callback(lambda _: stop.set())
@@ -345,15 +333,6 @@ def url_of(host: str, port: int) -> str:
     if is_loopback(host) or host in ("0.0.0.0", "::"):
         return f"http://localhost:{port}"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        import uvloop
-    except ImportError:  # Windows
-        return asyncio.new_event_loop
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 class _ToLoguru(logging.Handler):

@@ -11,11 +11,10 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
 
-from ..storage.batch_rows import payload_seq
+from ..storage.batch_rows import EventPayload
 from .published_stream import PublishedFormat
-from .uvicorn_protocols import EXTENSION, FrameProtocol, text_frame
+from .uvicorn_protocols import FrameProtocol, text_frame
 
 _MAX_QUEUED = 64
 #: Seconds for which a connection may accept nothing while messages wait, and then for its close frame.
@@ -23,23 +22,6 @@ _SEND_TIMEOUT_S = 15.0
 _CLOSE_TIMEOUT_S = 5.0
 _GOING_AWAY = 1001
 _TRY_AGAIN_LATER = 1013
-
-
-class Message:
-    """An event as payload and, built on first use, as a frame."""
-
-    __slots__ = ("_frame", "payload")
-
-    def __init__(self, payload: bytes) -> None:
-        self.payload = payload
-        self._frame: bytes | None = None
-
-    @property
-    def frame(self) -> bytes:
-        """The WebSocket frame that all clients share."""
-        if self._frame is None:
-            self._frame = text_frame(self.payload)
-        return self._frame
 
 
 class StreamHub:
@@ -82,7 +64,7 @@ class StreamHub:
         """Set the loop on which clients are served."""
         self._loop = loop
 
-    def publish_from_thread(self, payloads: list[bytes]) -> None:
+    def publish_from_thread(self, payloads: list[EventPayload]) -> None:
         """Publish events from any thread; does nothing once the loop is closed."""
         loop = self._loop
         if loop is None:  # not serving yet, so there are no clients
@@ -95,25 +77,22 @@ class StreamHub:
         except RuntimeError:  # it closed in between
             return
 
-    def publish(self, payloads: Iterable[bytes]) -> None:
+    def publish(self, payloads: Iterable[EventPayload]) -> None:
         """Send events to every client, in order and each once. Call it on the loop's own thread."""
         for payload in payloads:
-            message = Message(payload)
-            seq = payload_seq(payload)
-            if seq <= self.last_seq:
+            if payload.seq <= self.last_seq:
                 continue
-            self.last_seq = seq
+            self.last_seq = payload.seq
             self.sent += len(self.clients)
-            published = self._published_form(payload) if any(client.published for client in self.clients) else None
+            own = text_frame(payload)
+            converted = (
+                self._published.convert(payload) if any(client.published for client in self.clients) else None
+            )
+            published = None if converted is None else text_frame(converted)
             for client in tuple(self.clients):
-                if not client.published:
-                    client.offer(message)
-                elif published is not None:
-                    client.offer(published)
-
-    def _published_form(self, payload: bytes) -> Message | None:
-        converted = self._published.convert(payload)
-        return None if converted is None else Message(converted)
+                frame = published if client.published else own
+                if frame is not None:
+                    client.offer(frame)
 
     async def close(self) -> None:
         """Close every connection because the server is stopping."""
@@ -138,32 +117,43 @@ class StreamHub:
 
 
 class Client:
-    """One connection with its queue; subclasses know how to send."""
+    """One connection with its queue of frames, which are written directly to its transport.
 
-    #: Whether updates have the field names of the original documents.
-    published = False
+    Parameters
+    ----------
+    hub
+        The hub that it joins.
+    connection
+        Its WebSocket.
+    published
+        Whether updates have the field names of the original documents.
+    """
 
-    def __init__(self, hub: StreamHub) -> None:
+    def __init__(self, hub: StreamHub, connection: FrameProtocol, *, published: bool = False) -> None:
         self.hub = hub
-        self.waiting: deque[Message] = deque()
+        self.published = published
+        self.waiting: deque[bytes] = deque()
         self.hello_sent = False
         self.detached = False
         self._timer: asyncio.TimerHandle | None = None
+        self._connection = connection
+        connection.on_writable = self.flush
 
-    def offer(self, message: Message) -> None:
-        """Send the message now, or queue it until the connection accepts data again."""
-        if self.hello_sent and not self.waiting and self.try_send(message):
+    def offer(self, frame: bytes) -> None:
+        """Send the frame now, or queue it until the connection accepts data again."""
+        if self.hello_sent and not self.waiting and self._connection.can_write:
+            self._connection.write_frame(frame)
             return
         if len(self.waiting) >= self.hub.max_queued:
             self.drop()
             return
-        self.waiting.append(message)
+        self.waiting.append(frame)
         self._start_timer()
 
     def send_hello(self, hello: bytes) -> None:
         """Send the first message; the events queued meanwhile follow."""
         self.hello_sent = True
-        self.waiting.appendleft(Message(hello))
+        self.waiting.appendleft(text_frame(hello))
         self.flush()
 
     def flush(self) -> None:
@@ -171,8 +161,8 @@ class Client:
         if not self.hello_sent or self.detached:
             return
         progressed = False
-        while self.waiting and self.try_send(self.waiting[0]):
-            self.waiting.popleft()
+        while self.waiting and self._connection.can_write:
+            self._connection.write_frame(self.waiting.popleft())
             progressed = True
         if progressed or not self.waiting:
             self._stop_timer()
@@ -198,7 +188,7 @@ class Client:
         """Detach the client and close its connection."""
         if not self.detached:
             self.detach()
-            self.send_close(code, reason)
+            self._connection.close_within(self.hub.close_timeout, code, reason)
 
     def detach(self) -> None:
         """Leave the hub and discard queued messages."""
@@ -206,67 +196,3 @@ class Client:
         self.hub.clients.discard(self)
         self.waiting.clear()
         self._stop_timer()
-
-    def try_send(self, message: Message) -> bool:
-        """Send a message; return False if the connection does not accept it now."""
-        raise NotImplementedError
-
-    def send_close(self, code: int, reason: str) -> None:
-        """Send a close frame."""
-        raise NotImplementedError
-
-
-class _FrameClient(Client):
-    """Client on `FrameProtocol`: shared frames are written directly to the transport."""
-
-    def __init__(self, hub: StreamHub, connection: FrameProtocol) -> None:
-        super().__init__(hub)
-        self._connection = connection
-        connection.on_writable = self.flush
-
-    def try_send(self, message: Message) -> bool:
-        connection = self._connection
-        if not connection.can_write:
-            return False
-        connection.write_frame(message.frame)
-        return True
-
-    def send_close(self, code: int, reason: str) -> None:
-        self._connection.close_within(self.hub.close_timeout, code, reason)
-
-
-class _AsgiClient(Client):
-    """Client on any ASGI server: one task at a time sends the next message."""
-
-    def __init__(self, hub: StreamHub, send: Any) -> None:
-        super().__init__(hub)
-        self._asgi_send = send
-        self._sending: asyncio.Task[None] | None = None
-
-    def try_send(self, message: Message) -> bool:
-        if self._sending is not None:
-            return False
-        text = {"type": "websocket.send", "text": message.payload.decode()}
-        self._sending = asyncio.get_running_loop().create_task(self._send(text))
-        return True
-
-    async def _send(self, message: dict[str, Any]) -> None:
-        try:
-            await self._asgi_send(message)
-        except Exception:
-            self.detach()
-        finally:
-            self._sending = None
-        self.flush()
-
-    def send_close(self, code: int, reason: str) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-        close = {"type": "websocket.close", "code": code, "reason": reason}
-        self._sending = asyncio.get_running_loop().create_task(self._send(close))
-
-
-def create_client(hub: StreamHub, scope: Any, send: Any) -> Client:
-    """Return the client for a connection: with shared frames where the server supports them."""
-    connection = scope.get("extensions", {}).get(EXTENSION)
-    return _FrameClient(hub, connection) if isinstance(connection, FrameProtocol) else _AsgiClient(hub, send)

@@ -84,6 +84,7 @@ def inspect(file: Path, suffix: str, how: ImportOptions, machine: Machine) -> di
         "offered_load": None, "platform": machine.platform.name, "shape": None,
     }  # fmt: skip
     try:
+        _check_size(file, suffix)
         name = _format_of(file, suffix)
         if name is not None:
             found |= {"format": name, "title": _TITLES[name]}
@@ -136,7 +137,6 @@ def _format_of(file: Path, suffix: str) -> str | None:
     InvalidInputError
         If a file that is no table has none of the known formats.
     """
-    _check_size(file, suffix)
     if suffix == "parquet":
         return "parquet" if set(REQUIRED) <= first_rows(file, 1).keys() else None
     name = detect_format(file)
@@ -145,10 +145,13 @@ def _format_of(file: Path, suffix: str) -> str | None:
     return name
 
 
-def read_upload(file: Path, suffix: str, how: ImportOptions) -> tuple[Workload, ReadReport]:
-    """Return the tasks of a file in any known format."""
+def read_upload(
+    file: Path, suffix: str, how: ImportOptions, name: str | None = None
+) -> tuple[Workload, ReadReport]:
+    """Return the tasks of a file in the format of that name, or in any known format."""
     _check_size(file, suffix)
-    name = _format_of(file, suffix) if how.mapping is None else None
+    if name is None and how.mapping is None:
+        name = _format_of(file, suffix)
     if name in ("csv", "parquet"):
         tasks, report = load_with_report(file, how.skip_bad, max_bytes=_MAX_UNCOMPRESSED)
     else:
@@ -161,51 +164,45 @@ def read_upload(file: Path, suffix: str, how: ImportOptions) -> tuple[Workload, 
     return tasks, report
 
 
-def convert(
-    file: Path, suffix: str, name: str, how: ImportOptions, machine: Machine, target: Path
+def check(
+    file: Path, suffix: str, name: str, how: ImportOptions | None, machine: Machine, target: Path
 ) -> dict[str, Any]:
-    """Write a file of another format as a CSV trace of this program; `name` stands for the file in errors."""
+    """Read all tasks of a file that is to be stored under a name, and return the body of the response.
+
+    Without options it is a trace of this program, and stored as it is. Tasks of other files are written to `target`
+    as a CSV trace.
+    """
+    own = how is None and suffix in ("csv", "parquet")
+    how = how or ImportOptions()
     try:
-        tasks, report = read_upload(file, suffix, how)
-    except InvalidInputError as error:
-        raise _with_public_name(error, file, f"{name}.{suffix}") from None
+        tasks, report = read_upload(file, suffix, how, suffix if own else None)
+    except DecodedTooLarge:
+        raise
+    except InvalidInputError as error:  # the reader names the temporary file
+        where = (error.where or f"{name}.{suffix}").replace(file.name, f"{name}.{suffix}")
+        raise InvalidInputError(f"{where}: {error.field}", error.allowed, error.got, hint=error.hint) from None
     if how.load is not None:
         tasks = stretch_arrivals(tasks, how.load, machine.platform, machine.physics)
-    save_workload(tasks, target)
+    if not own:
+        save_workload(tasks, target)
     return {
         "name": name,
-        "format": "csv",
+        "format": suffix if own else "csv",
         "tasks": len(tasks),
-        "size_bytes": target.stat().st_size,
+        "size_bytes": (file if own else target).stat().st_size,
         "ignored_columns": list(report.ignored_columns),
     }
-
-
-def _with_public_name(error: InvalidInputError, file: Path, public_name: str) -> InvalidInputError:
-    """Return the error with the name that the client knows; the reader names the temporary file."""
-    if isinstance(error, DecodedTooLarge):
-        return error
-    where = (error.where or public_name).replace(file.name, public_name)
-    return InvalidInputError(f"{where}: {error.field}", error.allowed, error.got, hint=error.hint)
 
 
 def compute(file: Path, name: str, work: Callable[..., _T], *arguments: Any) -> _T:
     """Return what a function computes from a file; `name` stands for the file in errors."""
     try:
         return work(file, *arguments)
+    except DecodedTooLarge:
+        raise
     except InvalidInputError as error:
-        raise _with_public_name(error, file, name) from None
-
-
-def validate(file: Path, suffix: str, public_name: str) -> tuple[int, list[str]]:
-    """Read a trace of this program; return the number of tasks and the names of ignored columns."""
-    try:
-        _check_size(file, suffix)
-        workload, report = load_with_report(file, max_bytes=_MAX_UNCOMPRESSED)
-        check_texts(workload)
-    except InvalidInputError as error:
-        raise _with_public_name(error, file, public_name) from None
-    return len(workload), list(report.ignored_columns)
+        where = (error.where or name).replace(file.name, name)
+        raise InvalidInputError(f"{where}: {error.field}", error.allowed, error.got, hint=error.hint) from None
 
 
 def _check_size(file: Path, suffix: str) -> None:
@@ -317,10 +314,14 @@ class FileReader:
         self._places = asyncio.Semaphore(_PROCESSES)
         self._closed = False
 
-    async def read(self, file: Path, work: Callable[..., _T], *arguments: Any, cpu_s: float | None = None) -> _T:
-        """Return what a picklable function returns for a file and further arguments.
+    async def read(self, file: Path, work: Callable[..., _T], *arguments: Any) -> _T:
+        """Return what a picklable function returns for a file and further arguments; raises as `compute` does."""
+        loop = asyncio.get_running_loop()
+        size = (await loop.run_in_executor(self._threads, file.stat)).st_size
+        return await self.compute(size, work, file, *arguments)
 
-        With `cpu_s`, it runs in a process whatever the size of the file, with so many processor seconds.
+    async def compute(self, size: int, work: Callable[..., _T], *arguments: Any) -> _T:
+        """Return what a picklable function returns for arguments with so many bytes to read.
 
         Raises
         ------
@@ -329,24 +330,21 @@ class FileReader:
         EngineClosed
             If the server stops.
         """
-        loop = asyncio.get_running_loop()
-        size = (await loop.run_in_executor(self._threads, file.stat)).st_size
         try:
-            if size <= _SMALL and cpu_s is None:
-                return await loop.run_in_executor(self._threads, partial(work, file, *arguments))
+            if size <= _SMALL:
+                call = partial(work, *arguments)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
             async with self._places:
                 process = self._idle.pop()
                 try:
-                    seconds = cpu_s or _CPU_S + _CPU_S_PER_MIB * size / MIB
-                    return await self._read_in(process, seconds, work, file, *arguments)
+                    return await self._read_in(process, size, work, *arguments)
                 finally:
                     self._idle.append(process)
         except MemoryError:
             raise _too_costly(f"{_MEMORY // MIB} MiB") from None
 
-    async def _read_in(
-        self, process: WorkerProcess, seconds: float, work: Callable[..., _T], *arguments: Any
-    ) -> _T:
+    async def _read_in(self, process: WorkerProcess, size: int, work: Callable[..., _T], *arguments: Any) -> _T:
+        seconds = _CPU_S + _CPU_S_PER_MIB * size / MIB
         try:
             async with asyncio.timeout(_START_S + _WALL_PER_CPU * seconds):
                 if not self._closed:

@@ -18,7 +18,7 @@ from ..core.workload import MAX_VALUE
 from ..live.journal import check_text
 from ..workload.trace_formats import ValueSource
 from . import trace_reading
-from .app_context import MIB, ServerOptions
+from .app_context import ServerOptions
 from .errors import ApiError
 from .trace_reading import FileReader, ImportOptions
 
@@ -29,8 +29,9 @@ FORMATS = {
     "application/json": "json",
     "text/plain": "txt",
 }
-#: Processor seconds for what is computed from a file; compiling takes most of them, once per machine.
-_CPU_S = 90.0
+#: Bytes that what is computed from a file counts as: 90 processor seconds, most of them to compile, once per
+#: machine.
+_AS_BYTES = 150 * 2**20
 #: Beginning of the names of files that are being received.
 _TEMPORARY = ".upload-"
 #: Ending of the name of a converted file.
@@ -107,13 +108,13 @@ class Upload:
 
     async def inspect(self, how: ImportOptions, machine: Machine) -> dict[str, Any]:
         """Return what the file contains, with its load on a machine, without storing it."""
-        async with self._received() as (file, _):
+        async with self._received() as file:
             return await self.reader.read(file, trace_reading.inspect, self.suffix, how, machine)
 
     async def compute(self, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
         """Return what a picklable function computes from the file, in a process with limits; it is not stored."""
         async with self._received() as (file, _):
-            return await self.reader.read(file, trace_reading.compute, "log", work, *arguments, cpu_s=_CPU_S)
+            return await self.reader.compute(_AS_BYTES, trace_reading.compute, file, "log", work, *arguments)
 
     async def store(
         self, name: str, how: ImportOptions | None = None, machine: Machine | None = None
@@ -141,47 +142,36 @@ class Upload:
         InvalidInputError
             If a row is invalid.
         """
-        suffix = self.suffix
-        target = self.options.traces / name
-        async with self._received() as (file, size):
-            if how is None and suffix in ("csv", "parquet"):
-                tasks, ignored = await self.reader.read(file, trace_reading.validate, suffix, f"{name}.{suffix}")
-                await asyncio.to_thread(_publish, file, target.with_suffix(f".{suffix}"))
-                facts = {"format": suffix, "tasks": tasks, "size_bytes": size, "ignored_columns": ignored}
-                return {"name": name, **facts}
+        async with self._received() as file:
             ready = file.with_suffix(_READY)
-            settings = (suffix, name, how or ImportOptions(), machine or Machine(), ready)
-            stored = await self.reader.read(file, trace_reading.convert, *settings)
-            await asyncio.to_thread(_publish, ready, target.with_suffix(".csv"))
+            settings = (self.suffix, name, how, machine or Machine(), ready)
+            stored = await self.reader.read(file, trace_reading.check, *settings)
+            await asyncio.to_thread(_publish, file, ready, self.options.traces / f"{name}.{stored['format']}")
             return stored
 
     @asynccontextmanager
-    async def _received(self) -> AsyncIterator[tuple[Path, int]]:
-        """Receive the file for the duration of the block; yield its place and its size."""
+    async def _received(self) -> AsyncIterator[Path]:
+        """Receive the file for the duration of the block; yield its place."""
         file = self.options.traces / f"{_TEMPORARY}{secrets.token_hex(8)}.{self.suffix}"
         try:
-            yield file, await _receive(self.chunks, file, self.options.trace_limit)
+            await _receive(self.chunks, file)
+            yield file
         finally:
             for path in (file, file.with_suffix(_READY)):
                 await asyncio.to_thread(path.unlink, True)
 
 
-async def _receive(chunks: AsyncIterator[bytes], file: Path, limit: int) -> int:
-    size = 0
+async def _receive(chunks: AsyncIterator[bytes], file: Path) -> None:
     await asyncio.to_thread(file.parent.mkdir, parents=True, exist_ok=True)
     with await asyncio.to_thread(file.open, "xb") as sink:
         async for chunk in chunks:
-            size += len(chunk)
-            if size > limit:
-                raise ApiError(413, f"the trace is larger than {limit // MIB} MiB")
             await asyncio.to_thread(sink.write, chunk)
-    return size
 
 
-def _publish(temporary: Path, target: Path) -> None:
+def _publish(received: Path, converted: Path, target: Path) -> None:
     if target.with_suffix(".csv").exists() or target.with_suffix(".parquet").exists():
         raise ApiError(409, f"there is a trace named {target.stem} already", hint="choose another name")
-    temporary.rename(target)
+    (converted if converted.exists() else received).rename(target)
 
 
 def stored_traces(folder: Path) -> list[dict[str, Any]]:

@@ -5,8 +5,7 @@ connection has deadlines, and its headers and frames are bounded, before any tok
 
 A broadcast sends the same bytes to every client, but ASGI frames a copy per connection, each in its own task. Here
 a frame is built once and written to each transport. An unfragmented, uncompressed text frame does not change the
-connection's state. The application finds the protocol in the scope's extensions; other servers and test clients do
-not have it, and the stream then uses plain ASGI messages.
+connection's state. The application finds the protocol in the scope's extensions.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from .access_control import client_address, is_inside, parse_networks
+from .access_control import client_address, counted_address, is_inside, parse_networks
 from .app_context import ConnectionLimits, ServerOptions
 from .errors import ApiError, error_response
 
@@ -68,8 +67,9 @@ class ConnectionGuard:
 
     def admit(self, address: str) -> bool:
         """Count a new connection; return False if there are too many."""
-        self._open[address] += 1
-        per_address = self._open[address] <= self.limits.per_address or is_inside(address, self._proxies)
+        counted = counted_address(address)
+        self._open[counted] += 1
+        per_address = self._open[counted] <= self.limits.per_address or is_inside(address, self._proxies)
         return per_address and self._open.total() <= self.limits.in_all
 
     def client_of(self, peer: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
@@ -84,9 +84,10 @@ class ConnectionGuard:
 
     def release(self, address: str) -> None:
         """Forget a connection that has ended or become a WebSocket."""
-        self._open[address] -= 1
-        if not self._open[address]:
-            del self._open[address]
+        counted = counted_address(address)
+        self._open[counted] -= 1
+        if not self._open[counted]:
+            del self._open[counted]
 
     def log(self, address: str, reason: str) -> None:
         """Log a refused connection; one line a second, so that an attack does not fill the disk."""
@@ -418,7 +419,7 @@ class FrameProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         # The application's task exists but has not run yet. A bad handshake has no scope.
         scope: Any = getattr(self, "scope", None)
-        if scope is not None and not self.conn.extensions:
+        if scope is not None:
             scope["extensions"][EXTENSION] = self
 
     @property

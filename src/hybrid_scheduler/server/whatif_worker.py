@@ -7,20 +7,15 @@ interpreter and take several times as long. The first one would also wait until 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, TypeVar
 
 from loguru import logger
-from numba.core.event import Event, Listener, install_listener
 
 from ..cluster import Machine
 from ..core import Floats, HybridSchedulerError, InvalidInputError, Workload
@@ -111,11 +106,9 @@ _IDLE_S = 120.0
 #: Seconds after which a computation is ended with its process: a comparison, a document, loading the libraries.
 _COMPARISON_S = 60.0
 _DOCUMENT_S = 150.0
-_LOADING_S = 90.0
-#: Seconds between two looks at a process that prepares itself.
-_LOOK_S = 0.05
-#: Seconds of compiling for which a request waits: code that cannot be cached takes less.
-SHORT_COMPILING_S = 2.0
+_LOADING_S = 240.0
+#: Seconds for which a request waits for a new process, which loads its libraries meanwhile.
+PATIENCE_S = 10.0
 #: A slider sends many changes of the same baseline machine: that one's figures are computed once.
 _cached_baseline = lru_cache(maxsize=16)(baseline_figures)
 
@@ -149,20 +142,18 @@ def _compute_with_cache(job: WhatIfJob) -> list[WhatIfResult]:
 
 
 class WhatIfCompiling(HybridSchedulerError):
-    """The worker compiles its code, which takes a minute or two and happens once per installation.
+    """The worker loads its libraries, or compiles its code, which happens once per installation.
 
     Parameters
     ----------
     seconds
         Time since the worker was started.
-    functions
-        Number of functions compiled so far.
     """
 
-    def __init__(self, seconds: float, functions: int) -> None:
+    def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"the what-if worker is compiling: {functions} functions in {seconds:.0f} s so far",
-            hint="this takes up to two minutes, once per installation",
+            f"the what-if worker is loading or compiling its code since {seconds:.0f} s",
+            hint="compiling takes up to two minutes, once per installation",
         )
 
 
@@ -186,14 +177,16 @@ class WhatIfWorker:
         self._prepare = prepare or load_libraries
         self._process = WorkerProcess("what-if process", idle_s=None if keep else _IDLE_S)
         self._closed = False
-        self._preparation: _Preparation | None = None
+        self._began = 0.0
+        self._prepared: Future[None] | None = None
         #: Held by the computation that has the process, so that its time counts from its own beginning.
         self._turn = asyncio.Lock()
 
     def warm_up(self) -> None:
         """Start the process and load its libraries, unless it is running."""
         if not self._process.started and not self._closed:
-            self._preparation = _Preparation(self._process, self._prepare)
+            self._began = time.monotonic()
+            self._prepared = self._process.submit(self._prepare)
 
     async def run(self, job: WhatIfJob) -> list[WhatIfResult]:
         """Compute a comparison; if the process dies, a second one tries once more.
@@ -203,7 +196,7 @@ class WhatIfWorker:
         BrokenExecutor
             If the worker is not running.
         WhatIfCompiling
-            If it compiles its code first.
+            If it still loads its libraries or compiles its code.
         """
         return await self._submit(self._work, job, _COMPARISON_S)
 
@@ -215,9 +208,8 @@ class WhatIfWorker:
         for _ in range(2):
             self.warm_up()
             try:
-                if self._preparation is not None:
-                    async with asyncio.timeout(_LOADING_S):
-                        await self._preparation.wait()
+                if self._prepared is not None:
+                    await self._loaded(self._prepared)
                 if self._closed:
                     break
                 return await self._in_turn(work, job, limit)
@@ -230,6 +222,17 @@ class WhatIfWorker:
                 break
         raise BrokenExecutor("there is no what-if process")
 
+    async def _loaded(self, prepared: Future[None]) -> None:
+        """Wait until the libraries are loaded, or have failed to load."""
+        waiting = asyncio.wrap_future(prepared)
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait({waiting}, timeout=PATIENCE_S)
+        seconds = time.monotonic() - self._began
+        if not done and seconds > _LOADING_S:
+            raise TimeoutError
+        if not done:
+            raise WhatIfCompiling(seconds)
+
     async def _in_turn(self, work: Callable[[_Job], _Result], job: _Job, limit: float) -> _Result:
         """Compute a job when the one before has ended. Past the limit, or if the caller leaves, it is given up."""
         await self._turn.acquire()
@@ -240,7 +243,7 @@ class WhatIfWorker:
             raise
         computed = asyncio.wrap_future(future)
         # The turn ends with the computation, which an abandoned request leaves running until its limit.
-        end = asyncio.get_running_loop().call_later(limit + _LOOK_S, self._process.stop)
+        end = asyncio.get_running_loop().call_later(limit + 0.05, self._process.stop)
 
         def give_back(done: asyncio.Future[_Result]) -> None:
             end.cancel()
@@ -256,64 +259,6 @@ class WhatIfWorker:
         """End the process at once, without waiting for a comparison."""
         self._closed = True
         self._process.stop()
-
-
-class _Preparation:
-    """First work of a new process, which reports through a file how much it has compiled."""
-
-    def __init__(self, process: WorkerProcess, prepare: Callable[[], None]) -> None:
-        folder = tempfile.mkdtemp(prefix="hybrid-scheduler-")
-        self._file = Path(folder) / "compiled"
-        self._began = time.monotonic()
-        self._compiling_since: float | None = None
-        self._done = process.submit(_prepare_and_report, prepare, self._file)
-        self._done.add_done_callback(lambda _: shutil.rmtree(folder, ignore_errors=True))
-
-    async def wait(self) -> None:
-        """Wait until the libraries are loaded, or have failed to load.
-
-        Raises
-        ------
-        WhatIfCompiling
-            If code is being compiled.
-        """
-        while not self._done.done():
-            now = time.monotonic()
-            functions = self._compiled()
-            if functions is not None:
-                self._compiling_since = self._compiling_since or now
-                if now - self._compiling_since > SHORT_COMPILING_S:
-                    raise WhatIfCompiling(now - self._began, functions)
-            await asyncio.sleep(_LOOK_S)
-
-    def _compiled(self) -> int | None:
-        """Return the number of compiled functions; None before the first one."""
-        try:
-            return self._file.stat().st_size
-        except OSError:
-            return None
-
-
-class _ReportCompiled(Listener):  # type: ignore[misc]
-    """Listener that appends a byte to a file for each compiled function; the first one creates the file."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def on_start(self, event: Event) -> None:
-        self._append(b"")
-
-    def on_end(self, event: Event) -> None:
-        self._append(b".")
-
-    def _append(self, data: bytes) -> None:
-        with contextlib.suppress(OSError), self._file.open("ab") as file:
-            file.write(data)
-
-
-def _prepare_and_report(prepare: Callable[[], None], progress: Path) -> None:
-    with install_listener("numba:compile", _ReportCompiled(progress)):
-        prepare()
 
 
 def load_libraries() -> None:

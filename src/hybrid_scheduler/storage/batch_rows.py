@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import orjson
@@ -16,7 +16,7 @@ import orjson
 from ..core import Floats, InvalidInputError, Workload
 from ..core.canonical_json import TEXT_RULE, is_storable
 from ..core.outcome import STATUS_NAMES
-from ..live.journal import Batch, Event, ResultColumns, RunRecord, StartedTasks, core_name, unstorable_text
+from ..live.journal import Batch, Event, ResultColumns, RunRecord, SchedulerResults, core_name, unstorable_text
 from . import tables
 
 #: NUL as JSON escapes it: behind an even number of further backslashes.
@@ -38,6 +38,18 @@ RESULT_FLOATS = tuple(
 )
 
 
+class EventPayload(bytes):
+    """An event as the bytes that clients get and the table of events holds, with its sequence number."""
+
+    seq: int
+
+    def __new__(cls, seq: int, content: bytes = b"") -> Self:
+        """Return these bytes with this number."""
+        payload = super().__new__(cls, content)
+        payload.seq = seq
+        return payload
+
+
 @dataclass(frozen=True, slots=True)
 class PendingBatch:
     """A batch that waits to be stored. State, events and the run's documents are text already."""
@@ -47,7 +59,7 @@ class PendingBatch:
     recorded_at: float
     #: Columns of the run that hold JSON.
     documents: dict[str, str]
-    payloads: tuple[bytes, ...]
+    payloads: tuple[EventPayload, ...]
     #: True for a measured run that is stored already: only its events are left to be stored.
     repeated: bool = False
 
@@ -98,10 +110,10 @@ class PendingBatch:
         return self.batch.rows
 
 
-def _event_payload(event: Event) -> bytes:
-    """Return an event as the bytes that clients get and the table of events holds. NaN becomes null."""
+def _event_payload(event: Event) -> EventPayload:
+    """Return an event as clients get it; NaN becomes null."""
     head = {name: getattr(event, name) for name in ("type", "seq", "run_id", "t", "created_at")}
-    return json_text(head | event.body, "event").encode()
+    return EventPayload(int(event.seq), json_text(head | event.body, "event").encode())
 
 
 def _check_columns(batch: Batch) -> None:
@@ -112,19 +124,13 @@ def _check_columns(batch: Batch) -> None:
         "run": (run.run_id, run.scenario, run.platform, run.config_hash, run.source, run.status),
         "scheduler": (*batch.results, *(started.scheduler for started in batch.started)),
         "kind": () if tasks is None else tasks.kinds,
-        "external_id": batch.external_ids or (tasks.external_id if tasks is not None else None),
+        "external_id": () if tasks is None else tasks.external_id,
         "Idempotency-Key": [text for key in batch.idempotency for text in (key.key, key.fingerprint)],
         "model version": [text for version in batch.versions for text in (version.scheduler_name, version.trigger)],
         "event": [text for event in batch.events for text in (event.type, event.run_id)],
     }
     if (broken := unstorable_text(texts)) is not None:
         raise InvalidInputError(broken[0].partition("[")[0], TEXT_RULE, broken[1])
-
-
-def payload_seq(payload: bytes) -> int:
-    """Return the number of an event without parsing it: `_event_payload` puts it near the front."""
-    start = payload.index(b'"seq":') + 6
-    return int(payload[start : payload.index(b",", start)])
 
 
 def json_text(content: Any, name: str = "") -> str:
@@ -219,7 +225,7 @@ def _task_columns(pending: PendingBatch, tasks: Workload) -> Columns:
         dependencies = [json_text(tasks.task_id[tasks.parents(row)].tolist()) for row in range(n)]
     else:
         dependencies = ["[]"] * n
-    external = batch.external_ids or tasks.external_id or (None,) * n
+    external = tasks.external_id or (None,) * n
     return [
         tasks.task_id.tolist(),
         [batch.run.run_id] * n,
@@ -261,7 +267,7 @@ def _result_part(
         [batch.device_names[index] for index in result.device.tolist()],
         *(_floats(getattr(result, column), nan_is_null) for column in RESULT_FLOATS),
         [STATUS_NAMES[code] for code in result.status.tolist()],
-        [result.model_version] * len(ids),
+        [None] * len(ids) if (versions := result.model_version) is None else [v or None for v in versions.tolist()],
     ]
 
 
@@ -277,7 +283,7 @@ def _training_columns(batch: Batch, tasks: Workload, nan_is_null: bool) -> Colum
 def _event_columns(pending: PendingBatch) -> Columns:
     events = pending.batch.events
     return [
-        [int(event.seq) for event in events],
+        [payload.seq for payload in pending.payloads],
         [event.run_id for event in events],
         [event.type for event in events],
         [float(event.t) for event in events],
@@ -289,7 +295,7 @@ def _event_columns(pending: PendingBatch) -> Columns:
 def longest_latencies(batch: Batch) -> dict[str, float]:
     """Return each scheduler's longest time from a task's arrival to its finish."""
     longest: dict[str, float] = {}
-    groups: list[Batch | StartedTasks] = [batch, *batch.started]
+    groups: list[Batch | SchedulerResults] = [batch, *batch.started]
     for group in groups:
         if group.tasks is not None:
             for name, result in group.results.items():

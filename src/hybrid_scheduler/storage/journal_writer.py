@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ..core import HybridSchedulerError, InvalidInputError
 from ..live.journal import Batch, JournalFull, JournalUnavailable, Recovered, RunLabels
-from .batch_rows import PendingBatch, json_text
+from .batch_rows import EventPayload, PendingBatch, json_text
 from .batch_transaction import Store, last_stored, set_heartbeat, set_meta, without_stored_runs, write_group
 from .database import DatabaseAddress, DatabaseUnusable, error_reason
 from .recovery import recover
@@ -42,7 +42,7 @@ _RETRY_DELAYS_S = (0.1, 2.0)
 class Publisher(Protocol):
     """Protocol of the event bus, as the journal uses it."""
 
-    def publish(self, events: Sequence[bytes]) -> None:
+    def publish(self, events: Sequence[EventPayload]) -> None:
         """Send the payloads of stored events."""
 
 

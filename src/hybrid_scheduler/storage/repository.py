@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ..core.canonical_json import is_storable
 from ..live.journal import LOAD_COLUMN
 from . import history_analysis, tables
+from .batch_rows import EventPayload
 from .batch_transaction import COUNTED_TABLES
 from .database import Database
 from .device_load import LoadWindow, Timelines, device_load
@@ -49,7 +50,7 @@ _SELECT_RUNS = select(*_RUN_COLUMNS, meta.c.value).outerjoin(
 class EventsPage(NamedTuple):
     """A page of events as the bytes that clients get."""
 
-    events: list[bytes]
+    events: list[EventPayload]
     #: From this number on no event is missing; before it, only notifications are stored.
     oldest_seq: int
     #: The newest stored event, 0 if there is none.
@@ -296,14 +297,14 @@ class Repository:
 
     async def events_after(self, seq: int, limit: int = 500, types: Iterable[str] | None = None) -> EventsPage:
         """Return the next events after a sequence number, oldest first."""
-        query = select(events.c.payload).where(events.c.seq > _bounded(seq)).order_by(events.c.seq)
+        query = select(events.c.seq, events.c.payload).where(events.c.seq > _bounded(seq)).order_by(events.c.seq)
         if types is not None:
             query = query.where(events.c.type.in_(sorted(types)))
         async with self.database.reading() as connection:
-            found = (await connection.execute(query.limit(limit))).scalars().all()
+            found = [EventPayload(row[0], row[1].encode()) for row in await connection.execute(query.limit(limit))]
             last = await connection.scalar(select(func.max(events.c.seq)))
             pruned = await _meta(connection, "pruned_seq")
-        return EventsPage([current_event(payload.encode()) for payload in found], int(pruned or 0) + 1, last or 0)
+        return EventsPage(found, int(pruned or 0) + 1, last or 0)
 
     async def idempotency_record(self, key: str) -> tuple[str, int] | None:
         """Return the digest of the request with this key and the task it created, or None."""
@@ -326,12 +327,6 @@ class Repository:
         if value is None or seconds is None:
             return None
         return {**orjson.loads(value), "age": max(0.0, seconds)}
-
-    async def counters(self) -> Row:
-        """Return the next numbers of tasks, results and events."""
-        async with self.database.reading() as connection:
-            value = await _meta(connection, "counters")
-        return {"next_task_id": 1, "next_result_id": 1, "next_seq": 1} if value is None else orjson.loads(value)
 
     # ---------------------------------------------------------------- helpers
 
@@ -484,52 +479,3 @@ def _bounded(number: int) -> int:
 def _is_unstorable(value: str | None) -> bool:
     """Return True for text that no row can contain and that PostgreSQL refuses in a query."""
     return value is not None and not is_storable(value)
-
-
-# ------------------------------------------------------------------------------------------ events of old versions
-
-#: Field of every comparison row that only old events have: most events are recognised without parsing them.
-_OLD_FIELD = b'"avg_latency":'
-_OLD_ROW = {
-    f"avg_{name}": f"mean_{name}"
-    for name in ("time", "latency", "wait", "energy", "cost", "gpu_fraction", "regret")
-}
-_OLD_VALUES = {"intensity": "compute_intensity", "memory": "memory_required"}
-_OLD_TASK = {"id": "task_id", "arrival": "arrival_time", **_OLD_VALUES}
-_OLD_DECISION = {"gpu_start": "accelerator_start", "gpu_time": "accelerator_time", **_OLD_VALUES}
-
-
-def current_event(payload: bytes) -> bytes:
-    """Return a stored event with the field names of today.
-
-    Parameters
-    ----------
-    payload : bytes
-        JSON of one event, as the table `events` holds it.
-
-    Returns
-    -------
-    bytes
-        The same bytes, unless the event is an update with old names.
-    """
-    if _OLD_FIELD not in payload:
-        return payload
-    event: dict[str, Any] = orjson.loads(payload)
-    if event.get("type") != "simulation_update":
-        return payload
-    event["comparison"] = [_renamed(row, _OLD_ROW) for row in event["comparison"]]
-    event["decisions"] = [_decision(row) for row in event["decisions"]]
-    if event["task"] is not None:
-        event["task"] = _renamed(event["task"], _OLD_TASK)
-    return orjson.dumps(event)
-
-
-def _renamed(row: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    return {names.get(name, name): value for name, value in row.items()}
-
-
-def _decision(row: dict[str, Any]) -> dict[str, Any]:
-    latency = row["latency"]
-    time = row["time"]
-    wait = None if latency is None or time is None else latency - time
-    return {**_renamed(row, _OLD_DECISION), "wait": wait}

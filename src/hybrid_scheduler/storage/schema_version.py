@@ -74,7 +74,13 @@ def revision_of(connection: sa.Connection, address: DatabaseAddress) -> str | No
 def upgrade_connection(connection: sa.Connection, address: DatabaseAddress) -> tuple[str | None, str]:
     """Upgrade the schema inside the connection's transaction; return the versions before and after."""
     before = revision_of(connection, address)
-    if before != newest_revision():
+    if before is None:
+        metadata.create_all(connection)
+        connection.execute(
+            sa.text(f"CREATE TABLE IF NOT EXISTS {_VERSION_TABLE} (version_num VARCHAR(32) PRIMARY KEY)")
+        )
+        connection.execute(sa.text(f"INSERT INTO {_VERSION_TABLE} VALUES ('{newest_revision()}')"))
+    elif before != newest_revision():
         from alembic import command  # takes 6 MB, which a server of a current database does not need
         from alembic.config import Config
 

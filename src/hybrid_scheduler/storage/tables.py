@@ -1,4 +1,4 @@
-"""Table definitions. Migrations create the tables; `db verify` compares a database with them.
+"""Table definitions, by which new databases are made; `db verify` compares a database with them.
 
 The engine assigns the numbers of tasks, results and events and never reuses one. Only commands and model versions
 have numbers from the database. Floats may be empty: NaN is NULL in both databases.

@@ -41,7 +41,7 @@ _MIN_SIZE = 1e-9
 class EndlessSource:
     """Endless stream of a scenario's tasks. A scenario with a second regime alternates between the two.
 
-    `peek` returns the next tasks and `take` consumes them, so a caller can decide late how many it needs.
+    `next_tasks` returns the next tasks and `take` consumes them, so a caller can decide late how many it needs.
 
     Parameters
     ----------
@@ -103,30 +103,24 @@ class EndlessSource:
         """Arrival of the next task in seconds."""
         return float(self._block.arrival_time[self._used]) + self._delay
 
-    def peek(self, most: int, until: float = math.inf) -> ColumnChunk:
-        """Return the next tasks that arrive by `until`, at most `most`; a block's end may cut them short."""
-        begin = self._used
-        end = min(begin + most, len(self._block.size))
-        arrival = self._block.arrival_time[begin:end] + self._delay
-        end = begin + int(np.searchsorted(arrival, until, side="right"))
-        block = self._block
-        return ColumnChunk(
-            block.size[begin:end],
-            block.compute_intensity[begin:end],
-            block.memory_required[begin:end],
-            arrival[: end - begin],
-            None if block.kind is None else block.kind[begin:end],
-        )
-
     def next_tasks(self, first_id: int, most: int, until: float = math.inf) -> Workload | None:
-        """Return the tasks of `peek` with consecutive ids; None if there are none."""
-        piece = self.peek(most, until)
-        return join_chunks([piece], first_id) if len(piece.size) else None
+        """Return the next tasks that arrive by `until`, at most `most`, with consecutive ids; None without any.
+
+        A block's end may cut them short.
+        """
+        block = self._block
+        begin = self._used
+        arrival = block.arrival_time[begin : begin + most] + self._delay
+        count = int(np.searchsorted(arrival, until, side="right"))
+        part = slice(begin, begin + count)
+        kinds = None if block.kind is None else block.kind[part]
+        columns = (block.size[part], block.compute_intensity[part], block.memory_required[part], arrival[:count])
+        return join_chunks([ColumnChunk(*columns, kinds)], first_id) if count else None
 
     def take(self, count: int) -> None:
-        """Consume the first `count` tasks that `peek` returned."""
+        """Consume the first `count` tasks that `next_tasks` returned."""
         if count > len(self._block.size) - self._used:
-            raise ValueError("more tasks taken than peek returned")
+            raise ValueError("more tasks taken than there were")
         self.taken += count
         self._used += count
         if self._used == len(self._block.size):

@@ -136,6 +136,8 @@ def _joined_kinds(chunks: Sequence[ColumnChunk]) -> list[str] | None:
 
 def joined_tasks(parts: Sequence[Workload]) -> Workload:
     """Return consecutive tasks as one workload."""
+    if len(parts) == 1:
+        return parts[0]
     kinds = None
     if any(part.kinds != ("generic",) for part in parts):
         kinds = [part.kinds[code] for part in parts for code in part.kind.tolist()]

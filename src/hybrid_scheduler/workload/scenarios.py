@@ -18,7 +18,7 @@ from ..physics import PHYSICS, Physics, ProfiledPhysics, capacity, full_speed, p
 from .argument_checks import Range, number_range, positive_number, whole_number
 from .arrivals import ARRIVALS
 from .distributions import BoundedPareto, LogNormal, SizeDistribution, Uniform
-from .random_columns import Regime, draw_chunks, join_chunks
+from .random_columns import Regime, draw_chunks, join_chunks, joined_tasks
 
 _CAPACITY_DRAWS = 200_000
 _CAPACITY_SEED = 0
@@ -379,8 +379,12 @@ def generate(
     >>> len(workload), float(workload.arrival_time.max())
     (100, 0.0)
     """
-    regimes = _regimes(scenario, num_tasks, seed, platform, physics, utilisation, batch, first_id)
-    return join_chunks(list(draw_chunks(regimes, seed, num_tasks)), first_id)
+    whole_number("num_tasks", num_tasks, 1)
+    parts = stream(
+        scenario, num_tasks, seed, chunk=num_tasks, platform=platform, physics=physics, utilisation=utilisation,
+        batch=batch, first_id=first_id,
+    )  # fmt: skip
+    return joined_tasks(list(parts))
 
 
 def stream(
@@ -403,27 +407,6 @@ def stream(
         Largest number of tasks in memory. The other parameters are those of `generate`.
     """
     whole_number("chunk", chunk, 1)
-    regimes = _regimes(scenario, num_tasks, seed, platform, physics, utilisation, batch, first_id)
-
-    def chunks() -> Iterator[Workload]:
-        next_id = first_id
-        for columns in draw_chunks(regimes, seed, chunk):
-            yield join_chunks([columns], next_id)
-            next_id += len(columns.size)
-
-    return chunks()  # an inner function, so that bad arguments raise now instead of at the first chunk
-
-
-def _regimes(
-    scenario: Scenario,
-    num_tasks: int,
-    seed: int,
-    platform: Platform | None,
-    physics: Physics | None,
-    utilisation: float | None,
-    batch: bool,
-    first_id: int,
-) -> list[Regime]:
     whole_number("num_tasks", num_tasks, 1)
     whole_number("seed", seed, 0)
     whole_number("first_id", first_id, 0, 2**63 - num_tasks)
@@ -441,10 +424,18 @@ def _regimes(
         rate = 0.0 if batch else load * capacity_of(drawn, devices, durations)
         return drawn.regime(count, rate, kinds_of(durations, devices))
 
-    if scenario.then is None:
-        return [part(scenario, num_tasks)]
-    after = min(scenario.then_tasks, num_tasks // 2)
-    return [part(scenario, num_tasks - after), part(scenario.then, after)]
+    after = 0 if scenario.then is None else min(scenario.then_tasks, num_tasks // 2)
+    regimes = [part(scenario, num_tasks - after)]
+    if scenario.then is not None:
+        regimes.append(part(scenario.then, after))
+
+    def chunks() -> Iterator[Workload]:
+        next_id = first_id
+        for columns in draw_chunks(regimes, seed, chunk):
+            yield join_chunks([columns], next_id)
+            next_id += len(columns.size)
+
+    return chunks()  # an inner function, so that bad arguments raise now instead of at the first chunk
 
 
 # -------------------------------------------------------------------- JSON

@@ -19,6 +19,9 @@ from .random_columns import DATA, SHAPE, column_stream, draw_chunks, join_chunks
 from .scenarios import scenario_named
 
 _DATA = (1.0, 100.0)
+#: Most tasks of a graph, which is built task by task, and most draws for the parents of one.
+MAX_TASKS = 2_000_000
+_MAX_PARENTS = 1_000
 
 
 # -------------------------------------------------------------------- random graphs
@@ -40,9 +43,9 @@ def layered(
     data_range
         Lowest and highest MB that a parent hands over.
     """
-    whole_number("num_tasks", num_tasks, 1)
+    whole_number("num_tasks", num_tasks, 1, MAX_TASKS)
     whole_number("width", width, 1)
-    whole_number("max_parents", max_parents, 1)
+    whole_number("max_parents", max_parents, 1, _MAX_PARENTS)
     draw = column_stream(whole_number("seed", seed, 0), SHAPE)
     dependencies: list[list[int]] = []
     for task in range(num_tasks):
@@ -57,6 +60,7 @@ def fork_join(stages: int = 5, width: int = 8, seed: int = 0, *, data_range: Ran
     """Return a fork-join graph: each stage forks from one task to `width` and joins in one task."""
     whole_number("stages", stages, 1)
     whole_number("width", width, 1)
+    _check_count(stages * (width + 1) + 1, f"{stages} x {width}")
     dependencies: list[list[int]] = [[]]
     for _ in range(stages):
         fork = len(dependencies) - 1
@@ -67,7 +71,7 @@ def fork_join(stages: int = 5, width: int = 8, seed: int = 0, *, data_range: Ran
 
 def chain(length: int = 20, seed: int = 0, *, data_range: Range = _DATA) -> Workload:
     """Return a chain: each task depends on the one before."""
-    whole_number("length", length, 1)
+    whole_number("length", length, 1, MAX_TASKS)
     return _random_graph([[task - 1] if task else [] for task in range(length)], seed, data_range)
 
 
@@ -82,6 +86,11 @@ def _random_graph(dependencies: Sequence[Sequence[int]], seed: int, data_range: 
         dependencies=dependencies,
         dependency_data=[[next(edges) for _ in parents] for parents in dependencies],
     )
+
+
+def _check_count(tasks: int, got: object) -> None:
+    if tasks > MAX_TASKS:
+        raise InvalidInputError("graph", f"one of at most {MAX_TASKS:,} tasks", f"{got}, which are {tasks:,} tasks")
 
 
 # -------------------------------------------------------------------- tiled factorisations
@@ -152,6 +161,7 @@ class _Tiles:
 def cholesky(tiles: int = 8, tile_size: int = 960) -> Workload:
     """Return the Cholesky factorisation A = L·Lᵀ of tiles × tiles blocks: t(t+1)(t+2)/6 tasks."""
     t = whole_number("tiles", tiles, 1)
+    _check_count(t * (t + 1) * (t + 2) // 6, f"{t} tiles")
     graph = _Tiles(tile_size)
     for k in range(t):
         graph.add("potrf", writes=[_a(k, k)])
@@ -167,6 +177,7 @@ def cholesky(tiles: int = 8, tile_size: int = 960) -> Workload:
 def lu(tiles: int = 8, tile_size: int = 960) -> Workload:
     """Return the LU factorisation A = L·U without pivoting: t(t+1)(2t+1)/6 tasks."""
     t = whole_number("tiles", tiles, 1)
+    _check_count(t * (t + 1) * (2 * t + 1) // 6, f"{t} tiles")
     graph = _Tiles(tile_size)
     for k in range(t):
         graph.add("getrf", writes=[_a(k, k)])
@@ -183,6 +194,7 @@ def lu(tiles: int = 8, tile_size: int = 960) -> Workload:
 def qr(tiles: int = 8, tile_size: int = 960) -> Workload:
     """Return the QR factorisation A = Q·R by a flat tree of tile reflections: t(t+1)(2t+1)/6 tasks."""
     t = whole_number("tiles", tiles, 1)
+    _check_count(t * (t + 1) * (2 * t + 1) // 6, f"{t} tiles")
     graph = _Tiles(tile_size)
     for k in range(t):
         # The reflectors below the diagonal and R above it share a tile but are separate data: `unmqr` reads the

@@ -13,8 +13,6 @@ from ..figure_style import (
     framed,
     heading,
     label_of,
-    legend_below,
-    legend_height,
     line_style,
     look_of,
     plain_log_ticks,
@@ -48,7 +46,7 @@ def importance(data: FigureData) -> Figure:
                 )  # fmt: skip
         axes.set_yticks(range(len(features)), [feature.replace("_", " ") for feature in features])
         axes.tick_params(axis="y", length=0)
-        axes.set_xlim(0, 1.12 * max(max(found.values()) for found in data.importances.values()))
+        axes.set_xlim(0, 1.12 * max(max(shares.values()) for shares in data.importances.values()))
         axes.set_xlabel("share")
         axes.grid(False, axis="y")
         if len(names) > 1:
@@ -56,12 +54,18 @@ def importance(data: FigureData) -> Figure:
     return figure
 
 
+def _learners(data: FigureData, figure: str) -> list[str]:
+    """Return the schedulers with predictions."""
+    names = [name for name, values in data.predicted.items() if np.isfinite(values).any()]
+    if not names:
+        raise MissingFigureData(f"figure {figure}", "drawn from runs with a learner", data.schedulers)
+    return names
+
+
 def predicted_actual(data: FigureData) -> Figure:
     """Draw every task as a dot: its predicted time against its actual time."""
     comparison = data.single_run()
-    names = [name for name, values in data.predicted.items() if np.isfinite(values).any()]
-    if not names:
-        raise MissingFigureData("figure predicted_actual", "drawn from runs with a learner", data.schedulers)
+    names = _learners(data, "predicted_actual")
     explanation = "predicted before the task ran, against the actual time; on the line: exact"
     with framed(data, "Predicted and actual time", explanation, 4.3) as figure:
         panels = np.atleast_1d(figure.subplots(1, len(names)))
@@ -92,13 +96,10 @@ def predicted_actual(data: FigureData) -> Figure:
 def curves(data: FigureData) -> Figure:
     """Draw the prediction error during the run, and the score of each model version."""
     comparison = data.single_run()
-    names = [name for name, values in data.predicted.items() if np.isfinite(values).any()]
-    if not names:
-        raise MissingFigureData("figure learning_curves", "drawn from runs with a learner", data.schedulers)
+    names = _learners(data, "learning_curves")
     window = max(20, len(comparison.workload) // 40)
-    height = 3.6 + legend_height(names)
     explanation = "predictions are scored before the task is learned from"
-    with framed(data, "Learning curves", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Learning curves", explanation, 3.6, legend=names) as figure:
         left, right = figure.subplots(1, 2)
         heading(left, "a", "Error of predicted times", f"median and middle half of every {window:,} tasks")
         heading(right, "b", "R² of each model version", "of log seconds, when the version was replaced")
@@ -133,5 +134,4 @@ def curves(data: FigureData) -> Figure:
                 f"lowest {lowest:.4f}", (1, 0), (-4, 4), xycoords="axes fraction", size=8.5, ha="right",
                 textcoords="offset points", color=QUIET,
             )  # fmt: skip
-        legend_below(figure, names)
     return figure

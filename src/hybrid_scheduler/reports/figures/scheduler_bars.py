@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +18,6 @@ from ..figure_style import (
     framed,
     heading,
     label_of,
-    legend_below,
-    legend_height,
     line_style,
     plain_log_ticks,
 )
@@ -31,34 +31,40 @@ if TYPE_CHECKING:
 _BASELINES = ("cpu_only", "round_robin")
 
 
-def _height(rows: int, panels: int = 1) -> float:
-    return 1.1 + panels * (0.48 + 0.225 * rows)
+@contextmanager
+def _panels(
+    data: FigureData,
+    title: str,
+    explanation: str,
+    *panels: tuple[str, dict[str, Interval], str],
+    log: bool | None = None,
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Draw panels below each other, of each the label of its axis, a row for each scheduler, and the unit."""
+    height = 1.1 + len(panels) * (0.48 + 0.225 * len(panels[-1][1]))
+    with framed(data, title, explanation, height) as figure:
+        drawn = np.atleast_1d(figure.subplots(len(panels), 1)).tolist()
+        for axes, (label, intervals, unit) in zip(drawn, panels, strict=True):
+            dots(axes, intervals, log=log, unit=unit)
+            axes.set_xlabel(label)
+        yield figure, drawn
 
 
 def makespan(data: FigureData) -> Figure:
     """Draw makespans and the lower bound that no schedule can beat."""
-    intervals = data.intervals("makespan")
+    spans = ("seconds from the first arrival to the last finish", data.intervals("makespan"), "")
     bound = "; dashed: lower bound" if data.lower_bound else ""
-    with framed(data, "Makespan", data.interval_label() + bound, _height(len(intervals))) as figure:
-        axes = figure.subplots()
-        dots(axes, intervals)
+    with _panels(data, "Makespan", data.interval_label() + bound, spans) as (figure, (axes,)):
         bound_line(axes, data.lower_bound, "bound", " s")
-        axes.set_xlabel("seconds from the first arrival to the last finish")
     return figure
 
 
 def average_duration(data: FigureData) -> Figure:
     """Draw mean latency and mean execution time."""
-    executing = data.intervals("mean_time")
-    waiting = data.intervals("mean_latency")
+    latencies = ("mean latency: from arrival to finish (s)", data.intervals("mean_latency"), "")
+    times = ("mean execution time: the longer of the two parts (s)", data.intervals("mean_time"), "")
     explanation = f"seconds per task; {data.interval_label('mean_latency')}"
-    with framed(data, "Average duration", explanation, _height(len(executing), 2)) as figure:
-        top, bottom = figure.subplots(2, 1)
-        dots(top, waiting)
-        top.set_xlabel("mean latency: from arrival to finish (s)")
-        dots(bottom, executing)
-        bottom.set_xlabel("mean execution time: the longer of the two parts (s)")
-    return figure
+    with _panels(data, "Average duration", explanation, latencies, times) as (figure, _):
+        return figure
 
 
 def speed_up(data: FigureData) -> Figure:
@@ -66,16 +72,14 @@ def speed_up(data: FigureData) -> Figure:
     baseline = next((name for name in _BASELINES if name in data.schedulers), None)
     if baseline is None:
         raise MissingFigureData("figure speed_up", f"drawn with {' or '.join(_BASELINES)}", data.schedulers)
-    spans = _ratios(data, "makespan", baseline)
-    latencies = _ratios(data, "mean_latency", baseline)
+    ratios = [
+        (f"{words} of {label_of(baseline)} over that of the scheduler (×)", _ratios(data, metric, baseline), " ×")
+        for metric, words in (("makespan", "makespan"), ("mean_latency", "mean latency"))
+    ]
     explanation = f"ratios on the same seed; {data.interval_label()}; 1 is no gain"
-    with framed(data, f"Speed-up over {label_of(baseline)}", explanation, _height(len(spans), 2)) as figure:
-        for axes, ratios, words in zip(
-            figure.subplots(2, 1), (spans, latencies), ("makespan", "mean latency"), strict=True
-        ):
-            dots(axes, ratios, unit=" ×")
+    with _panels(data, f"Speed-up over {label_of(baseline)}", explanation, *ratios) as (figure, panels):
+        for axes in panels:
             axes.axvline(1.0, color=QUIET, linewidth=0.9, zorder=1)
-            axes.set_xlabel(f"{words} of {label_of(baseline)} over that of the scheduler (×)")
     return figure
 
 
@@ -87,42 +91,38 @@ def _ratios(data: FigureData, metric: str, baseline: str) -> dict[str, Interval]
         for name, values in samples.items()
         if len(values) == len(samples[baseline]) and bool((values > 0).all())
     }
-    finite = {name: interval_of(values) for name, values in ratios.items() if np.isfinite(values).all()}
-    return dict(sorted(finite.items(), key=lambda item: -item[1].mean))
+    return _largest_first(
+        {name: interval_of(values) for name, values in ratios.items() if np.isfinite(values).all()}
+    )
+
+
+def _largest_first(intervals: dict[str, Interval]) -> dict[str, Interval]:
+    return dict(sorted(intervals.items(), key=lambda item: -item[1].mean))
 
 
 def cost(data: FigureData) -> Figure:
     """Draw cost and energy."""
-    dollars = data.intervals("cost")
-    joules = data.intervals("energy")
-    title = "Cost and energy of all tasks"
+    dollars = ("dollars", data.intervals("cost"), " $")
+    kilojoules = {
+        name: Interval(joules.mean * 1e-3, joules.low * 1e-3, joules.high * 1e-3)
+        for name, joules in data.intervals("energy").items()
+    }
     explanation = f"rent of busy seconds and electricity; {data.interval_label()}"
-    with framed(data, title, explanation, _height(len(dollars), 2)) as figure:
-        top, bottom = figure.subplots(2, 1)
-        dots(top, dollars, unit=" $")
-        top.set_xlabel("dollars")
-        dots(bottom, {name: _scaled(joule, 1e-3) for name, joule in joules.items()}, unit=" kJ")
-        bottom.set_xlabel("busy energy (kJ)")
-    return figure
-
-
-def _scaled(one: Interval, factor: float) -> Interval:
-    return Interval(one.mean * factor, one.low * factor, one.high * factor)
+    energy = ("busy energy (kJ)", kilojoules, " kJ")
+    with _panels(data, "Cost and energy of all tasks", explanation, dollars, energy) as (figure, _):
+        return figure
 
 
 def load_balance(data: FigureData) -> Figure:
     """Draw Jain's index over all devices and over the accelerators alone."""
-    everywhere = data.intervals("load_balance")
-    gpus = data.intervals("load_balance_gpu")
+    indices = [
+        (f"load balance, {words}", _largest_first(data.intervals(metric)), "")
+        for metric, words in (("load_balance", "all devices"), ("load_balance_gpu", "accelerators alone"))
+    ]
     explanation = f"Jain index of busy seconds: 1 when all are equally busy; {data.interval_label()}"
-    with framed(data, "Load balance", explanation, _height(len(everywhere), 2)) as figure:
-        for axes, found, words in zip(
-            figure.subplots(2, 1), (everywhere, gpus), ("all devices", "accelerators alone"), strict=True
-        ):
-            best_first = dict(sorted(found.items(), key=lambda item: -item[1].mean))
-            dots(axes, best_first, log=False)
+    with _panels(data, "Load balance", explanation, *indices, log=False) as (figure, panels):
+        for axes in panels:
             axes.set_xlim(0, 1.03)
-            axes.set_xlabel(f"load balance, {words}")
     return figure
 
 
@@ -131,23 +131,21 @@ _GOALS = {"mean_latency": "mean latency (s)", "energy": "energy (kJ)", "cost": "
 
 def pareto(data: FigureData) -> Figure:
     """Draw three views of the same points; the front is over all three goals, not over the two of a view."""
-    found = {goal: data.intervals(goal) for goal in _GOALS}
-    names = [name for name in data.schedulers if all(name in found[goal] for goal in _GOALS)]
-    best = front({name: [found[goal][name].mean for goal in _GOALS] for name in names})
+    goals = {goal: data.intervals(goal) for goal in _GOALS}
+    names = [name for name in data.schedulers if all(name in goals[goal] for goal in _GOALS)]
+    best = front({name: [goals[goal][name].mean for goal in _GOALS] for name in names})
     explanation = f"{data.interval_label('mean_latency')}; ringed: no scheduler is better on all three goals"
-    height = 3.3 + legend_height(names)
-    with framed(data, "Time, energy and cost", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Time, energy and cost", explanation, 3.3, legend=names) as figure:
         views = (("a", "mean_latency", "energy"), ("b", "mean_latency", "cost"), ("c", "energy", "cost"))
         for axes, (letter, across, up) in zip(figure.subplots(1, 3), views, strict=True):
-            heading(axes, letter, f"{_short(up)} vs {_short(across)}", "")
-            _points(axes, names, best, found[across], found[up], 1e-3 if across == "energy" else 1.0, up)
+            heading(axes, letter, f"{up} vs {across}".replace("mean_", ""), "")
+            _points(axes, names, best, goals[across], goals[up], 1e-3 if across == "energy" else 1.0, up)
             axes.set_xlabel(_GOALS[across])
             axes.set_ylabel(_GOALS[up])
-            if across == "mean_latency" and _wide(found[across]):
+            if across == "mean_latency" and _wide(goals[across]):
                 axes.set_xscale("log")
                 plain_log_ticks(axes)
             axes.locator_params(axis="y", nbins=5)
-        legend_below(figure, names)
     return figure
 
 
@@ -177,10 +175,6 @@ def _points(
 def _wide(intervals: dict[str, Interval]) -> bool:
     means = [interval.mean for interval in intervals.values()]
     return min(means) > 0 and max(means) > 10 * min(means)
-
-
-def _short(goal: str) -> str:
-    return {"mean_latency": "latency", "energy": "energy", "cost": "cost"}[goal]
 
 
 def front(points: dict[str, list[float]]) -> set[str]:

@@ -12,8 +12,6 @@ from ..figure_style import (
     INK,
     framed,
     heading,
-    legend_below,
-    legend_height,
     line_style,
     plain_log_ticks,
     three_digits,
@@ -37,8 +35,7 @@ def latency_cdf(data: FigureData) -> Figure:
         raise MissingFigureData("figure latency_cdf", "drawn from latencies", "none")
     names = sorted(curves, key=lambda name: float(np.interp(0.5, curves[name][1], curves[name][0])))
     explanation = "share of tasks finished within a time from arrival; right: the slowest tenth"
-    height = 3.9 + legend_height(names)
-    with framed(data, "Latency", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Latency", explanation, 3.9, legend=names) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         for order, name in enumerate(reversed(names)):
             values, shares = curves[name]
@@ -63,7 +60,6 @@ def latency_cdf(data: FigureData) -> Figure:
         right.set_xlabel("latency (s)")
         for axes in (left, right):
             plain_log_ticks(axes)
-        legend_below(figure, names)
     return figure
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine import Comparison
 from ..figure_data import FigureData
-from ..figure_style import HAIRLINE, INK, QUIET, framed, label_of, legend_below, legend_height, line_style, look_of
+from ..figure_style import HAIRLINE, INK, QUIET, framed, label_of, line_style, look_of
 from ..panels import fractions_over_time, moving_window
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def race(data: FigureData) -> Figure:
     comparison = data.single_run()
     names = list(comparison.results)
     explanation = "mean latency of all tasks so far, by number of tasks"
-    height = 3.7 + legend_height(names)
-    with framed(data, "Race", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Race", explanation, 3.7, legend=names) as figure:
         axes = figure.subplots()
         for order, name in enumerate(names):
             outcomes = comparison.results[name].outcomes
@@ -46,7 +45,6 @@ def race(data: FigureData) -> Figure:
         axes.set_yscale("log")
         axes.set_xlabel("tasks")
         axes.set_ylabel("mean latency (s)")
-        legend_below(figure, names)
     return figure
 
 
@@ -56,14 +54,12 @@ def allocation(data: FigureData) -> Figure:
     names = list(comparison.results)
     arrival = comparison.workload.arrival_time
     explanation = f"GPU fraction, mean of the last {moving_window(len(arrival)):,} tasks"
-    height = 3.7 + legend_height(names)
-    with framed(data, "Allocation over time", explanation, height, legend=legend_height(names)) as figure:
+    with framed(data, "Allocation over time", explanation, 3.7, legend=names) as figure:
         outcomes = {name: result.outcomes for name, result in comparison.results.items()}
         fractions = {
             name: np.where(outcome.completed, outcome.fraction, np.nan) for name, outcome in outcomes.items()
         }
         fractions_over_time(figure.subplots(), names, arrival, fractions)
-        legend_below(figure, names)
     return figure
 
 
@@ -86,13 +82,11 @@ def gantt(data: FigureData) -> Figure:
         panels = np.atleast_1d(figure.subplots(len(names), 1, sharex=True))
         window = _window(comparison, names, first, last)
         for axes, name in zip(panels, names, strict=True):
-            _gantt(axes, comparison, name, first, last, window, len(devices))
+            color = look_of(name).light
+            tints = [(color, 0.9 if number % 2 else 0.6) for number in range(last - first)]
+            _gantt(axes, comparison, name, first, tints, window)
             if bound is not None:
                 axes.axvline(bound, color=INK, linewidth=1.0, linestyle=(0, (4, 2)))
-            axes.set_title(
-                f"{look_of(name).glyph}  {label_of(name)}", loc="left", size=9.5, color=look_of(name).light
-            )
-            axes.set_yticks(range(len(devices)), [device.name for device in reversed(devices)])
         panels[-1].set_xlabel("time (s)")
     return figure
 
@@ -119,14 +113,10 @@ def gantt_diff(data: FigureData) -> Figure:
     other_begin, other_until = _window(second, [other], rows.start, rows.stop)
     window = min(begin, other_begin), max(until, other_until)
     with framed(data, "Two schedules of the same tasks", explanation, 3.1 + 2 * (0.5 + 0.19 * count)) as figure:
-        tints = [(_color(shift), 0.9) for shift in change.tolist()]
+        tints = [(_SOONER if shift < 0 else _LATER if shift > 0 else QUIET, 0.9) for shift in change.tolist()]
         panels = figure.subplots(3, 1, height_ratios=[count, count, 6])
         for axes, comparison, spec in ((panels[0], first, name), (panels[1], second, other)):
-            devices = comparison.platform.devices[:_DEVICES]
-            _bars(axes, comparison, spec, rows.start, tints, window, len(devices))
-            title = f"{look_of(spec).glyph}  {label_of(spec)}, {comparison.platform.name}"
-            axes.set_title(title, loc="left", size=9.5, color=look_of(spec).light)
-            axes.set_yticks(range(len(devices)), [device.name for device in reversed(devices)])
+            _gantt(axes, comparison, spec, rows.start, tints, window, f", {comparison.platform.name}")
         panels[1].set_xlabel("time (s)")
         numbers = np.arange(rows.start + 1, rows.stop + 1)
         panels[2].bar(numbers, np.nan_to_num(change), color=[color for color, _ in tints])
@@ -142,19 +132,17 @@ def _middle(total: int) -> tuple[int, int]:
     return first, min(total, first + _TASKS)
 
 
-def _color(change: float) -> str:
-    return _SOONER if change < 0 else _LATER if change > 0 else QUIET
-
-
-def _bars(
+def _gantt(
     axes: Axes, comparison: Comparison, name: str, first: int, tints: Sequence[tuple[str, float]],
-    window: tuple[float, float], count: int,
+    window: tuple[float, float], remark: str = "",
 ) -> None:  # fmt: skip
     """Draw the parts in a window of time: tasks from `first` on with their colours and opacities, others grey."""
-    found, device, start, end = comparison.results[name].outcomes.intervals(comparison.platform.cpu_of)
+    devices = comparison.platform.devices[:_DEVICES]
+    count = len(devices)
+    rows, device, start, end = comparison.results[name].outcomes.intervals(comparison.platform.cpu_of)
     begin, until = window
     inside = (end > begin) & (start < until) & (device < count)
-    columns = (found[inside], device[inside], start[inside], end[inside])
+    columns = (rows[inside], device[inside], start[inside], end[inside])
     for row, where, opened, closed in zip(*(column.tolist() for column in columns), strict=True):
         chosen = first <= row < first + len(tints)
         color, alpha = tints[row - first] if chosen else (HAIRLINE, 1.0)
@@ -170,6 +158,10 @@ def _bars(
             )  # fmt: skip
     axes.set_xlim(*window)
     axes.set_ylim(-0.55, count - 0.45)
+    axes.set_title(
+        f"{look_of(name).glyph}  {label_of(name)}{remark}", loc="left", size=9.5, color=look_of(name).light
+    )
+    axes.set_yticks(range(count), [device.name for device in reversed(devices)])
     axes.grid(False, axis="y")
     axes.tick_params(axis="y", length=0, labelsize=7.5, labelcolor=QUIET)
 
@@ -190,11 +182,3 @@ def _window(comparison: Comparison, names: list[str], first: int, last: int) -> 
     longest = max(3.0 * float(np.ptp(arrival)), 0.02 * float(max(ends) - begin))
     end = min(max(ends), begin + longest) if longest > 0 else max(ends)
     return begin, end
-
-
-def _gantt(
-    axes: Axes, comparison: Comparison, name: str, first: int, last: int, window: tuple[float, float], count: int
-) -> None:
-    color = look_of(name).light
-    tints = [(color, 0.9 if number % 2 else 0.6) for number in range(last - first)]
-    _bars(axes, comparison, name, first, tints, window, count)

@@ -26,7 +26,8 @@ _ENGINE_TIMEOUT_S = 1.5
 @router.get("/health", **described("Database, cache and engine", Health))
 async def get_health(context: RequestContext) -> Response:
     """Return the state of the database, the cache and the engine."""
-    return StrictJSONResponse(await _check_health(context))
+    health, _ = await _check_health(context)
+    return StrictJSONResponse(health)
 
 
 @router.get("/health/live", **described("The process answers", Alive))
@@ -38,8 +39,8 @@ async def get_liveness() -> dict[str, Any]:
 @router.get("/health/ready", **described("Requests can be served", Alive, 503))
 async def get_readiness(context: RequestContext) -> Response:
     """Return `ok`, or 503 while the database or the engine is unavailable."""
-    found = await _check_health(context)
-    unavailable = [name for name in ("database", "engine") if found[name]["state"] == "away"]
+    health, _ = await _check_health(context)
+    unavailable = [name for name in ("database", "engine") if health[name]["state"] == "away"]
     if unavailable:
         raise ApiError(503, f"not ready: {' and '.join(unavailable)} unavailable")
     return StrictJSONResponse({"status": "ok"})
@@ -48,12 +49,15 @@ async def get_readiness(context: RequestContext) -> Response:
 @router.get("/metrics", **described_file("Metrics for Prometheus", {"text/plain": TEXT}))
 async def get_metrics(context: RequestContext) -> Response:
     """Return all metrics in Prometheus' text format."""
-    text, content_type = await context.metrics.render(context, await _check_health(context))
+    text, content_type = context.metrics.render(context.hub, *await _check_health(context))
     return Response(text, media_type=None, headers={"Content-Type": content_type})
 
 
-async def _check_health(context: AppContext) -> dict[str, Any]:
-    """Return the body of `/api/health`. The state "away" is that of a part that is unavailable or slow."""
+async def _check_health(context: AppContext) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the body of `/api/health`, and the engine's status while it answers.
+
+    The state "away" is that of a part that is unavailable or slow.
+    """
     database, cache, engine = await asyncio.gather(
         context.state.probes.run("database", _check_database(context), _DATABASE_TIMEOUT_S),
         context.state.probes.run("cache", context.cache.ping(), _CACHE_TIMEOUT_S),
@@ -65,13 +69,14 @@ async def _check_health(context: AppContext) -> dict[str, Any]:
     failed = status is None or any(note.startswith(FAILURE_NOTE) for note in status.get("notes", ()))
     state = "away" if status is None or failed else status["state"]
     degraded = state == "away" or not cache
-    return {
+    health = {
         "status": "down" if is_unavailable else "degraded" if degraded else "ok",
         "database": {"state": "away" if is_unavailable else "ok", "kind": context.database_kind},
         "cache": {"state": "ok" if cache else "away", "kind": context.cache.kind},
         "engine": {"state": state, "beat_age": age},
         "version": context.options.version,
     }
+    return health, None if state == "away" else status
 
 
 async def _check_database(context: AppContext) -> bool:

@@ -85,9 +85,8 @@ class RunSettings(RequestModel):
     scenario: ScenarioName | None = None
     load: Load | None = None
     trace: TraceName | None = None
-    repeat: bool = Field(
-        default=False, description="Begin the trace again at its end; otherwise the run ends there."
-    )
+    #: Begin the trace again at its end; otherwise the run ends there.
+    repeat: bool = False
     seed: Seed | None = None
     speed: Speed | None = None
 
@@ -148,15 +147,19 @@ ErrorCode = Literal[
 class FieldProblem(ResponseModel):
     """One invalid value."""
 
-    field: str = Field(description="Name of the value, such as `size` or `query.limit`.")
-    allowed: str = Field(description="Accepted values.")
-    got: str = Field(description="The value received, shortened.")
+    #: Name of the value, such as `size` or `query.limit`.
+    field: str
+    #: Accepted values.
+    allowed: str
+    #: The value received, shortened.
+    got: str
 
 
 class Problem(ResponseModel):
     """An error, with a message for people and a code for programs."""
 
-    id: str = Field(description="The request's id, which the server's log also has.")
+    #: The request's id, which the server's log also has.
+    id: str
     code: ErrorCode
     message: str
     fields: list[FieldProblem]

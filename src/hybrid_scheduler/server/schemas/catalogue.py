@@ -26,13 +26,16 @@ class SchedulerResponse(ResponseModel):
     name: str
     label: str
     look: LookResponse
-    published: bool = Field(description="Part of the published comparison.")
+    #: Part of the published comparison.
+    published: bool
     protocol: str
-    knows: str = Field(description="Knowledge of durations: nothing, estimates or exact values.")
+    #: Knowledge of durations: nothing, estimates or exact values.
+    knows: str
     summary: str
     parameters: dict[str, Any]
     order: int
-    in_run: bool = Field(description="Takes part in the live run.")
+    #: Takes part in the live run.
+    in_run: bool
 
 
 class ScenarioInfo(ResponseModel):
@@ -40,11 +43,13 @@ class ScenarioInfo(ResponseModel):
 
     name: str
     description: str
-    load: float = Field(description="Offered load unless a request names another.")
+    #: Offered load unless a request names another.
+    load: float
     arrivals: str
     physics: str
     episode_length: int | None
-    size: list[float | None] = Field(description="Smallest and largest; null: no upper limit.")
+    #: Smallest and largest; null: no upper limit.
+    size: list[float | None]
     intensity: list[float]
     memory: list[float]
 
@@ -61,8 +66,10 @@ class Accuracy(ResponseModel):
     """Error of recent predictions: 0.1 means that durations are wrong by a tenth, typically."""
 
     error: float
-    kinds: dict[str, float] = Field(description="The same for each kind of task, worst first.")
-    outcomes: int = Field(description="Finished parts that the model has learned from.")
+    #: The same for each kind of task, worst first.
+    kinds: dict[str, float]
+    #: Finished parts that the model has learned from.
+    outcomes: int
 
 
 class Model(ResponseModel):
@@ -70,22 +77,19 @@ class Model(ResponseModel):
 
     scheduler_name: str
     state: str
-    current_version: int | None = Field(
-        description="Number of the duration model, by which rules and agent decide."
-    )
-    #: Newest versions, oldest first.
+    #: Number of the duration model, by which rules and agent decide.
+    current_version: int | None
+    # Newest versions, oldest first.
     versions: list[VersionRecord]
-    #: Number of stored versions; old ones are thinned.
+    # Number of stored versions; old ones are thinned.
     total_versions: int
-    #: The oldest stored version.
+    # The oldest stored version.
     first_version: VersionRecord | None
     feature_importance: dict[str, float] | None
     agent: Agent | None
     accuracy: Accuracy | None
-    policy: str | None = Field(
-        None,
-        description="The policy that decided last: agent, learned_rule, earliest_finish or trial.",
-    )
+    #: The policy that decided last: agent, learned_rule, earliest_finish or trial.
+    policy: str | None = None
     decided_by: dict[str, float] = Field(
         default_factory=dict, description="Share of the tasks that each of these policies decided."
     )
@@ -94,12 +98,18 @@ class Model(ResponseModel):
 class _Predictions(ResponseModel):
     """Predicted durations against actual ones, and the results of the decisions."""
 
-    n: int = Field(description="Number of tasks.")
-    predictions: int = Field(description="Number of tasks whose duration was predicted.")
-    error: float | None = Field(description="Typical error: 0.1 means that durations are wrong by a tenth.")
-    bias: float | None = Field(description="The same with its sign: above 0 durations were predicted too long.")
-    uncertainty: float | None = Field(description="Typical stated uncertainty, one standard deviation as a share.")
-    coverage: float | None = Field(description="Share of durations within the stated 95 % interval.")
+    #: Number of tasks.
+    n: int
+    #: Number of tasks whose duration was predicted.
+    predictions: int
+    #: Typical error: 0.1 means that durations are wrong by a tenth.
+    error: float | None
+    #: The same with its sign: above 0 durations were predicted too long.
+    bias: float | None
+    #: Typical stated uncertainty, one standard deviation as a share.
+    uncertainty: float | None
+    #: Share of durations within the stated 95 % interval.
+    coverage: float | None
     mean_predicted: float | None
     mean_actual: float | None
     mean_latency: float | None
@@ -109,9 +119,11 @@ class _Predictions(ResponseModel):
 class VersionAccuracy(_Predictions):
     """Results of the tasks that one model version decided."""
 
-    version: int | None = Field(description="None before there was a model.")
+    #: None before there was a model.
+    version: int | None
     first_ordinal: int
-    first_arrival: float = Field(description="Virtual seconds at which the first of these tasks arrived.")
+    #: Virtual seconds at which the first of these tasks arrived.
+    first_arrival: float
 
 
 class KindAccuracy(_Predictions):
@@ -125,10 +137,13 @@ class LearningCurve(ResponseModel):
 
     run_id: str
     scheduler: str
-    sampled: bool = Field(description="True if the run is long and only a sample of its tasks was read.")
-    versions: list[VersionAccuracy] = Field(description="In the order of their first decisions.")
+    #: True if the run is long and only a sample of its tasks was read.
+    sampled: bool
+    #: In the order of their first decisions.
+    versions: list[VersionAccuracy]
     kinds: list[KindAccuracy]
-    history: list[VersionRecord] = Field(description="The newest stored model versions, oldest first.")
+    #: The newest stored model versions, oldest first.
+    history: list[VersionRecord]
 
 
 class RetrainAccepted(ResponseModel):
@@ -141,17 +156,18 @@ class RetrainAccepted(ResponseModel):
 class ServiceHealth(ResponseModel):
     """State of a service that the server depends on."""
 
-    state: Literal["ok", "away", "off"] = Field(description="`away`: the service is unavailable.")
+    #: `away`: the service is unavailable.
+    state: Literal["ok", "away", "off"]
     kind: str
 
 
 class EngineHealth(ResponseModel):
     """The engine as this server sees it."""
 
-    state: Literal["running", "paused", "stopped", "held", "away"] = Field(
-        description="State of the live run; `away`: the engine is unavailable."
-    )
-    beat_age: float | None = Field(description="Seconds since the last heartbeat of an engine in another process.")
+    #: State of the live run; `away`: the engine is unavailable.
+    state: Literal["running", "paused", "stopped", "held", "away"]
+    #: Seconds since the last heartbeat of an engine in another process.
+    beat_age: float | None
 
 
 class Health(ResponseModel):
@@ -209,20 +225,21 @@ class MachineOption(ResponseModel):
     """A machine that a run can have."""
 
     name: str
-    kind: Literal["configured", "platform", "profile"] = Field(
-        description="The field of the request; a configured machine is the one without any."
-    )
+    #: The field of the request; a configured machine is the one without any.
+    kind: Literal["configured", "platform", "profile"]
     label: str
     cpus: int
     accelerators: int
-    measured: bool = Field(description="Durations were measured on real devices.")
+    #: Durations were measured on real devices.
+    measured: bool
 
 
 class ScenarioPreview(ResponseModel):
     """Histograms of a scenario's tasks at its own load on the configured machine."""
 
     name: str
-    rate: float = Field(description="Tasks per second.")
+    #: Tasks per second.
+    rate: float
     shape: WorkloadShape
 
 
@@ -236,21 +253,26 @@ class TraceColumn(ResponseModel):
 class TraceProblem(FieldProblem):
     """A row that cannot be used, and what would be right."""
 
-    line: int = Field(description="Line of the file, from 1; row of a Parquet table.")
+    #: Line of the file, from 1; row of a Parquet table.
+    line: int
 
 
 class TraceInspection(ResponseModel):
     """Content of a file before it is stored."""
 
-    format: str | None = Field(description="Recognised format; null for a table that needs a mapping.")
+    #: Recognised format; null for a table that needs a mapping.
+    format: str | None
     title: str
     columns: list[TraceColumn]
-    mapping: dict[str, str] = Field(description="Source of each value of a task.")
+    #: Source of each value of a task.
+    mapping: dict[str, str]
     notes: list[str]
     rows_read: int
     rows_kept: int
-    rejected: list[TraceProblem] = Field(description="The first bad rows.")
-    error: FieldProblem | None = Field(description="Why the file cannot be read at all, or not yet.")
+    #: The first bad rows.
+    rejected: list[TraceProblem]
+    #: Why the file cannot be read at all, or not yet.
+    error: FieldProblem | None
     hint: str | None
     offered_load: float | None
     platform: str

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
-
 from ...live.status import RunSource, RunStatus, SchedulerStatistics
 from ...metrics.verdict import Verdict
 from .base_models import ResponseModel
@@ -20,14 +18,16 @@ class Run(ResponseModel):
     status: RunStatus
     source: RunSource
     scenario: str
-    load: float | None = Field(description="Offered load; null for a measured run.")
+    #: Offered load; null for a measured run.
+    load: float | None
     seed: int
     platform: str
     schedulers: list[str]
     config: dict[str, Any]
     config_hash: str
     tasks: int
-    name: str = Field(description="Name that people gave to the run; empty for none.")
+    #: Name that people gave to the run; empty for none.
+    name: str
     tags: list[str]
     note: str
 
@@ -36,26 +36,28 @@ class RunReplay(ResponseModel):
     """Commands that compute a run again."""
 
     commands: list[str]
-    exact: bool = Field(description="Whether they give every task of the run, in its order.")
-    notes: list[str] = Field(description="Changes during the run, plug-ins, and what can differ.")
+    #: Whether they give every task of the run, in its order.
+    exact: bool
+    #: Changes during the run, plug-ins, and what can differ.
+    notes: list[str]
 
 
 class RunDetail(Run):
     """A run with its comparison as it was last stored."""
 
     comparison: list[SchedulerStatistics]
-    verdict: Verdict | None = Field(
-        description="Leader, and why the others are slower, in the whole run unless it is live; null without "
-        "results."
-    )
-    replay: RunReplay | None = Field(description="Null for a measured run, whose times cannot be repeated.")
+    #: Leader, and why the others are slower, in the whole run unless it is live; null without results.
+    verdict: Verdict | None
+    #: Null for a measured run, whose times cannot be repeated.
+    replay: RunReplay | None
 
 
 class RunPage(ResponseModel):
     """Runs, newest first."""
 
     runs: list[Run]
-    next_before: str | None = Field(description="Give this as `before` for the next page; null at the end.")
+    #: Give this as `before` for the next page; null at the end.
+    next_before: str | None
 
 
 class ComparativeRow(ResponseModel):
@@ -82,13 +84,13 @@ class Comparative(ResponseModel):
     """Schedulers side by side over the newest tasks in the database."""
 
     run_id: str | None
-    tasks: int = Field(description="Number of tasks behind the figures.")
+    #: Number of tasks behind the figures.
+    tasks: int
     schedulers: list[ComparativeRow]
     first_task_id: int | None
     last_task_id: int | None
-    wins: dict[str, dict[str, int]] = Field(
-        description="Number of tasks on which the row's latency was lower than the column's."
-    )
+    #: Number of tasks on which the row's latency was lower than the column's.
+    wins: dict[str, dict[str, int]]
 
 
 class TrendPoint(ResponseModel):
@@ -107,8 +109,10 @@ class TrendBucket(ResponseModel):
 
     first_ordinal: int
     last_ordinal: int
-    first_task_id: int = Field(description="Ids have gaps if measured runs were stored meanwhile.")
-    first_arrival: float = Field(description="Virtual seconds at which the first of these tasks arrived.")
+    #: Ids have gaps if measured runs were stored meanwhile.
+    first_task_id: int
+    #: Virtual seconds at which the first of these tasks arrived.
+    first_arrival: float
     schedulers: dict[str, TrendPoint]
 
 
@@ -116,7 +120,8 @@ class Trends(ResponseModel):
     """A run in at most `buckets` ranges of equally many tasks."""
 
     run_id: str | None
-    sampled: bool = Field(description="True if the run is long and means are over a sample of each bucket.")
+    #: True if the run is long and means are over a sample of each bucket.
+    sampled: bool
     buckets: list[TrendBucket]
 
 
@@ -125,7 +130,8 @@ class SweepSummary(ResponseModel):
 
     name: str
     cells: int
-    modified_at: float = Field(description="Unix seconds of the newest cell.")
+    #: Unix seconds of the newest cell.
+    modified_at: float
 
 
 class SweepList(ResponseModel):
@@ -138,10 +144,10 @@ class Sweep(ResponseModel):
     """The cells of a sweep: one scheduler on one seed of one combination."""
 
     name: str
-    cells: list[dict[str, float | bool | str | None]] = Field(
-        description="Parameters (scenario, load, platform, noise, seed, scheduler) and metrics of each cell."
-    )
-    truncated: bool = Field(description="True if the sweep has more cells than the largest number in a response.")
+    #: Parameters (scenario, load, platform, noise, seed, scheduler) and metrics of each cell.
+    cells: list[dict[str, float | bool | str | None]]
+    #: True if the sweep has more cells than the largest number in a response.
+    truncated: bool
 
 
 class Gantt(ResponseModel):
@@ -149,41 +155,49 @@ class Gantt(ResponseModel):
 
     run_id: str
     scheduler: str
-    devices: list[str] = Field(description="All devices of the machine, in order.")
+    #: All devices of the machine, in order.
+    devices: list[str]
     task_id: list[int]
-    ordinal: list[int] = Field(description="Position of the task within its run, from 0.")
+    #: Position of the task within its run, from 0.
+    ordinal: list[int]
     device: list[str]
     part: list[Literal["cpu", "gpu"]]
     start: list[float]
     end: list[float]
     intensity: list[float]
-    truncated: bool = Field(description="True if `limit` left something out.")
+    #: True if `limit` left something out.
+    truncated: bool
 
 
 class SchedulerLoad(ResponseModel):
     """Busy seconds of one scheduler's devices."""
 
-    busy: list[list[float]] = Field(
-        description="Busy seconds by device and column; those after `newest` are queued."
-    )
-    total: list[float] = Field(description="Busy seconds by device between `start` and `known_to`.")
+    #: Busy seconds by device and column; those after `newest` are queued.
+    busy: list[list[float]]
+    #: Busy seconds by device between `start` and `known_to`.
+    total: list[float]
 
 
 class DeviceLoadResponse(ResponseModel):
     """Busy seconds of devices in columns of time. Nothing is sampled."""
 
     run_id: str
-    devices: list[str] = Field(description="All devices of the machine, in order.")
-    start: float = Field(description="Virtual seconds; at most one column before the start that was asked for.")
+    #: All devices of the machine, in order.
+    devices: list[str]
+    #: Virtual seconds; at most one column before the start that was asked for.
+    start: float
     end: float
-    known_to: float = Field(description="Up to here `total` counts; later tasks cannot change it.")
-    newest: float = Field(description="Arrival of the newest stored task.")
-    column_s: float = Field(description="Width of a column in seconds.")
-    tasks: int = Field(description="Stored tasks of the run.")
+    #: Up to here `total` counts; later tasks cannot change it.
+    known_to: float
+    #: Arrival of the newest stored task.
+    newest: float
+    #: Width of a column in seconds.
+    column_s: float
+    #: Stored tasks of the run.
+    tasks: int
     schedulers: dict[str, SchedulerLoad]
-    blocks: Gantt | None = Field(
-        description="Every part of a task within the window; null for all schedulers and for too many parts."
-    )
+    #: Every part of a task within the window; null for all schedulers and for too many parts.
+    blocks: Gantt | None
 
 
 class GanttDiff(ResponseModel):
@@ -191,9 +205,12 @@ class GanttDiff(ResponseModel):
 
     a: Gantt
     b: Gantt
-    ordinal: list[int] = Field(description="Position of the task within its run, from 0.")
-    moved: list[bool] = Field(description="Whether the devices differ.")
-    finish_difference: list[float] = Field(description="Seconds that the task ends later in b.")
+    #: Position of the task within its run, from 0.
+    ordinal: list[int]
+    #: Whether the devices differ.
+    moved: list[bool]
+    #: Seconds that the task ends later in b.
+    finish_difference: list[float]
 
 
 class Difference(ResponseModel):
@@ -201,10 +218,10 @@ class Difference(ResponseModel):
 
     a: float | None
     b: float | None
-    difference: float | None = Field(description="b minus a.")
-    ci95: float | None = Field(
-        description="Half width of the difference's 95 % interval; the runs are independent."
-    )
+    #: b minus a.
+    difference: float | None
+    #: Half width of the difference's 95 % interval; the runs are independent.
+    ci95: float | None
 
 
 class DiffRow(ResponseModel):
@@ -223,5 +240,7 @@ class RunDiff(ResponseModel):
 
     a: RunDetail
     b: RunDetail
-    schedulers: list[DiffRow] = Field(description="Schedulers of both runs, in the order of run a.")
-    changed: dict[str, list[Any]] = Field(description="Settings that differ: [in a, in b].")
+    #: Schedulers of both runs, in the order of run a.
+    schedulers: list[DiffRow]
+    #: Settings that differ: [in a, in b].
+    changed: dict[str, list[Any]]

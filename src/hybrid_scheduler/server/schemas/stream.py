@@ -12,10 +12,13 @@ from .base_models import ResponseModel
 
 
 class _Event(ResponseModel):
-    seq: int = Field(description="Increases by one per message; a gap means that messages are missing.")
+    #: Increases by one per message; a gap means that messages are missing.
+    seq: int
     run_id: str
-    t: float = Field(description="Virtual seconds since the run began.")
-    created_at: float = Field(description="Unix seconds.")
+    #: Virtual seconds since the run began.
+    t: float
+    #: Unix seconds.
+    created_at: float
 
 
 class LatestTask(ResponseModel):
@@ -64,9 +67,11 @@ class DecisionRow(ResponseModel):
     fraction: float | None
     start: float | None
     finish: float | None
-    time: float | None = Field(description="Seconds of execution: the longer of the two parts.")
+    #: Seconds of execution: the longer of the two parts.
+    time: float | None
     latency: float | None
-    wait: float | None = Field(description="Latency minus time.")
+    #: Latency minus time.
+    wait: float | None
     energy: float | None
     cost: float | None
     regret: float | None
@@ -74,9 +79,8 @@ class DecisionRow(ResponseModel):
     cpu_time: float | None
     accelerator_start: float | None
     accelerator_time: float | None
-    confidence: float | None = Field(
-        None, description="Standard deviation of the predicted log seconds on the chosen device."
-    )
+    #: Standard deviation of the predicted log seconds on the chosen device.
+    confidence: float | None = None
     size: float
     compute_intensity: float
     memory_required: float
@@ -89,18 +93,23 @@ class SimulationUpdate(_Event):
     task: LatestTask | None
     latest_results: dict[str, LatestResult]
     comparison: list[SchedulerStatistics]
-    latency_bound: float | None = Field(None, description="Lower bound on the mean latency of the tasks so far.")
-    makespan_bound: float | None = Field(None, description="Lower bound on the makespan of the tasks so far.")
-    first_arrival: float | None = Field(None, description="Arrival from which makespans count, in virtual seconds.")
-    verdict: Verdict | None = Field(None, description="Leader, and why the others are slower.")
+    #: Lower bound on the mean latency of the tasks so far.
+    latency_bound: float | None = None
+    #: Lower bound on the makespan of the tasks so far.
+    makespan_bound: float | None = None
+    #: Arrival from which makespans count, in virtual seconds.
+    first_arrival: float | None = None
+    #: Leader, and why the others are slower.
+    verdict: Verdict | None = None
     utilization: Utilization
     utilization_of: str
-    utilizations: dict[str, dict[str, float]] = Field(
-        description="Scheduler, device, busy share since the last update."
-    )
-    backlogs: dict[str, dict[str, float]] = Field(description="Scheduler, device, seconds of queued work.")
+    #: Scheduler, device, busy share since the last update.
+    utilizations: dict[str, dict[str, float]]
+    #: Scheduler, device, seconds of queued work.
+    backlogs: dict[str, dict[str, float]]
     decisions: list[DecisionRow] = Field(max_length=200, description="Newest last.")
-    omitted: int = Field(description="Number of decisions left out.")
+    #: Number of decisions left out.
+    omitted: int
     tasks_processed: int
     tasks_per_second: float
     virtual_time: float
@@ -112,7 +121,8 @@ class Notification(_Event):
 
     type: Literal["notification"]
     level: Literal["info", "warning", "error"]
-    kind: str = Field(description="retrained, drift, fallback, recovered, episode, run_started, paused, storage, …")
+    #: retrained, drift, fallback, recovered, episode, run_started, paused, storage, …
+    kind: str
     message: str
     scheduler: str | None = None
     version: int | None = None
@@ -146,6 +156,9 @@ class EventPage(ResponseModel):
     """Stored events after a sequence number, in order."""
 
     events: list[StreamEvent]
-    last_seq: int = Field(description="The newest stored event.")
-    oldest_seq: int = Field(description="The oldest stored update or log line.")
-    truncated: bool = Field(description="True if the page is full; continue after its last event.")
+    #: The newest stored event.
+    last_seq: int
+    #: The oldest stored update or log line.
+    oldest_seq: int
+    #: True if the page is full; continue after its last event.
+    truncated: bool

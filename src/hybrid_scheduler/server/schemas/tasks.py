@@ -15,24 +15,35 @@ class Result(ResponseModel):
     """Result of one scheduler for one task, in seconds, joules and dollars; a failed task has no times."""
 
     scheduler_name: str
-    device: str = Field(description="The accelerator that ran a part, or the CPU.")
-    gpu_fraction: float | None = Field(description="Share of the work on the accelerator, 0 to 1.")
-    actual_time: float | None = Field(description="Seconds of execution: the longer of the two parts.")
-    latency: float | None = Field(description="Seconds from arrival to finish.")
-    wait: float | None = Field(description="Latency minus actual_time.")
-    start_time: float | None = Field(description="Virtual seconds since the run began.")
+    #: The accelerator that ran a part, or the CPU.
+    device: str
+    #: Share of the work on the accelerator, 0 to 1.
+    gpu_fraction: float | None
+    #: Seconds of execution: the longer of the two parts.
+    actual_time: float | None
+    #: Seconds from arrival to finish.
+    latency: float | None
+    #: Latency minus actual_time.
+    wait: float | None
+    #: Virtual seconds since the run began.
+    start_time: float | None
     finish_time: float | None
-    cpu_start: float | None = Field(description="Null if no part ran on the CPU.")
+    #: Null if no part ran on the CPU.
+    cpu_start: float | None
     cpu_time: float | None
-    gpu_start: float | None = Field(description="Null if no part ran on an accelerator.")
+    #: Null if no part ran on an accelerator.
+    gpu_start: float | None
     gpu_time: float | None
-    energy_consumption: float | None = Field(description="Joules.")
-    execution_cost: float | None = Field(description="Dollars.")
-    regret: float | None = Field(description="Latency minus the oracle's for this task; null without an oracle.")
-    predicted_time: float | None = Field(description="Prediction of a learned scheduler, seconds.")
-    confidence: float | None = Field(
-        description="Standard deviation of the predicted log seconds on the chosen device: 0.1 means about 10 %."
-    )
+    #: Joules.
+    energy_consumption: float | None
+    #: Dollars.
+    execution_cost: float | None
+    #: Latency minus the oracle's for this task; null without an oracle.
+    regret: float | None
+    #: Prediction of a learned scheduler, seconds.
+    predicted_time: float | None
+    #: Standard deviation of the predicted log seconds on the chosen device: 0.1 means about 10 %.
+    confidence: float | None
     status: ResultStatus
     model_version: int | None
 
@@ -48,9 +59,8 @@ class ResultPage(ResponseModel):
     """Results in the order of their tasks."""
 
     results: list[ResultRow]
-    next_after: int | None = Field(
-        description="Value of `after_task` for the next page; null if the page is empty."
-    )
+    #: Value of `after_task` for the next page; null if the page is empty.
+    next_after: int | None
 
 
 class TaskResponse(ResponseModel):
@@ -58,16 +68,21 @@ class TaskResponse(ResponseModel):
 
     task_id: int
     run_id: str
-    ordinal: int = Field(description="Position within the run, from 0.")
+    #: Position within the run, from 0.
+    ordinal: int
     external_id: str | None
     size: float
     compute_intensity: float
-    memory_required: float = Field(description="MB.")
-    arrival_time: float = Field(description="Virtual seconds since the run began.")
+    #: MB.
+    memory_required: float
+    #: Virtual seconds since the run began.
+    arrival_time: float
     dependencies: list[int]
     kind: str
-    recorded_at: float = Field(description="Unix seconds.")
-    divisible: bool = Field(description="Whether a GPU and its CPU may each run a part of the task.")
+    #: Unix seconds.
+    recorded_at: float
+    #: Whether a GPU and its CPU may each run a part of the task.
+    divisible: bool
 
 
 class PredictedDuration(ResponseModel):
@@ -75,7 +90,8 @@ class PredictedDuration(ResponseModel):
 
     devices: list[str]
     seconds: float
-    spread: float = Field(description="Standard deviation of the log seconds: 0.1 means about 10 %.")
+    #: Standard deviation of the log seconds: 0.1 means about 10 %.
+    spread: float
 
 
 class ValuedOption(ResponseModel):
@@ -83,47 +99,50 @@ class ValuedOption(ResponseModel):
 
     device: str
     gpu_fraction: float
-    cost: float = Field(description="Predicted cost of this task, in typical task times.")
-    value: float = Field(description="Q-value: the largest is best. It includes the cost for later tasks.")
+    #: Predicted cost of this task, in typical task times.
+    cost: float
+    #: Q-value: the largest is best. It includes the cost for later tasks.
+    value: float
 
 
 class DecisionExplanation(ResponseModel):
     """Values by which a learned or central scheduler placed a task; the latter may predict nothing."""
 
-    policy: str = Field(description="The policy that decided; `trial` if a device of unknown speed was tried.")
+    #: The policy that decided; `trial` if a device of unknown speed was tried.
+    policy: str
     predictions: list[PredictedDuration]
-    records: dict[str, float] = Field(
-        description="Running mean cost of each policy that may decide, in seconds of latency; the lowest decides."
-    )
-    options: list[ValuedOption] = Field(description="Placements that a network valued; empty without one.")
-    queued: float | None = Field(
-        None,
-        description="Seconds that the task waited in the common queue of a central scheduler before it was placed; "
-        "null if it was placed at its arrival.",
-    )
+    #: Running mean cost of each policy that may decide, in seconds of latency; the lowest decides.
+    records: dict[str, float]
+    #: Placements that a network valued; empty without one.
+    options: list[ValuedOption]
+    #: Seconds that the task waited in the common queue of a central scheduler before it was placed; null if it was
+    #: placed at its arrival.
+    queued: float | None = None
 
 
 class TaskDetail(TaskResponse):
     """A task with the results of every scheduler."""
 
     results: dict[str, Result]
-    optimal_gpu_fraction: float | None = Field(description="The best share on an idle machine.")
-    optimal_time: float | None = Field(description="Execution time with that share, seconds.")
+    #: The best share on an idle machine.
+    optimal_gpu_fraction: float | None
+    #: Execution time with that share, seconds.
+    optimal_time: float | None
 
 
 class ExplainedTask(TaskDetail):
     """A task with its results and the values by which learned schedulers placed it."""
 
-    explanations: dict[str, DecisionExplanation] = Field(
-        description="By learned or central scheduler; only for the newest 1,000 tasks of the live run."
-    )
+    #: By learned or central scheduler; only for the newest 1,000 tasks of the live run.
+    explanations: dict[str, DecisionExplanation]
 
 
 class TaskPage(ResponseModel):
     """Tasks, newest first."""
 
     tasks: list[TaskResponse]
-    next_before: int | None = Field(description="Value of `before` for the next page; null at the end.")
+    #: Value of `before` for the next page; null at the end.
+    next_before: int | None
 
 
 class TaskCreate(RequestModel):
@@ -134,7 +153,8 @@ class TaskCreate(RequestModel):
     memory_required: Annotated[float, Field(ge=0, le=1e7, description="MB.")]
     kind: Kind = "generic"
     external_id: ExternalId | None = None
-    divisible: bool = Field(default=True, description="Whether a GPU and its CPU may each run a part of the task.")
+    #: Whether a GPU and its CPU may each run a part of the task.
+    divisible: bool = True
     task_id: Annotated[
         int | None,
         Field(
@@ -157,6 +177,9 @@ class TaskCreate(RequestModel):
 class Deleted(ResponseModel):
     """Progress of a deletion."""
 
-    deleted_tasks: int = Field(description="Tasks that are deleted.")
-    tasks: int = Field(description="Tasks to delete in all.")
-    done: bool = Field(description="False while the deletion is going on.")
+    #: Tasks that are deleted.
+    deleted_tasks: int
+    #: Tasks to delete in all.
+    tasks: int
+    #: False while the deletion is going on.
+    done: bool

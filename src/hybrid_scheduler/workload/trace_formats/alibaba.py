@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..trace_columns import ReadReport, Rows
-from .reader_tools import TaskCollector, both_sums, number, share, table_of
+from .reader_tools import TaskCollector, number, parallel_work, share, table_of
 
 COLUMNS = (
     "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time",
@@ -64,12 +64,8 @@ def notes(report: ReadReport, scale: float) -> tuple[str, ...]:
     """Return how many pods asked for which GPUs, and what became of those with several."""
     totals = report.totals
     counts = ", ".join(f"{totals[kind]:,.0f} {words}" for kind, words in _KINDS.items() if totals[kind])
-    if not report.file_totals["multi-gpu"]:
-        return (f"pods: {counts}",)
-    return (
-        f"pods: {counts}; each with several GPUs is one task with the work of all of them: "
-        + both_sums(report, scale, WORK, RUN_TIME),
-    )
+    what = f"pods: {counts}; each with several GPUs is one task with the work of all of them"
+    return parallel_work(report, scale, WORK, RUN_TIME, "multi-gpu", what) or (f"pods: {counts}",)
 
 
 def _kind(gpus: float, milli: float) -> str:

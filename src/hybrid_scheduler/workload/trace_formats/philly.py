@@ -16,10 +16,10 @@ from .reader_tools import (
     UNKNOWN_INTENSITY,
     UNKNOWN_MEMORY,
     TaskCollector,
-    both_sums,
     calendar_seconds,
     json_document,
     number,
+    parallel_work,
     table_of,
 )
 
@@ -60,12 +60,8 @@ def read_philly(path: Path, scale: float) -> Rows:
 
 def notes(report: ReadReport, scale: float) -> tuple[str, ...]:
     """Return what became of jobs with several GPUs."""
-    if not report.file_totals[PARALLEL]:
-        return ()
-    return (
-        f"{report.totals[PARALLEL]:,.0f} jobs held several GPUs; each is one task with all its work: "
-        + both_sums(report, scale, WORK, RUN_TIME),
-    )
+    what = f"{report.totals[PARALLEL]:,.0f} jobs held several GPUs; each is one task with all its work"
+    return parallel_work(report, scale, WORK, RUN_TIME, PARALLEL, what)
 
 
 def _read_row(tasks: TaskCollector, line: int, row: dict[str, str]) -> None:

@@ -143,8 +143,10 @@ class TaskCollector:
         return Rows(lines, columns, read, self.rejections, tuple(ignored), absent, amounts, rejected, notes)
 
 
-def both_sums(report: ReadReport, scale: float, work: str, run_time: str) -> str:
-    """Return the work in the file and in the trace as words, given the names of both totals.
+def parallel_work(
+    report: ReadReport, scale: float, work: str, run_time: str, parallel: str, what: str
+) -> tuple[str, ...]:
+    """Return what became of tasks with several devices: the work in the file and in the trace, in words.
 
     Parameters
     ----------
@@ -154,14 +156,18 @@ def both_sums(report: ReadReport, scale: float, work: str, run_time: str) -> str
         Factor on the times of the trace.
     work, run_time
         Names of the totals: device time, and the run time it comes from.
+    parallel, what
+        Name of the number of such tasks; without any there is nothing to say. And the words that say what they are.
     """
+    if not report.file_totals[parallel]:
+        return ()
     in_file = report.file_totals[work]
     kept = report.totals[work]
     scaled = f" (times {scale:g})" if scale != 1.0 else ""
     left_out = f", {in_file - kept:,.0f} left out" if in_file - kept > 0.5 else ""
     return (
-        f"{in_file:,.0f} {work} in the file, {kept * scale:,.0f} in the trace{scaled}{left_out}, "
-        f"from {report.totals[run_time]:,.0f} s of run time"
+        f"{what}: {in_file:,.0f} {work} in the file, {kept * scale:,.0f} in the trace{scaled}{left_out}, "
+        f"from {report.totals[run_time]:,.0f} s of run time",
     )
 
 

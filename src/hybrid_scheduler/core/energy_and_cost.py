@@ -7,7 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..core import Floats, Outcomes, Platform
+from .outcome import Outcomes
+from .platform import Platform
+from .workload import Floats
 
 _JOULES_PER_KWH = 3.6e6
 

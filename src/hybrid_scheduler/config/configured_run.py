@@ -1,28 +1,33 @@
-"""The run that the settings describe, with the slowdown of the default run."""
+"""The live run that the settings describe, with the slowdown of the default run."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..cluster import Machine
-from ..config import ALL_SCHEDULERS
 from ..live import LiveConfig
 from ..live.live_config import LIVE_SCHEDULERS, LiveTrace
 from ..physics import Slowdown
-from ..schedulers import schedulers as registered
+from ..schedulers import schedulers
 from ..workload import Scenario, capacity_of
 from ..workload.arrivals import WaveArrivals
 from ..workload.scenarios import LIVE_SCENARIO
 from ..workload.trace_files import find_trace
-from .new_runs import machine_fields
+from .value_types import ALL_SCHEDULERS
 
 if TYPE_CHECKING:
-    from ..config import Settings
+    from .sections import Settings
 
 #: Slowdown of the default run, once in the calm of every wave: kind of device, factor, and shares of a wave. It is
 #: about all GPUs, because learners know durations by class of device: one slow GPU would only blur its class.
 _WAVE_SLOWDOWN = ("gpu", 3.0, 0.42, 0.67)
+
+
+def machine_fields(machine: Machine) -> dict[str, Any]:
+    """Return the fields of a machine by name, as `LiveConfig` takes them."""
+    return {part.name: getattr(machine, part.name) for part in fields(machine)}
 
 
 def configured_run(settings: Settings, traces: Path) -> LiveConfig:
@@ -31,7 +36,7 @@ def configured_run(settings: Settings, traces: Path) -> LiveConfig:
     machine = settings.machine(noise_seed=chosen.seed)
     names = chosen.schedulers or LIVE_SCHEDULERS
     if names == (ALL_SCHEDULERS,):
-        names = tuple(name for name, info in registered().items() if info.protocol in ("online", "central"))
+        names = tuple(name for name, info in schedulers().items() if info.protocol in ("online", "central"))
     live = settings.live
     trace = None
     if live.trace:
