@@ -113,7 +113,7 @@ class Upload:
 
     async def compute(self, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
         """Return what a picklable function computes from the file, in a process with limits; it is not stored."""
-        async with self._received() as (file, _):
+        async with self._received() as file:
             return await self.reader.compute(_AS_BYTES, trace_reading.compute, file, "log", work, *arguments)
 
     async def store(
