@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3300,
     ("reports",): 1461,
     ("storage",): 3549,
-    ("server",): 5404,
+    ("server",): 5523,
     ("cli",): 4043,
     ("intercept",): 1719,
 }
