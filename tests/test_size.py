@@ -18,7 +18,7 @@ BUDGETS = {
     ("core", "metrics", "physics", "compiled"): 4122,
     ("workload",): 2751,
     ("cluster", "engine", "gym.py"): 2479,
-    ("learning",): 4221,
+    ("learning",): 4299,
     ("schedulers",): 2371,
     ("live",): 3138,
     ("config", "testing", ""): 1154,
