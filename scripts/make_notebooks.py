@@ -5,7 +5,7 @@
 
 Each runs top to bottom in an empty folder, in a kernel of this very Python: no installed kernel is looked for. What
 would differ from run to run for no reason (times, versions) is left out, so that a second run changes little. The
-picture of the cell with the tag "thumbnail" goes to docs/images/notebooks.
+picture of a cell with the tag "thumbnail", which the guide shows, goes to docs/images/notebooks.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def make(name: str) -> None:
             sys.exit(f"error: picture {number} of {name} has {len(picture):,} bytes, {MAX_PICTURE:,} are allowed")
     nbformat.write(notebook, NOTEBOOKS / f"{name}.ipynb")
     PICTURES.mkdir(parents=True, exist_ok=True)
-    (PICTURES / f"{name}.png").write_bytes(*pictures(notebook, THUMBNAIL))
+    for picture in pictures(notebook, THUMBNAIL):
+        (PICTURES / f"{name}.png").write_bytes(picture)
 
 
 def main() -> None:

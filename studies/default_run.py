@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from hybrid_scheduler import LiveConfig, create
+from hybrid_scheduler.config.configured_run import wave_slowdown
 from hybrid_scheduler.core import Floats, Learner, Online
 from hybrid_scheduler.experiments.evaluation import PredictionRecorder
-from hybrid_scheduler.server.new_runs import wave_slowdown
 from hybrid_scheduler.workload import generate
 
 LEARNERS = ("hybrid_ml",)

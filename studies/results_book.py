@@ -330,7 +330,7 @@ def _draw(folder: Path, case: BookCase, found: PairedComparison) -> None:
 
     data = figure_data(case.spec, found.runs[0].seed, run_detailed(case.spec, found.runs[0].seed), found)
     for name, figure in figures.draw_all(data, FIGURES).items():
-        figures.save(figure, folder, name, ("png", "svg"))
+        figures.save(figure, folder, name, ("png",))
 
 
 def _tail() -> str:

@@ -1,7 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EventSequencer } from "../src/client/eventSequencer";
-import { parseEvent, parseHello } from "../src/client/eventValidation";
-import { delayFor } from "../src/client/liveSocket";
+import { delayFor, EventSequencer, parseEvent, parseHello } from "../src/client/liveStream";
 import { log, status, update } from "./fixtures";
 
 const seqs = (events: { seq: number }[]) => events.map((event) => event.seq);

@@ -19,7 +19,6 @@ Here tasks wait in one queue, and one step chooses the task that is planned next
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,11 +27,9 @@ from numpy.typing import NDArray
 
 from .cluster import Cluster, isolated_optimum
 from .cluster.event_loop import EventLoop
-from .cluster.queue_planner import WaitingTask
-from .compiled.late_binding import MAX_SKIPPED_PER_PASS
-from .core import Decision, Floats, Floats32, Ints, InvalidInputError, MissingExtraError, Platform, workstation
-from .learning.decision_options import ACTIONS
-from .learning.queue_env import LOADS, SCENARIOS, Bools, QueueEnv
+from .core import Floats, Floats32, Ints, InvalidInputError, MissingExtraError, Platform, workstation
+from .learning.decision_options import ACTIONS, Bools
+from .learning.queue_env import LOADS, SCENARIOS, QueueEnv
 from .physics import AnalyticPhysics, Physics
 from .schedulers import LateBinding
 from .workload.scenarios import Scenario, generate, scenario_named
@@ -272,10 +269,6 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             [np.log(on_cpu), np.log(other), tasks.memory_required <= memory, tasks.divisible]
         )
         self._counted = 0.0
-        #: All waiting tasks by key, and those that can be chosen now.
-        self._waiting: list[tuple[float, int]] = []
-        self._open: list[tuple[float, int]] = []
-        self._entries: dict[int, WaitingTask] = {}
         return self._advance()
 
     def step(self, action: np.int64) -> tuple[Floats32, float, bool, bool, Info]:
@@ -284,10 +277,10 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
             raise gymnasium.error.ResetNeeded("the episode is over: call reset() before the next step()")
         if not 0 <= action < self.candidates:
             raise InvalidInputError("action", f"from 0 to {self.candidates - 1}", int(action))
-        self._plan(int(action) if action < len(self._open) else 0)
+        self._plan(int(action) if action < len(self._rule.candidates) else 0)
         over = self._over = self._advance()
         features, info = self._observation()
-        arrived = len(self._entries)
+        arrived = self._rule.released
         now = np.inf if over else self._loop.asked_at
         total = float((np.minimum(now, self._finish[:arrived]) - self._loop.tasks.arrival_time[:arrived]).sum())
         reward = (self._counted - total) / self._typical
@@ -299,73 +292,48 @@ class QueueOrderEnv(gymnasium.Env[Floats32, np.int64]):
         return self._finish - self._loop.tasks.arrival_time
 
     def _advance(self) -> bool:
-        """Go on to the next choice between several tasks, or to the end; return whether it is the end."""
+        """Run until there is a choice; return whether all tasks have started."""
+        rule = self._rule
         while True:
-            while (
-                self._open and self._skipped < MAX_SKIPPED_PER_PASS and (self._planned <= self._loop.asked_at).any()
-            ):
-                if len(self._open) > 1:
+            while rule.may_start(self._loop.asked_at):
+                if len(rule.candidates) > 1:
                     return False
                 self._plan(0)
-            self._open = []
-            if not self._waiting:
-                self._rule.queue_arrays.totals[0] = 0.0
+            rule.candidates = []
             if self._loop.advance_to_ask() == np.inf:
                 return True
-            self._open_queue()
-
-    def _open_queue(self) -> None:
-        """Admit the tasks that came since the last question, and open the queue to choices."""
-        view = self._loop.begin_ask()
-        queue = self._loop.waiting
-        known = len(self._waiting)
-        for row, times in zip(queue.rows[known:].tolist(), queue.times[known:], strict=True):
-            task = self._loop.tasks[row]
-            entry = WaitingTask(task, times, view.now, *self._rule.admit(task, times, view.now))
-            self._entries[row] = entry
-            insort(self._waiting, (entry.key, row))
-        self._planned = view.free_at.copy()
-        self._skipped = 0
-        self._behind = float(self._rule.queue_arrays.totals[0])
-        self._open = self._waiting.copy()
+            rule.begin_pass(self._loop.waiting, self._loop.begin_ask())
 
     def _plan(self, choice: int) -> None:
-        """Plan one of the tasks that can be chosen, and place it if it starts now."""
-        key, row = self._open.pop(choice)
-        now = self._loop.asked_at
-        device, share, begins, work = self._rule.plan(self._entries[row], now, self._planned, self._behind)
-        self._behind -= work
-        if not begins:
-            self._skipped += 1
-            return
-        self._waiting.remove((key, row))
-        self._rule.queue_arrays.totals[0] -= work
-        position = int(np.searchsorted(self._loop.waiting.rows, row))
-        self._loop.start(position, Decision(int(device), float(share)))
-        self._finish[row] = self._loop.outcomes[row].finish
-        np.maximum(self._planned, self._cluster.free_at_view, out=self._planned)
+        """Plan a candidate, and start it if it can start now."""
+        start = self._rule.plan_next(self._loop.asked_at, choice)
+        if start is not None:
+            row = int(self._loop.waiting.rows[start[0]])
+            self._loop.start(*start)
+            self._finish[row] = self._loop.outcomes[row].finish
+            np.maximum(self._rule.planned, self._cluster.free_at_view, out=self._rule.planned)
 
     def _observation(self) -> tuple[Floats32, Info]:
-        chosen = [row for _, row in self._open[: self.candidates]]
+        chosen = [row for _, row in self._rule.candidates[: self.candidates]]
         features = np.zeros((self.candidates, _TASK_FEATURES))
         mask = np.zeros(self.candidates, np.int8)
         if chosen:
             mask[: len(chosen)] = 1
             age = self._loop.asked_at - self._loop.tasks.arrival_time[chosen]
-            work = np.array([self._entries[row].work for row in chosen])
+            work = np.array([self._rule.waiting[row].work for row in chosen])
             features[: len(chosen), 0] = np.log1p(age / self._typical)
             features[: len(chosen), 1] = np.log(work / self._typical)
             features[: len(chosen), 2:] = self._about[chosen]
-        planned = self._planned
         is_cpu = self._cluster.platform.is_cpu
-        backlog = np.zeros(len(is_cpu)) if self._over else np.maximum(planned - self._loop.asked_at, 0.0)
+        backlog = np.zeros(len(is_cpu)) if self._over else np.maximum(self._rule.planned - self._loop.asked_at, 0.0)
         backlog = np.log1p(backlog / self._typical)
         cpus = backlog[is_cpu]
         others = backlog[~is_cpu]
         rest = others if len(others) else cpus
+        open_tasks = len(self._rule.candidates)
         waiting = max(0.0, float(self._rule.queue_arrays.totals[0]))
         queue = [
-            np.log1p(len(self._waiting)), np.log1p(waiting / self._typical), np.log1p(len(self._open)),
+            np.log1p(len(self._rule.waiting)), np.log1p(waiting / self._typical), np.log1p(open_tasks),
             (cpus == 0.0).mean(), cpus.mean(), (rest == 0.0).mean(), rest.min(), rest.mean(), rest.max(),
         ]  # fmt: skip
         found = np.clip(np.concatenate([features.ravel(), queue]), -_BOUND, _BOUND)

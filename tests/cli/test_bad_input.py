@@ -37,7 +37,7 @@ SERIAL = (
             (
                 "error: --tasks: must be a whole number from 1 to 1000000000, got 'x'",
                 "error: --utilisation: must be a finite number > 0, or null, got 'nan'",
-                "error: --noise: must be a finite number >= 0, got '-1'",
+                "error: --noise: must be a number from 0 to 10, got '-1'",
             ),
         ),
         (
@@ -197,7 +197,9 @@ def test_a_pipe_is_refused_instead_of_waited_for(arguments: str, field: str, run
     assert result.stderr.startswith(f"error: {field}"), result.stderr
 
 
-@pytest.mark.parametrize("arguments", ["trace", "replay", "import", "simulate --out", "score", "simulate --trace"])
+@pytest.mark.parametrize(
+    "arguments", ["trace", "replay", "import", "simulate --out", "score", "simulate --trace", "calibrate"]
+)
 def test_a_name_that_cannot_be_a_path_is_explained(arguments: str, run: Run) -> None:
     result = run(*arguments.split(), "a" * 3000)
     assert result.exit_code == 2
@@ -212,3 +214,31 @@ def test_a_parameter_of_a_wrong_type_is_explained(spec: str, run: Run) -> None:
     result = run("simulate", "--tasks", "20", "--schedulers", spec)
     assert result.exit_code == 2
     assert result.stderr.startswith("error: --schedulers: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("compare --seeds x", "--seeds: must be a whole number, got 'x'"),
+        ("compare --seeds 1.5", "--seeds: must be a whole number, got '1.5'"),
+        ("compare --seeds 99999999999999999999", "--seeds: must be at most 1,000,000, got 99999999999999999999"),
+        ("shift --first-seed -1", "--first-seed: must be a whole number from 0 to 2^53, got -1"),
+        ("compare --processes 0", "--processes: must be at least 1, got '0'"),
+        ("import a.csv --scale much", "--scale: must be a number, got 'much'"),
+        ("score x.py --answer-seconds nan", "--answer-seconds: must be at least 0.01, got 'nan'"),
+    ],
+)
+def test_a_number_that_cannot_be_read_names_option_and_value(arguments: str, error: str, run: Run) -> None:
+    result = run(*arguments.split())
+    assert result.exit_code == 2
+    assert result.stderr == f"error: {error}\n"
+
+
+@pytest.mark.parametrize("arguments", ["calibrate h200 --out", "profile --out", "trace run --out"])
+@pytest.mark.parametrize("name", ["folder", "", "file/below"])
+def test_a_file_to_write_is_checked_before_the_run(arguments: str, name: str, run: Run) -> None:
+    Path("folder").mkdir()
+    Path("file").touch()
+    result = run(*arguments.split(), name)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --out: must be a ")

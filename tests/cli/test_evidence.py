@@ -245,6 +245,7 @@ def test_trace_too_short_for_its_queues_gets_no_interval(run: Run) -> None:
     options = ("compare", "--trace", "busy.csv", "--schedulers", "greedy,oracle")
     result = run(*options)
     assert "±?" in result.stdout
+    assert result.stdout.count("↗ keeps changing") == ("↗" in result.stdout)
     assert "Tasks needed: " in result.stdout
     found = json.loads(run(*options, "--json").stdout)
     assert found["tasks_needed"]["greedy"] > 200

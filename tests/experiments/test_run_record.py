@@ -86,6 +86,13 @@ def test_replay_reports_the_first_different_line(tmp_path):
     assert found.changed_versions["numpy"][0] == "0.1"
 
 
+def test_hint_names_a_record_in_a_folder_below(tmp_path):
+    simulation(tmp_path / "heavy_simulation", tasks=5)
+    with pytest.raises(InvalidInputError) as caught:
+        run_record.read_run(tmp_path)
+    assert caught.value.hint == f"{tmp_path / 'heavy_simulation'} is one"
+
+
 def test_folder_without_a_valid_record_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match="the folder of a recorded run"):
         run_record.read_run(tmp_path / "nothing")

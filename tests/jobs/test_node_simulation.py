@@ -5,6 +5,7 @@ import pytest
 
 from hybrid_scheduler.core import InvalidInputError, UnknownNameError
 from hybrid_scheduler.jobs import (
+    BACKFILLING,
     JobDemand,
     JobLog,
     NodeResult,
@@ -53,7 +54,7 @@ def held_at(result: NodeResult, time: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("placement", placement_policies())
-@pytest.mark.parametrize("backfilling", ["none", "easy"])
+@pytest.mark.parametrize("backfilling", BACKFILLING)
 def test_nodes_hold_no_more_than_they_have_and_every_job_runs_once(placement: str, backfilling: str) -> None:
     capacity = np.column_stack((NODES.cpu_milli, NODES.memory_mib, NODES.gpus * 1000))
     for seed in range(3):
@@ -166,7 +167,7 @@ def test_bad_arguments_name_the_field() -> None:
     with pytest.raises(UnknownNameError, match="placement policy"):
         simulate_nodes(log, NODES, "bestfit")
     with pytest.raises(UnknownNameError, match="backfilling"):
-        simulate_nodes(log, NODES, backfilling="conservative")
+        simulate_nodes(log, NODES, backfilling="eazy")
     with pytest.raises(InvalidInputError, match="name: must be different for every node, got 'a'"):
         Nodes(["a", "a"], [1, 1], [1, 1], [0, 0])
     with pytest.raises(InvalidInputError, match="gpu_milli: must be 1000 for several accelerators"):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.core import InvalidInputError
-from hybrid_scheduler.jobs import read_nodes, read_pods
+from hybrid_scheduler.jobs import BACKFILLING, read_nodes, read_pods
 from hybrid_scheduler.jobs.published_allocation import DEMANDS, PLACEMENTS, _arrivals, allocation_table
 
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time"
@@ -121,7 +121,7 @@ def test_commands_print_tables_and_json(tmp_path: Path, run: Callable[..., Any])
     assert "31 nodes with 240 GPUs" in shown.output
     document = json.loads(run("--quiet", "jobs", pods, "--nodes", nodes, "--policies", "saf", "--json").stdout)
     assert document["larger_than_the_cluster"] == []
-    assert {row["backfilling"] for row in document["policies"]} == {"none", "easy"}
+    assert {row["backfilling"] for row in document["policies"]} == set(BACKFILLING)
     shown = run("reproduce", "fgd", "--data", pods, "--nodes", nodes, "--seeds", "2")
     assert shown.exit_code == 0, shown.output
     assert "Fewest free GPUs" in shown.output

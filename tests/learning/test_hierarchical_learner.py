@@ -339,22 +339,6 @@ def test_training_again_uses_recent_outcomes_alone():
     assert np.abs(model.predict(mixed(50))[:, :, 0] - expected[:, :, 0]).mean() < 0.05
 
 
-def test_durations_saved_by_earlier_versions_are_loaded(tmp_path):
-    """Those had no calibrated uncertainty, no jumps, and no shares of their outcomes."""
-    learner = HierarchicalLearner()
-    Cluster().run(mixed(50), learner)
-    found = learner.rule_.snapshot()
-    del found.arrays["model.calibration"]
-    for name, columns in (("model.stats", 11), ("model.recent", 7)):
-        found.arrays[name] = np.ascontiguousarray(found.arrays[name][..., :columns])
-    found.arrays["model.largest"] = np.zeros((2, 2))
-    found.save_model(tmp_path / "old.safetensors")
-    scheduler = HybridML(model=str(tmp_path / "old.safetensors"))
-    Cluster().start_scheduler(scheduler, mixed(2))
-    assert scheduler.duration_model_.seen == learner.duration_model_.seen
-    assert (scheduler.duration_model_.arrays.recent["share"] == 1.0).all()
-
-
 def test_saved_durations_continue_on_the_same_machine_only(tmp_path):
     scheduler, path = HybridML(model=None), tmp_path / "learned.safetensors"
     with pytest.raises(InvalidInputError, match="started"):

@@ -17,8 +17,8 @@ def place_one(shadow, policy, now, device, share, times, weight, prices):
 
 
 @entry
-def end_one(shadow, allowed, lead):
-    return shadow_end(shadow, allowed, lead)
+def end_one(shadow, lead):
+    return shadow_end(shadow, lead)
 
 
 class Guard:
@@ -42,8 +42,8 @@ class Guard:
     def place(self, *decision):
         place_one(self.shadow, *decision)
 
-    def end_task(self, allowed):
-        return bool(end_one(self.shadow, np.array(allowed, np.bool_), LEAD))
+    def end_task(self):
+        return bool(end_one(self.shadow, LEAD))
 
 
 def new_guard(policies=2):
@@ -75,16 +75,7 @@ def test_the_policy_with_the_lowest_record_takes_over_and_hands_back():
             guard.place(
                 policy, now, 1 if policy == better else 0, 1.0 if policy == better else 0.0, TIMES, 1.0, FREE
             )
-        if guard.end_task((True, True)):
+        if guard.end_task():
             changes.append((i, guard.active))
     assert [active for _, active in changes] == [1, 0, 1]
     assert changes[0][0] < 200
-
-
-def test_a_policy_that_is_not_allowed_never_acts():
-    guard = new_guard()
-    for i in range(300):
-        guard.place(0, 10.0 * i, 0, 0.0, TIMES, 1.0, FREE)
-        guard.place(1, 10.0 * i, 1, 1.0, TIMES, 1.0, FREE)
-        guard.end_task((True, False))
-    assert guard.active == 0

@@ -21,7 +21,7 @@ from hybrid_scheduler.learning.duration.retraining import (
     train,
 )
 from hybrid_scheduler.live import LiveConfig, scheduler_lane
-from hybrid_scheduler.live.journal import Recent
+from hybrid_scheduler.live.journal import SchedulerResults
 from hybrid_scheduler.live.lane_statistics import LaneStatistics
 from hybrid_scheduler.live.scheduler_lane import SchedulerLane
 from hybrid_scheduler.schedulers import create, unregister
@@ -532,7 +532,7 @@ def test_a_restored_lane_learns_durations_again_from_the_newest_tasks():
     results = first.columns(first.decide(tasks), None)
     second, now = new_lane(), float(np.median(results.finish))
     assert second.state == "warming"
-    second.restore(first.checkpoint(), Recent(tasks, {spec: results}), now)
+    second.restore(first.checkpoint(), {spec: SchedulerResults(spec, tasks, results)}, now)
     assert second.state == "learned"
     learned = second.scheduler.duration_model_.seen
     second.catch_up(float(results.finish.max()))

@@ -19,11 +19,11 @@ from hybrid_scheduler import (
     workstation,
 )
 from hybrid_scheduler.cluster import makespan_bound, mean_latency_bound
+from hybrid_scheduler.config.configured_run import wave_slowdown
 from hybrid_scheduler.core.canonical_json import content_hash
 from hybrid_scheduler.learning.duration.retraining import InlineTrainingWorker
 from hybrid_scheduler.live.live_config import LiveTrace
 from hybrid_scheduler.live.live_run import LiveRun
-from hybrid_scheduler.server.new_runs import wave_slowdown
 from hybrid_scheduler.workload import capacity_of, generate, save_workload
 
 RULES = ("round_robin", "greedy", "earliest_finish", "price_index", "late_binding", "oracle")

@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 from pydantic import BaseModel
 
+from hybrid_scheduler.config.configured_run import machine_fields
 from hybrid_scheduler.core import InvalidInputError
 from hybrid_scheduler.core.canonical_json import plain_value
 from hybrid_scheduler.experiments.what_if import WhatIfResult
@@ -48,7 +49,6 @@ from hybrid_scheduler.server.new_runs import (
     PreviewRun,
     StartRun,
     chosen_machine,
-    machine_fields,
     preview_of,
 )
 from hybrid_scheduler.server.openapi_document import EXAMPLES

@@ -1,5 +1,8 @@
 """How often one client may ask."""
 
+import asyncio
+import time
+
 import pytest
 from fakes import client_of, fake_context
 
@@ -122,6 +125,28 @@ async def test_limits_do_not_start_anew_when_redis_is_back(monkeypatch):
     with pytest.raises(ApiError) as refused:
         await limiter.check("1.2.3.4", writes=False)
     assert refused.value.status == 429
+
+
+async def test_request_costs_the_same_however_many_clients_came_before():
+    limiter = RateLimiter(ServerOptions(rate_limit="600/minute", write_rate_limit="off"))
+    for number in range(20_000):
+        await limiter.check(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", writes=False)
+    began = time.process_time()
+    for _ in range(40):
+        await limiter.check("192.0.2.1", writes=False)
+        await asyncio.sleep(0.02)
+    assert time.process_time() - began < 0.1  # 0.3 s where each request looks through all clients
+
+
+async def test_addresses_of_one_network_of_ipv6_share_a_limit():
+    limiter = RateLimiter(ServerOptions(rate_limit="3/minute", write_rate_limit="off"))
+    for number in range(3):
+        await limiter.check(f"2001:db8::{number}", writes=False)
+        await limiter.check(f"::ffff:192.0.2.{number}", writes=False)  # three clients of IPv4
+    with pytest.raises(ApiError):
+        await limiter.check("2001:db8::ffff", writes=False)
+    await limiter.check("2001:db8:0:1::1", writes=False)
+    await limiter.check("::ffff:192.0.2.3", writes=False)
 
 
 def test_limits_can_be_turned_off_in_the_settings(tmp_path):

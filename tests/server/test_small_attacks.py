@@ -34,6 +34,15 @@ def test_connections_of_a_trusted_proxy_count_for_the_forwarded_address():
     assert [guard.admit("192.0.2.7") for _ in range(3)] == [True, True, False]
 
 
+def test_connections_from_one_network_of_ipv6_count_together():
+    guard = ConnectionGuard(ServerOptions(connections=ConnectionLimits(per_address=2, in_all=100)))
+    assert [guard.admit(f"2001:db8::{number}") for number in range(3)] == [True, True, False]
+    assert guard.admit("2001:db8:0:1::1")
+    for number in range(3):
+        guard.release(f"2001:db8::{number}")
+    assert guard.admit("2001:db8::9")
+
+
 @pytest.mark.parametrize("body", ['{"size":[' + "1," * 500_000 + "1]}", '{"' + "a" * 1_000_000 + '":1}'])
 async def test_wrong_value_of_a_megabyte_is_answered_without_being_written_out(client, body):
     json = {"Content-Type": "application/json"}
@@ -45,6 +54,17 @@ async def test_wrong_value_of_a_megabyte_is_answered_without_being_written_out(c
     assert len(answer.json()["error"]["message"]) < 400
     # Writing the value out, twice and character by character, took 0.2 to 0.7 s of the event loop.
     assert seconds < 0.15
+
+
+async def test_large_body_leaves_the_event_loop_free(client):
+    body = '{"config":{"a":[' + "1," * 3_000_000 + "1]}}"
+    json = {"Content-Type": "application/json"}
+    began = time.thread_time()
+    answer = await client.post("/api/runs", content=body, headers=json, timeout=60)
+    seconds = time.thread_time() - began
+    assert answer.status_code == 422
+    assert "config" in [each["field"] for each in answer.json()["error"]["fields"]]
+    assert seconds < 0.2  # 0.15 s to read it, and 0.3 s to check it
 
 
 async def test_full_disk_is_503(client, monkeypatch):

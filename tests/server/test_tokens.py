@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from hybrid_scheduler.config.access_token import is_loopback, resolve_token
 from hybrid_scheduler.core import HybridSchedulerError, InvalidInputError
-from hybrid_scheduler.server.access_control import is_loopback, resolve_token
 from hybrid_scheduler.server.server_process import url_of
 
 

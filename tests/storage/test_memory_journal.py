@@ -48,6 +48,6 @@ def test_memory_journal_can_be_reopened():
     found = journal.open()
     assert found.counters == engine.counters
     assert found.state is not None
-    assert (found.run.status, found.state["tasks"], len(found.recent.tasks)) == ("paused", 5, 2)
+    assert (found.run.status, found.state["tasks"], len(found.recent["greedy"].tasks)) == ("paused", 5, 2)
     journal.append(engine.batch(0, status="stopped"))
     assert journal.open().run is None

@@ -95,6 +95,25 @@ def test_partial_executions_of_an_swf_job_are_counted_once(last: int, tmp_path: 
         assert any("2 lines of partial executions" in note for note in report.notes)
 
 
+@pytest.mark.parametrize("spoiled", [(0, 2, "-1"), (0, 3, "x"), (0, 16, "x"), (1, 6, "x"), (2, 2, "x")])
+def test_a_bad_line_of_a_suspended_job_is_not_counted_with_its_parts(
+    tmp_path: Path, spoiled: tuple[int, int, str]
+) -> None:
+    rows = [
+        [1, 0, 0, 400, 1, -1, -1, 1, -1, -1, 1, *[-1] * 7],
+        [1, 0, 0, 200, 1, -1, -1, 1, -1, -1, 2, *[-1] * 7],
+        [1, 0, 0, 200, 1, -1, -1, 1, -1, -1, 3, *[-1] * 7],
+        [2, 9, 0, 50, 2, -1, -1, 2, -1, -1, 1, *[-1] * 7],
+    ]
+    line, cell, text = spoiled
+    lines = [list(map(str, row)) for row in rows]
+    lines[line][cell - 1] = text
+    path = tmp_path / "log.swf"
+    path.write_text("\n".join(map(" ".join, lines)))
+    _, report = import_trace(path, "swf", skip_bad=True)
+    assert report.file_totals["processor seconds"] == 500.0
+
+
 def test_partial_executions_without_a_line_of_their_job_are_tasks(tmp_path: Path) -> None:
     path = tmp_path / "jobs.swf"
     path.write_text(swf_line(1, run=60, status=2) + swf_line(1, run=40, submit=60, status=3))

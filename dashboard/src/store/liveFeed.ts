@@ -1,8 +1,6 @@
 /** Feed of the live store: initial data over REST, then events of the socket; gaps are filled over REST. */
 import { api } from "../client/api";
-import { EventSequencer } from "../client/eventSequencer";
-import { parseEvent, parseHello, sequenceOf } from "../client/eventValidation";
-import { LiveSocket } from "../client/liveSocket";
+import { EventSequencer, LiveSocket, parseEvent, parseHello, sequenceOf } from "../client/liveStream";
 import type { EventPage, Hello } from "../client/models";
 import { apiToken } from "../client/request";
 import { live, useLive } from "./liveStore";

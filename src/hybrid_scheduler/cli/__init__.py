@@ -10,9 +10,15 @@ def main() -> None:
 
         run(sys.argv[2:])
         return
+    # The imports take a while: the terminal says so at once.
+    waiting = sys.stderr.isatty() and not {"-q", "--quiet", "-h", "--help", "--version"} & set(sys.argv)
+    if waiting:
+        print("starting", end="\r", file=sys.stderr, flush=True)
     try:
         from .app import app
 
+        if waiting:
+            print("        ", end="\r", file=sys.stderr, flush=True)
         app(prog_name="hybrid-scheduler")
     except KeyboardInterrupt:  # during the imports, or a second one while the first is reported
         sys.exit(130)

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from ..core import HybridSchedulerError, MissingExtraError
+from ..core import HybridSchedulerError, InvalidInputError, MissingExtraError
 from .command_context import CommandContext
 from .db import db
 from .models import models
@@ -234,6 +234,8 @@ def _warnings_as_lines(command: CommandContext) -> Iterator[None]:
 
 def _explain_usage(error: typer.TyperException, command: CommandContext) -> int:
     """Print the parser's message as one line, with the nearest name as the hint."""
+    if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
+        return _explain(_wrong_value(error, error.__cause__.errors()[0]), command)
     message = re.sub(r" \(Possible options: .*\)$", "", error.format_message().rstrip("."))
     near = list(getattr(error, "possibilities", None) or ())
     if suggestion := re.search(r"\. Did you mean '(.*?)'.*\?$", message):
@@ -243,6 +245,15 @@ def _explain_usage(error: typer.TyperException, command: CommandContext) -> int:
     hint = f"see {context.command_path} --help" if context else None
     _tell(command, message[:1].lower() + message[1:], f"did you mean '{near[0]}'?" if near else hint)
     return error.exit_code
+
+
+def _wrong_value(error: Any, problem: dict[str, Any]) -> InvalidInputError:
+    """Return the parser's problem with a value in the form of all other errors."""
+    allowed = "a whole number" if problem["type"].startswith("int") else "a number"
+    if "ge" in problem.get("ctx", {}):
+        allowed = f"at least {problem['ctx']['ge']}"
+    field = error.param.opts[0] if error.param.param_type_name == "option" else error.param.metavar
+    return InvalidInputError(field, allowed, problem["input"])
 
 
 def _explain(error: Exception, command: CommandContext) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -71,6 +71,7 @@ class CommandContext:
         self.keeps_log = False
         self._log_file: str | None = None
         self._logging: LoggingSettings | None = None
+        self._listeners: ExitStack | None = None
 
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
         """Load the settings with these options on top, and open the log.
@@ -91,23 +92,22 @@ class CommandContext:
         typed = {key: value for key, value in given.items() if value is not None}
         settings = load_settings(self.config_file, typed, option_names=_OPTION_NAMES)
         self.open_log(settings.logging)
+        self.name_compiled_functions()
         return settings
 
-    @contextmanager
-    def progress(self, total: int) -> Iterator[Callable[[str, int], None]]:
-        """Show the progress of a run as `Printer.progress` does, and what is compiled."""
+    def name_compiled_functions(self) -> None:
+        """Say what is compiled from here to the end of the command: that can take a minute, also before a run."""
+        if self._listeners is not None:
+            return
         from numba.core.event import RecordingListener, install_listener
 
         from ..compiled.jit_cache import compile_notice
 
         names = RecordingListener()
         names.on_start = lambda event: self.printer.doing(f"compiling {event.data['dispatcher'].py_func.__name__}")
-        with (
-            self.printer.progress(total) as update,
-            compile_notice(self.printer.note),
-            install_listener("numba:compile", names),
-        ):
-            yield update
+        self._listeners = ExitStack()
+        self._listeners.enter_context(compile_notice(self.printer.note))
+        self._listeners.enter_context(install_listener("numba:compile", names))
 
     def open_log(self, settings: LoggingSettings) -> None:
         """Send messages to stderr and to the log file from here on."""
@@ -176,6 +176,9 @@ class CommandContext:
     def close(self) -> None:
         """Close the log, and end what moves on the terminal."""
         self.printer.calm()
+        if self._listeners is not None:
+            self._listeners.close()
+            self._listeners = None
         if self._logging:
             from loguru import logger
 

@@ -134,7 +134,7 @@ def _run(
     from .inputs import total_progress
 
     total = spec.tasks * len(spec.schedulers) if spec.trace else len(seeds)
-    with command.progress(total) as update, option_names(trace="--trace"):
+    with command.printer.progress(total) as update, option_names(trace="--trace"):
         if spec.trace is not None:
             return compare_trace(spec, seeds[0], total_progress(spec, update))
         return compare_seeds(
@@ -307,8 +307,9 @@ def _remarks(judgement: PairwiseTests) -> list[str]:
         found.append(
             f"{_TOO_SHORT} no interval: this trace is too short for its queues or heavy tail. Tasks needed: {needs}"
         )
-    unbounded = {row.name for row in judgement.ranking if math.isinf(row.value.half_width)}
-    if unbounded - judgement.tasks_needed.keys():
+    shown = [row.value for row in judgement.ranking if row.name not in judgement.tasks_needed]
+    shown += [row.pair.difference for row in judgement.ranking if row.pair is not None]
+    if any(math.isinf(value.half_width) for value in shown):
         found.append(f"{GROWS} keeps changing throughout the trace: the mean depends on its length, no interval")
     elif judgement.neighbour_correlation > _ALIKE:
         found.append(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import InvalidInputError, UnknownNameError
 from .command_context import CommandContext, option_names
-from .options import check_folder, listed, parsed, with_options
+from .options import check_folder, check_path, listed, parsed, with_options
 from .printer import NOTHING, SECONDS, Column, Printer, percent, significant, uninterrupted, unit_for, with_unit
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def execute(
         benchmark = KernelBenchmark(
             executor.kernels, calls, specs, learning, "batch" if batch else "sequential", calibrated, compare
         )
-        with command.progress(_steps(benchmark)) as update:
+        with command.printer.progress(_steps(benchmark)) as update:
             benchmark.progress = update
             document = benchmark.run()
     finally:
@@ -158,6 +158,7 @@ def _calibration(profile: str | None, device: str, *, other_machine: bool) -> Ca
     from ..profiling.hardware_profile import profile_named
     from ..profiling.machine_info import describe_machine, find_gpu
 
+    check_path("--profile", Path(profile))
     with option_names(path="--profile"):
         read = profile_named(profile)
     read.check_machine(describe_machine(find_gpu(device)), allow_other=other_machine)

@@ -60,7 +60,7 @@ def heavy(
     vector
         Also write every plot as SVG and PDF.
     """
-    settings, spec = inputs.experiment(command, None if inputs.tasks else {"simulation.tasks": _TASKS})
+    settings, spec = inputs.experiment(command, None if inputs.tasks is not None else {"simulation.tasks": _TASKS})
     seed = settings.simulation.seed
     check_folder("--out", out)
     specs = {out: spec}
@@ -69,7 +69,7 @@ def heavy(
     results: dict[Path, HeavyResult] = {}
     total = spec.tasks * len(spec.schedulers)
     with (
-        command.progress(total * len(specs)) as update,
+        command.printer.progress(total * len(specs)) as update,
         option_names(tasks="--tasks"),
     ):
         for number, (folder, one) in enumerate(specs.items()):

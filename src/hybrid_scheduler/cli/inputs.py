@@ -20,7 +20,6 @@ from ..workload.scenarios import stretch_arrivals
 from ..workload.task_graphs import is_graph
 from ..workload.trace_files import find_trace, load_workload
 from .command_context import option_names
-from .options import check_path
 
 if TYPE_CHECKING:
     from ..cluster import Machine
@@ -95,7 +94,6 @@ def overload_text(trace: str, load: float, platform: str) -> str:
 
 def trace_path(trace: str) -> Path:
     """Return the file of a trace that was given as a path or as a bare name in `TRACE_FOLDER`."""
-    check_path("--trace", Path(trace))
     try:
         return find_trace(trace, TRACE_FOLDER)
     except InvalidInputError as error:
@@ -141,7 +139,7 @@ def run_simulation(
     if compatible_only:
         spec = replace(spec, schedulers=tuple(_compatible_schedulers(spec, seed)))
     logger.info(f"simulating {spec.tasks} tasks with {', '.join(spec.schedulers)}")
-    with command.progress(spec.tasks * len(spec.schedulers)) as update:
+    with command.printer.progress(spec.tasks * len(spec.schedulers)) as update:
         return spec.run(seed, total_progress(spec, update))
 
 

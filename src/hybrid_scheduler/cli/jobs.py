@@ -59,7 +59,7 @@ def jobs(
         str | None,
         typer.Option(
             metavar="A,B",
-            help="none, easy (the head's start is kept) or, on a pool, conservative (all are); default: all.",
+            help="none, easy (the head's start is kept) or conservative (all are); default: all.",
         ),
     ] = None,
     nodes: NodesOption = None,
@@ -96,14 +96,14 @@ def jobs(
     """Compare queue policies on a log of jobs: waits, slowdowns and the busy share of the cluster.
 
     With --nodes, jobs hold processors, memory and GPUs of single nodes, and placement policies choose these.
-    Preemption, failures, quotas and dependencies without --nodes take the cluster as one node.
+    Without, the cluster is one node with its processors.
 
     Example: hybrid-scheduler jobs cluster.swf --policies fcfs,saf --backfilling easy
     """
     command: CommandContext = context.obj
     import numpy as np
 
-    from ..jobs import ClusterOperation, Nodes, read_failures, read_job_log, read_nodes, read_quotas
+    from ..jobs import BACKFILLING, ClusterOperation, pool_of, read_failures, read_job_log, read_nodes, read_quotas
     from ..jobs import queue_policy_named as named
     from ..schedulers.registry import run_plugin_files
 
@@ -120,18 +120,12 @@ def jobs(
         read_failures(failures) if failures else (),
         read_quotas(quotas) if quotas else {},
     )
-    disturbed = preempt or bool(
-        failures or quotas or report.log.after or any(named(name).service for name in names)
-    )
-    cluster = None
     if nodes is not None:
         cluster, _ = read_nodes(nodes, skip_bad=skip_bad)
-    elif disturbed:
-        cluster = Nodes(["cluster"], np.array([1000 * pool]), np.array([2**40]), np.array([0]))
-        if report.log.demand is not None:
-            report = replace(report, log=replace(report.log, demand=None))
-    known = ("none", "easy") if cluster else ("none", "easy", "conservative")
-    ways = _words(backfilling) if backfilling is not None else list(known)
+    else:
+        cluster = pool_of(pool)
+        report = replace(report, log=replace(report.log, demand=None))
+    ways = _words(backfilling) if backfilling is not None else list(BACKFILLING)
     table = _Comparison(report, pool, cluster, operation)
     runs = [
         (name, way, placement)
@@ -167,7 +161,7 @@ def _words(text: str) -> list[str]:
 class _Comparison:
     """Rows of a table: one per queue policy, backfilling and placement."""
 
-    def __init__(self, report: JobLogReport, pool: int, cluster: Nodes | None, operation: ClusterOperation) -> None:
+    def __init__(self, report: JobLogReport, pool: int, cluster: Nodes, operation: ClusterOperation) -> None:
         self.report = report
         self.pool = pool
         self.cluster = cluster
@@ -177,18 +171,10 @@ class _Comparison:
 
     def run(self, name: str, way: str, placement: str) -> None:
         """Simulate one of them; jobs that are larger than the cluster are listed."""
-        import numpy as np
-
-        from ..jobs import simulate_nodes, simulate_queue
+        from ..jobs import simulate_nodes
 
         log = self.report.log
         row = {"policy": name, "backfilling": way}
-        if self.cluster is None:
-            fits = np.flatnonzero(log.processors <= self.pool)
-            self.impossible = np.setdiff1d(np.arange(len(log)), fits).tolist()
-            whole = log if len(fits) == len(log) or not len(fits) else log.rows(fits)
-            self.rows.append(row | simulate_queue(whole, self.pool, name, way).summary())
-            return
         result = simulate_nodes(
             log, self.cluster, placement or "best_fit", name, backfilling=way, operation=self.operation
         )
@@ -198,12 +184,11 @@ class _Comparison:
 
     def document(self, name: str, larger: list[int]) -> dict[str, Any]:
         """Return everything as JSON."""
-        cluster = {} if self.cluster is None else {"nodes": len(self.cluster)}
         return {
             "log": name,
             "jobs": len(self.report.log),
             "processors": self.pool,
-            **cluster,
+            "nodes": len(self.cluster),
             "processor_seconds": self.report.log.processor_seconds,
             "processor_seconds_in_file": self.report.processor_seconds_in_file,
             "left_out": self.report.rejections.count,
@@ -217,7 +202,7 @@ def _show_comparison(printer: Printer, table: _Comparison, larger: list[int]) ->
 
     rows = table.rows
     facts = list(table.report.sentences())
-    if table.cluster is not None and "placement" in rows[0]:
+    if "placement" in rows[0]:
         facts.append(f"{len(table.cluster):,} nodes with {int(table.cluster.gpus.sum()):,} GPUs")
     else:
         facts.append(f"{table.pool:,} processors")
@@ -239,7 +224,7 @@ def _show_comparison(printer: Printer, table: _Comparison, larger: list[int]) ->
         Column("bounded slowdown\nmean", [significant(row["mean_bounded_slowdown"]) for row in rows]),
         Column("\np99", [significant(row["p99_bounded_slowdown"]) for row in rows], 3),
     ]
-    if table.cluster is None or "placement" not in rows[0]:
+    if "placement" not in rows[0]:
         columns.append(Column("busy", [percent(row["utilization"]) for row in rows], 1))
     else:
         columns.append(Column("GPUs\nbusy", [percent(row["gpu_utilization"]) for row in rows], 1))

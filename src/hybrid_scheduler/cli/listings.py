@@ -69,7 +69,7 @@ def scenarios(command: CommandContext) -> None:
         Column("load", [f"{scenario.utilisation:g}" for scenario in known], 1),
         Column("tasks", [scenario.description for scenario in known], number=False, flexible=True),
     ]
-    texts = [Text.assemble(text, (f" {graph_parameters(name)}", "dim")) for name, text in graphs.items()]
+    texts = [Text.assemble(f"{text}.", (f" {graph_parameters(name)}", "dim")) for name, text in graphs.items()]
     graph_columns = [
         Column("graph", list(graphs), number=False),
         Column("tasks, parameters", texts, number=False, flexible=True),

@@ -82,8 +82,8 @@ def _through_server(run: MeasuredRun, settings: Settings) -> str:
     from urllib.error import HTTPError
     from urllib.request import ProxyHandler, Request, build_opener
 
+    from ..config.access_token import resolve_token
     from ..live import measured_to_json
-    from ..server.access_control import resolve_token
 
     server = settings.server
     url = f"{_address(server, '127.0.0.1')}/api/runs"

@@ -37,6 +37,9 @@ SETTINGS_KEYS = {
     "noise": "physics.noise_sigma",
     "slowdown": "physics.slowdown",
 }
+_MAX_SEEDS = 1_000_000
+#: Beyond it a seed would change on its way through JSON.
+_LARGEST_SEED = 2**53
 #: Groups of options that commands offer together.
 TASKS = ("scenario", "utilisation", "batch", "tasks", "indivisible")
 MACHINE = ("platform", "physics", "noise", "slowdown", "memory_policy", "objective")
@@ -162,7 +165,8 @@ class Inputs:
         more
             Further options by their settings keys.
         """
-        for name, file in (("platform", self.platform), ("physics", (self.physics or "").partition(":")[2])):
+        files = {"trace": self.trace, "platform": self.platform, "physics": (self.physics or "").partition(":")[2]}
+        for name, file in files.items():
             if file:
                 check_path(option_of(name), Path(file))
         options = {key: getattr(self, name) for name, key in SETTINGS_KEYS.items()}
@@ -225,6 +229,10 @@ class Inputs:
         if self.seeds is not None and self.seeds < least:
             reason = ", for an interval" if least > 1 else ""
             raise InvalidInputError("--seeds", f"at least {least}{reason}", self.seeds)
+        if self.seeds is not None and self.seeds > _MAX_SEEDS:
+            raise InvalidInputError("--seeds", f"at most {_MAX_SEEDS:,}", self.seeds)
+        if not 0 <= self.first_seed <= _LARGEST_SEED:
+            raise InvalidInputError("--first-seed", "a whole number from 0 to 2^53", self.first_seed)
         return range(self.first_seed, self.first_seed + (1 if self.trace else self.seeds or default))
 
 
@@ -380,8 +388,8 @@ def check_path(option: str, path: Path) -> None:
 
 def check_file(option: str, path: Path) -> None:
     """Raise `InvalidInputError` for this option if its path is no file to write; for use before a long run."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise InvalidInputError(option, "a file in a folder that exists", str(path))
+    if path.is_dir() or any(parent.exists() and not parent.is_dir() for parent in path.parents):
+        raise InvalidInputError(option, "a file in a folder", str(path))
 
 
 def check_empty(option: str, folder: Path) -> None:

@@ -65,7 +65,7 @@ def pipeline(
         printer.note(_line(phase, done))
 
     logger.info(f"pipeline in {out.resolve()}, seed {study.seed}")
-    with command.progress(_PHASES * _STEPS) as update, option_names(folder="--out"):
+    with command.printer.progress(_PHASES * _STEPS) as update, option_names(folder="--out"):
         report = run_pipeline(
             study,
             out,

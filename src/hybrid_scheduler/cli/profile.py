@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core import InvalidInputError
 from .command_context import CommandContext, option_names
-from .options import listed, parsed, with_options
+from .options import check_file, check_folder, check_path, listed, parsed, with_options
 from .printer import JOULES, NOTHING, SECONDS, Column, Printer, significant, with_unit
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def profile(
         Write plots of crossover sizes and a roofline to this folder.
     """
     command.settings()  # opens the log
+    check_file("--out", out)
+    check_folder("--plots", plots)
     wanted = parsed("--sizes", sizes, "whole numbers such as 256,512", lambda text: [*map(int, text.split(","))])
     seconds = parsed("--budget", budget, "a number of seconds", float)
     names = None if kernels is None else listed(kernels)
@@ -64,7 +66,7 @@ def profile(
         if device not in ("auto", "cpu"):
             find_gpu(device)
         profiler = HardwareProfiler(device, kernels=names, budget=seconds)
-    with command.progress(len(set(wanted)) * len(profiler.kernels)) as update:
+    with command.printer.progress(len(set(wanted)) * len(profiler.kernels)) as update:
         profiler.progress = update
         measured = profiler.profile_range(wanted)
     profiler.save_profile(out)
@@ -209,6 +211,8 @@ def calibrate(
     from ..profiling.calibration import calibrate as fit
     from ..profiling.hardware_profile import save_profile
 
+    if out is not None:
+        check_file("--out", out)
     read = _read(profile, starpu, machine)
     found = fit(read, transfer=host_memory or _HOST_MEMORY)
     if out is not None:
@@ -231,6 +235,7 @@ def _read(profile: str | None, starpu: Path | None, machine: str | None) -> Prof
     if profile is None and not PROFILE.exists():
         hint = f"hybrid-scheduler profile measures this machine; built-in are {', '.join(builtin_profiles())}"
         raise InvalidInputError("PROFILE", "given, since this machine was not profiled yet", None, hint=hint)
+    check_path("PROFILE", Path(profile or PROFILE))
     with option_names(path="PROFILE"):
         return profile_named(profile or PROFILE)
 

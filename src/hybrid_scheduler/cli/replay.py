@@ -39,7 +39,7 @@ def repeat(command: CommandContext, run_dir: Path, field: str, processes: int | 
 
     record = _read_run(run_dir, field)
     total = len(record.seeds) if record.kind == "compare" else record.spec.tasks * len(record.spec.schedulers)
-    with command.progress(total) as update:
+    with command.printer.progress(total) as update:
         found = replay(run_dir, processes=processes, progress=update)
     _show_replay(command.printer, found)
 
@@ -141,9 +141,10 @@ def trace(
     if chosen not in record.seeds:
         raise InvalidInputError("--seed", f"one of the run's, {record.seeds[0]} to {record.seeds[-1]}", chosen)
     spec = record.spec
-    with command.progress(spec.tasks * len(spec.schedulers)) as update:
+    with command.printer.progress(spec.tasks * len(spec.schedulers)) as update:
         content = perfetto_trace(comparison_blocks(spec.run(chosen, total_progress(spec, update))))
     with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
     blocks = sum(1 for event in content["traceEvents"] if event["ph"] == "X")
     command.printer.text(f"{out}: {blocks:,} blocks of {len(spec.schedulers)} schedulers, seed {chosen}")

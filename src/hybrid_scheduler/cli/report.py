@@ -98,7 +98,7 @@ def report(
     seeds = inputs.seed_range(_SEEDS)
     with (
         _temporary_folder(evidence) as temporary,
-        command.progress(len(seeds) + 1) as update,
+        command.printer.progress(len(seeds) + 1) as update,
         option_names(folder="RUN_DIR", trace="--trace"),
     ):
         folder = run_dir or keep or temporary

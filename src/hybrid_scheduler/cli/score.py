@@ -79,7 +79,7 @@ def score(
     found = []
     with (
         PolicySandbox(limits) as sandbox,
-        command.progress(len(chosen) * len(sources)) as update,
+        command.printer.progress(len(chosen) * len(sources)) as update,
     ):
         done = 0
         for path, source in sources.items():
@@ -136,7 +136,7 @@ def _show(printer: Printer, found: list[PolicyScore], seeds: int, sealed: bool) 
                 Column("p99 ÷\nearliest_finish", [f"{row['p99_over_earliest_finish']:.2f}" for _, row in rows], 4),
             ],
             remarks=[
-                f"worst: {case.ratio:.2f} of {case.reference} on {case.tasks} tasks of {case.case}"
+                f"worst: {case.ratio:.2f} × the latency of {case.reference} on {case.tasks} tasks of {case.case}"
                 for case in score.worst
             ],
         )

@@ -58,7 +58,6 @@ def serve(
         Do not start the run; wait for the dashboard or the API to start it.
     """
     # Imported here, because --help does not need the web framework.
-    from ..compiled.jit_cache import compile_notice
     from ..server.server_process import serve as run_server
 
     command: CommandContext = context.obj
@@ -90,7 +89,6 @@ def serve(
         else:
             command.printer.text(f"dashboard  {url}   (Ctrl-C stops; the run is kept)")
 
-    with compile_notice(command.printer.note):
-        given_speed = settings.live.speed if speed is not None else None
-        defaults = load_settings(command.config_file)
-        run_server(settings, role=role, start=not no_start, speed=given_speed, ready=ready, defaults=defaults)
+    given_speed = settings.live.speed if speed is not None else None
+    defaults = load_settings(command.config_file)
+    run_server(settings, role=role, start=not no_start, speed=given_speed, ready=ready, defaults=defaults)

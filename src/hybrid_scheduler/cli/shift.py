@@ -43,7 +43,7 @@ def shift(command: CommandContext, inputs: Inputs) -> None:
     from ..experiments.distribution_shift import TEST_TASKS, TRAINING_TASKS, shift_study
 
     seeds = inputs.seed_range(_SEEDS, least=2)
-    with command.progress(len(seeds)) as update:
+    with command.printer.progress(len(seeds)) as update:
 
         def progress(words: str) -> None:
             # "seed 1003: greedy"

@@ -91,7 +91,7 @@ def sweep(
     hints = {"with KernelExecutor": "with --backend local"}
     where = RaySweepBackend(ray_address) if backend == "ray" else LocalBackend(processes)
     with (
-        command.progress(len(cells)) as bar,
+        command.printer.progress(len(cells)) as bar,
         option_names(hints, folder="--out", address="--ray-address"),
     ):
         rows = run_sweep(cells, out, where, progress=_progress(command.printer, bar))

@@ -89,7 +89,7 @@ def train(
     forest = folder / "scheduler_model.skops"
     agent = SHIPPED_MODEL if release else folder / "rl_agent.safetensors"
     command.after_interrupt = "a finished model is kept; the other is unchanged"
-    with command.progress(_FOREST + _AGENT) as update:
+    with command.printer.progress(_FOREST + _AGENT) as update:
         update("forest", 0)
         metrics = {} if release else train_default_duration_model(forest, number)  # no forest ships
         if metrics:

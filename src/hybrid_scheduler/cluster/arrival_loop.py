@@ -71,6 +71,20 @@ class OutcomeColumns(NamedTuple):
         return cls(*(getattr(outcomes, name) for name in OUTCOME_FIELDS))
 
 
+class LoopArrays(NamedTuple):
+    """What a compiled loop over a workload reads and writes."""
+
+    tasks: TaskColumns
+    table: Floats
+    cluster: ClusterArrays
+    outcomes: OutcomeColumns
+
+    @classmethod
+    def of(cls, workload: Workload, table: Floats, cluster: ClusterArrays, outcomes: Outcomes) -> LoopArrays:
+        """Return the arrays of a run."""
+        return cls(TaskColumns.of(workload), table, cluster, OutcomeColumns.of(outcomes))
+
+
 class RuleArrays(NamedTuple):
     """What a compiled loop with a rule reads and changes.
 
@@ -82,10 +96,7 @@ class RuleArrays(NamedTuple):
     params: Floats
     state: Floats
     known_times: Floats
-    tasks: TaskColumns
-    table: Floats
-    cluster: ClusterArrays
-    out: OutcomeColumns
+    run: LoopArrays
 
 
 @helper
@@ -178,8 +189,9 @@ CLUSTER = types.NamedTuple(_cluster, ClusterArrays)
 OUTCOMES = types.NamedTuple(
     (types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1]), OutcomeColumns
 )
+LOOP_ARRAYS = types.NamedTuple((TASKS, TABLE, CLUSTER, OUTCOMES), LoopArrays)
 _RULE_ARRAYS = types.NamedTuple(
-    (from_dtype(TASK)[::1], DEVICE_TABLE, _vector, _vector, TABLE, TASKS, TABLE, CLUSTER, OUTCOMES), RuleArrays
+    (from_dtype(TASK)[::1], DEVICE_TABLE, _vector, _vector, TABLE, LOOP_ARRAYS), RuleArrays
 )
 #: Types of `arrival_loop`, and of a loop that a scheduler has for its own rule (`FastRule.loop`).
 LOOP_SIGNATURE = types.int64(RULE, _RULE_ARRAYS)
@@ -213,7 +225,8 @@ def run_rule(rule, arrays):  # type: ignore[no-untyped-def]
 
     `rule` is a compiled function. One that is known when the loop is compiled becomes part of it, which is faster.
     """
-    task, rule_devices, params, state, known_times, tasks, table, cluster, out = arrays
+    task, rule_devices, params, state, known_times, run = arrays
+    tasks, table, cluster, out = run
     devices, free_at, busy, sigma, seed, memory_policy = cluster
     for i in range(len(tasks.task_id)):
         task[0].task_id = tasks.task_id[i]

@@ -47,6 +47,7 @@ from .arrival_loop import (
     OWN_LOOP_SIGNATURE,
     PLACE_SIGNATURE,
     ClusterArrays,
+    LoopArrays,
     OutcomeColumns,
     RuleArrays,
     TaskColumns,
@@ -57,9 +58,8 @@ from .arrival_loop import (
 )
 from .event_loop import EventLoop
 from .noise import Noise
-from .parent_data import ParentData, place_released
 from .physics_times import PhysicsTimes
-from .planned_run import PlannedRun, plan_order
+from .planned_run import PlannedRun
 
 #: Numbers per chunk of the compiled loop: tables stay in the processor's cache, and Ctrl-C acts promptly.
 CHUNK_NUMBERS = 131_072
@@ -308,7 +308,7 @@ class Cluster:
         report = progress or (lambda _: None)
         own_loop = scheduler.compiled_loop
         if isinstance(scheduler, Static):
-            self._run_planned(workload, scheduler, outcomes)
+            PlannedRun(self, workload, scheduler, outcomes).run(scheduler.plan(workload, self.platform))
         elif isinstance(scheduler, FastRule) and not scheduler.learns and not workload.has_dependencies:
             self._run_compiled(workload, scheduler, outcomes, report)
         elif own_loop is not None and not workload.has_dependencies and workload.divisible.all():
@@ -338,8 +338,10 @@ class Cluster:
             known_times = table if knows_physics else no_times if model is None else model.table(part)
             arrays = RuleArrays(
                 np.empty(1, TASK), scheduler.devices, scheduler.params, scheduler.state, known_times,
-                TaskColumns.of(part), table, ClusterArrays(*self._queues, self._policy),
-                OutcomeColumns(*(column[begin:end] for column in OutcomeColumns.of(outcomes))),
+                LoopArrays(
+                    TaskColumns.of(part), table, ClusterArrays(*self._queues, self._policy),
+                    OutcomeColumns(*(column[begin:end] for column in OutcomeColumns.of(outcomes))),
+                ),
             )  # fmt: skip
             bad = loop(rule, arrays) if own is None else loop(arrays)
             if bad >= 0:
@@ -351,10 +353,10 @@ class Cluster:
         self, workload: Workload, learner: CompiledLoop, outcomes: Outcomes, progress: Callable[[int], None]
     ) -> None:
         table = self.physics.times(workload, self.platform)
-        arrays = ClusterArrays(*self._queues, self._policy)
+        run = LoopArrays.of(workload, table, ClusterArrays(*self._queues, self._policy), outcomes)
         for begin in range(0, len(workload), _LEARNER_ROWS):
             end = min(begin + _LEARNER_ROWS, len(workload))
-            learner.run_rows(workload, begin, end, table, arrays, outcomes)
+            learner.run_rows(workload, begin, end, run)
             progress(end - begin)
 
     def _run_events(
@@ -376,21 +378,6 @@ class Cluster:
         loop.drain()
         loop.close()
         return loop.outcomes
-
-    def _run_planned(self, workload: Workload, scheduler: Static, outcomes: Outcomes) -> None:
-        """Execute a plan: every device works in the order of the planned starts, as early as data allows."""
-        plan = scheduler.plan(workload, self.platform)
-        table = self.physics.times(workload, self.platform)
-        data = ParentData(self, workload, outcomes)
-        rank = np.empty(len(workload), np.int64)
-        rank[workload.topological_order] = np.arange(len(workload))
-        if scheduler.replan_above is not None:
-            PlannedRun(self, workload, scheduler, outcomes, table, rank).run(plan)
-            return
-        for row in plan_order(plan, rank).tolist():
-            decision = self.check_decision(Decision(int(plan.device[row]), float(plan.fraction[row])), scheduler)
-            released = float(workload.arrival_time[row])
-            place_released(row, decision.device, decision.fraction, released, table[row], data)
 
     def run_more(self, workload: Workload, scheduler: FastRule) -> Outcomes:
         """Run further tasks on the current queues: `run` in chunks, without dependencies.

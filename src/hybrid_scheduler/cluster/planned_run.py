@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core import Decision, Ints, Outcomes, Plan, PlanProgress, Static, TimeTable, Workload
+from ..core import Decision, Ints, Outcomes, Plan, PlanProgress, Static, Workload
 from ..core.outcome import FAILED
 from .parent_data import ParentData, device_shares, place_released
 
@@ -14,51 +14,42 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 
-def plan_order(plan: Plan, rank: Ints) -> Ints:
-    """Return positions in the order of the planned starts; `rank` puts parents first among equals."""
-    finish = plan.start if plan.finish is None else plan.finish
-    return np.lexsort((rank, finish, plan.start))
-
-
 class PlannedRun:
-    """Run of a static plan whose rest is planned again when a task's seconds differ from the planned ones.
+    """Run of a static plan: every device works in its order.
 
-    Every device works in the order of the plan. The scheduler learns how long a task took when it has ended; of
-    tasks that still run it only knows the planned seconds.
+    The scheduler may plan the rest again when a task's seconds differ from the planned ones. It learns how long a
+    task took when it has ended; of tasks that still run it only knows the planned seconds.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        workload: Workload,
-        scheduler: Static,
-        outcomes: Outcomes,
-        table: TimeTable,
-        rank: Ints,
-    ) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload, scheduler: Static, outcomes: Outcomes) -> None:
         self.cluster = cluster
         self.workload = workload
         self.scheduler = scheduler
         self.outcomes = outcomes
-        self.table = table
-        self.rank = rank
+        self.table = cluster.physics.times(workload, cluster.platform)
         self.data = ParentData(cluster, workload, outcomes)
+        self.rank = np.empty(len(workload), np.int64)
+        self.rank[workload.topological_order] = np.arange(len(workload))
         times = scheduler.setting.times
         self.known = (
-            table[:, cluster.physics.columns(cluster.platform)]
+            self.table[:, cluster.physics.columns(cluster.platform)]
             if times is None
             else times.table(workload)[:, times.columns]
         )
         self.device = np.zeros(len(workload), np.int64)
         self.fraction = np.zeros(len(workload))
         self.started = np.zeros(len(workload), np.bool_)
-        #: Planned ends of the parts of tasks that have not ended: row, device, end.
+        #: Parts under way: row, device and planned end.
         self.running: list[tuple[int, int, float]] = []
 
     def run(self, plan: Plan) -> None:
-        """Place all tasks, each at the time of its start."""
+        """Place all tasks in the order of the plan; with `replan_above`, as they start."""
         everything: Ints = np.arange(len(self.workload))
         order = self._follow(everything, plan)
+        if self.scheduler.replan_above is None:
+            for row in order:
+                self._place(row)
+            return
         while order:
             start, row = self._next(order)
             if self._duration_deviates(start) and len(order) > 1:
@@ -69,6 +60,7 @@ class PlannedRun:
                 continue
             order.remove(row)
             self._place(row)
+            self._expect_end(row)
 
     def _follow(self, rows: Ints, plan: Plan) -> list[int]:
         """Take over the placements of a plan and return its order."""
@@ -76,8 +68,10 @@ class PlannedRun:
             checked = self.cluster.check_decision(Decision(int(device), float(fraction)), self.scheduler)
             self.device[row] = checked.device
             self.fraction[row] = checked.fraction
-        found: list[int] = rows[plan_order(plan, self.rank[rows])].tolist()
-        return found
+        finish = plan.start if plan.finish is None else plan.finish
+        # In the order of the planned starts; parents first among equals.
+        order: list[int] = rows[np.lexsort((self.rank[rows], finish, plan.start))].tolist()
+        return order
 
     def _devices(self, row: int) -> list[int]:
         """Return the devices that run a part of a task."""
@@ -106,9 +100,12 @@ class PlannedRun:
 
     def _place(self, row: int) -> None:
         released = float(self.workload.arrival_time[row])
-        out = self.outcomes
         place_released(row, int(self.device[row]), float(self.fraction[row]), released, self.table[row], self.data)
+
+    def _expect_end(self, row: int) -> None:
+        """Note the planned ends of a task's parts."""
         self.started[row] = True
+        out = self.outcomes
         if out.status[row] == FAILED:
             return
         device = int(out.device[row])

@@ -97,59 +97,77 @@ class QueuePlanner(Central):
 
     def clear_queue(self) -> None:
         """Forget all waiting tasks."""
-        #: By release number: ascending, as the queue's positions.
-        self._waiting: dict[int, WaitingTask] = {}
+        #: Waiting tasks by release number, the numbers in ascending order, as the queue's positions, and by key.
+        self.waiting: dict[int, WaitingTask] = {}
         self._numbers: list[int] = []
         self._order: list[tuple[float, int]] = []
-        self._released = 0
+        self.released = 0
+        #: Keys and numbers of the tasks that this pass may still plan.
+        self.candidates: list[tuple[float, int]] = []
 
     def _enter(self, entry: WaitingTask) -> None:
-        self._waiting[self._released] = entry
-        self._numbers.append(self._released)
-        insort(self._order, (entry.key, self._released))
-        self._released += 1
+        self.waiting[self.released] = entry
+        self._numbers.append(self.released)
+        insort(self._order, (entry.key, self.released))
+        self.released += 1
 
-    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
-        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
-        totals = self.queue_arrays.totals
-        now = view.now
+    def begin_pass(self, queue: Queue, view: View) -> None:
+        """Admit the tasks that were released since the last pass, and begin to plan the queue."""
         first = len(self._numbers)
         # A copy, because a row of the whole table would keep the table as long as its task waits.
         times = queue.times[first:].copy() if self.setting.times is not None and first < len(queue) else None
         for position in range(first, len(queue)):
             task = queue[position]
             row = None if times is None else times[position - first]
-            self._enter(WaitingTask(task, row, now, *self.admit(task, row, now)))
-        planned = view.free_at.copy()
-        behind = totals[WORK]
-        position = 0
-        while position < min(len(self._order), MAX_SKIPPED_PER_PASS) and (planned <= now).any():
-            key, number = self._order[position]
-            entry = self._waiting[number]
-            entry.key = compiled(_deferred_one, _DEFERRED)(self.queue_arrays, entry.release, key, entry.work)
-            if entry.key > key:
-                del self._order[position]
-                insort(self._order, (entry.key, number))
-                continue
-            known = entry.work != UNKNOWN_WORK
-            device, share, begins, entry.work = self.plan(entry, now, planned, behind)
-            if known:
-                behind -= entry.work
-            if not begins:
-                position += 1
-                continue
-            if entry.work != UNKNOWN_WORK:
-                totals[WORK] -= entry.work
-            index = bisect_left(self._numbers, number)
-            del self._order[position], self._numbers[index], self._waiting[number]
-            yield index, Decision(int(device), float(share))
-            np.maximum(planned, view.free_at, out=planned)
-        if not self._numbers:
+            self._enter(WaitingTask(task, row, view.now, *self.admit(task, row, view.now)))
+        self.candidates = self._order.copy()
+        #: When each device is free of the tasks that this pass has planned.
+        self.planned = view.free_at.copy()
+        self._behind = float(self.queue_arrays.totals[WORK])
+        self._skipped = 0
+
+    def may_start(self, now: float) -> bool:
+        """Return whether this pass has candidates left, and a device that is idle."""
+        return bool(self.candidates) and self._skipped < MAX_SKIPPED_PER_PASS and bool((self.planned <= now).any())
+
+    def plan_next(self, now: float, choice: int = 0) -> tuple[int, Decision] | None:
+        """Plan one of the candidates; return its position in the queue and its placement if it starts now."""
+        totals = self.queue_arrays.totals
+        key, number = self.candidates.pop(choice)
+        entry = self.waiting[number]
+        entry.key = compiled(_deferred_one, _DEFERRED)(self.queue_arrays, entry.release, key, entry.work)
+        if entry.key > key:
+            del self._order[bisect_left(self._order, (key, number))]
+            for order in (self._order, self.candidates):
+                insort(order, (entry.key, number))
+            return None
+        known = entry.work != UNKNOWN_WORK
+        device, share, begins, entry.work = self.plan(entry, now, self.planned, self._behind)
+        if known:
+            self._behind -= entry.work
+        if not begins:
+            self._skipped += 1
+            return None
+        if entry.work != UNKNOWN_WORK:
+            totals[WORK] -= entry.work
+        position = bisect_left(self._numbers, number)
+        del self._order[bisect_left(self._order, (key, number))], self._numbers[position], self.waiting[number]
+        if not self.waiting:
             totals[WORK] = 0.0
+        return position, Decision(int(device), float(share))
+
+    def starts(self, queue: Queue, view: View) -> Iterator[tuple[int, Decision]]:
+        """Plan the queue and yield the tasks that start now; see `Central.starts`."""
+        self.begin_pass(queue, view)
+        while self.may_start(view.now):
+            start = self.plan_next(view.now)
+            if start is not None:
+                yield start
+                np.maximum(self.planned, view.free_at, out=self.planned)
 
     def queue_state(self) -> dict[str, Floats]:
         """Return the arrays of the queue and the keys of the waiting tasks; see `Central.queue_state`."""
-        entries = [(entry.release, entry.key, entry.work) for entry in self._waiting.values()]
+        entries = [(entry.release, entry.key, entry.work) for entry in self.waiting.values()]
         keys = np.array(entries, np.float64).reshape(-1, 3).ravel()
         return {name: getattr(self.queue_arrays, name).copy() for name in _STORED} | {"waiting": keys}
 

@@ -22,8 +22,7 @@ from .jit_cache import loop_entry as loop_entry
 from .split_placement import beats as beats
 from .split_placement import best_placement as best_placement
 from .split_placement import earliest_free as earliest_free
-from .split_placement import earliest_free_accelerator as earliest_free_accelerator
-from .split_placement import earliest_free_cpu as earliest_free_cpu
+from .split_placement import earliest_free_of as earliest_free_of
 from .split_placement import fitting_share as fitting_share
 
 __all__ = exported(globals())

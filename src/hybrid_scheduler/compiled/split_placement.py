@@ -37,21 +37,11 @@ def earliest_free(free_at, begin, end):  # type: ignore[no-untyped-def]
 
 
 @helper
-def earliest_free_accelerator(free_at, devices):  # type: ignore[no-untyped-def]
-    """Return the accelerator that is free earliest, the first of equals; -1 if there is none."""
+def earliest_free_of(is_cpu, free_at, devices):  # type: ignore[no-untyped-def]
+    """Return the CPU or the accelerator that is free first; -1 if there is none."""
     best = -1
     for d in range(len(devices)):
-        if devices[d].is_cpu == 0 and (best < 0 or free_at[d] < free_at[best]):
-            best = d
-    return best
-
-
-@helper
-def earliest_free_cpu(free_at, devices):  # type: ignore[no-untyped-def]
-    """Return the CPU that is free earliest, the first of equals."""
-    best = -1
-    for d in range(len(devices)):
-        if devices[d].is_cpu == 1 and (best < 0 or free_at[d] < free_at[best]):
+        if devices[d].is_cpu == is_cpu and (best < 0 or free_at[d] < free_at[best]):
             best = d
     return best
 

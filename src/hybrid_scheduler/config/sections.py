@@ -33,6 +33,7 @@ from .value_types import (
     Rate,
     Seed,
     ShareRange,
+    Sigma,
     Size,
     SlowdownText,
     Speed,
@@ -92,7 +93,7 @@ class PhysicsSettings(_Section):
     name: PhysicsName = "analytic"
     coefficient: Positive = 4e-6
     launch_overhead: AtLeastZero = 0.0
-    noise_sigma: AtLeastZero = 0.0
+    noise_sigma: Sigma = 0.0
     slowdown: SlowdownText = ""
     dollars_per_kwh: AtLeastZero = 0.15
     count_rent: Switch = True

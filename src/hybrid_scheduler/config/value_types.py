@@ -306,6 +306,8 @@ Seed = Annotated[int, _NUMBER, Field(ge=0, le=2**53, description="a whole number
 Positive = Annotated[float, _NUMBER, Field(gt=0, allow_inf_nan=False, description="a finite number > 0")]
 MaybePositive = Annotated[Positive | None, Field(description="a finite number > 0, or null")]
 AtLeastZero = Annotated[float, _NUMBER, Field(ge=0, allow_inf_nan=False, description="a finite number >= 0")]
+# A larger one makes durations that no number holds.
+Sigma = Annotated[float, _NUMBER, Field(ge=0, le=10, description="a number from 0 to 10")]
 Switch = Annotated[bool, Field(description="true or false")]
 Word = Annotated[str, Field(min_length=1, description="a text that is not empty")]
 _RANGE = (BeforeValidator(_numbers), AfterValidator(_in_order))

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .objective import Objective, Scales
-from .outcome import Outcome, Outcomes
+from .outcome import Outcome
 from .platform import Links, Platform
 from .workload import Floats, Ints, Task, Workload
 
@@ -369,12 +369,10 @@ class CompiledLoop(Protocol):
     It must keep the order of `cluster.event_loop`, so that both give the same numbers.
     """
 
-    def run_rows(
-        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: Any, outcomes: Outcomes
-    ) -> None:
+    def run_rows(self, workload: Workload, begin: int, end: int, run: Any) -> None:
         """Decide, place and learn from the rows begin..end; after the last row, learn from all that still run.
 
-        `arrays` is the cluster's `ClusterArrays`.
+        `run` are the `LoopArrays` of the cluster.
         """
 
 

@@ -49,8 +49,6 @@ PUBLISHED = {
     "frozen_forest": (122.92, 0.25, "FAILED"),
     "dqn": (21.12, 0.04, "SUCCESS"),
 }
-#: Published: how many times faster the agent is than the forest.
-PUBLISHED_SPEEDUP = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +175,6 @@ def shift_rows(runs: Sequence[dict[str, ShiftRun]]) -> list[ShiftRow]:
     """Return the table of some seeds, one row per scheduler."""
     worst = max(float(np.mean([seed[name].total for seed in runs])) for name in _BASELINES)
     return [_row(name, [seed[name] for seed in runs], worst) for name in runs[0]]
-
-
-def speedup_over_frozen(runs: Sequence[dict[str, ShiftRun]]) -> Floats:
-    """Return, by seed, how many times faster the published agent is than the forest that is trained once."""
-    return np.array([seed["frozen_forest"].total / seed["dqn"].total for seed in runs])
 
 
 def _row(name: str, runs: list[ShiftRun], worst_baseline: float) -> ShiftRow:

@@ -46,9 +46,9 @@ class ReplayResult:
         return self.sha256 == self.record.events_sha256
 
 
-def comparison_events(found: Iterable[SeedRun]) -> Iterator[Event]:
+def comparison_events(runs: Iterable[SeedRun]) -> Iterator[Event]:
     """Yield one line per seed and scheduler, with the digest of every task's outcome."""
-    for run in found:
+    for run in runs:
         for name, numbers in run.metrics.items():
             yield {
                 "type": "result", "seed": run.seed, "scheduler": name, "outcomes": run.digests[name],

@@ -222,10 +222,10 @@ def _run_compiled(
             outcomes[name] = clusters[name].run_more(part, scheduler)
             done += len(part)
         oracle = outcomes["oracle"].latency if "oracle" in outcomes else None
-        for name, found in outcomes.items():
-            totals[name].add(found, oracle)
+        for name, chunk_outcomes in outcomes.items():
+            totals[name].add(chunk_outcomes, oracle)
             if log:
-                log(name, found)
+                log(name, chunk_outcomes)
         if keep_oracle and oracle is not None:
             kept.append(oracle)
     for name, cluster in clusters.items():
@@ -256,9 +256,9 @@ def _run_whole(
         report(names[0], done)
     # Processes report no progress: a function crosses no border.
     one = partial(_run_one, spec, seed, oracle, None if workers > 1 else advance)
-    for number, (found, outcomes) in enumerate(in_order(one, names, workers), 1):
+    for number, (total, outcomes) in enumerate(in_order(one, names, workers), 1):
         name = names[number - 1]
-        totals[name] = found
+        totals[name] = total
         if log:
             log(name, outcomes)
         done = before + number * spec.tasks  # not every run reports its last tasks

@@ -396,16 +396,19 @@ class PairwiseTests:
             **({"neighbours_alike": self.neighbour_correlation} if self.unit == BATCHES else {}),
             **({"tasks_needed": self.tasks_needed} if self.unit == BATCHES else {}),
             "schedulers": {
-                s.name: {
-                    "mean": interval(s.value), "bootstrap": interval(s.bootstrap), "ratio_to_baseline": s.ratio,
-                    "against_baseline": None if s.pair is None else pair(s.pair),
-                    "regret": interval(s.regret), "makespan_over_bound": interval(s.over_bound),
-                    "latency_over_bound": interval(s.latency_over_bound),
+                rank.name: {
+                    "mean": interval(rank.value),
+                    "bootstrap": interval(rank.bootstrap),
+                    "ratio_to_baseline": rank.ratio,
+                    "against_baseline": None if rank.pair is None else pair(rank.pair),
+                    "regret": interval(rank.regret),
+                    "makespan_over_bound": interval(rank.over_bound),
+                    "latency_over_bound": interval(rank.latency_over_bound),
                 }
-                for s in self.ranking
+                for rank in self.ranking
             },
             "pairs": [{"first": a, "second": b, **pair(test)} for (a, b), test in self.pairs.items()],
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -517,8 +520,8 @@ class PairedComparison:
         if detailed is not None:
             explained = {name: detailed.evidence(name) for name in detailed.results}
         evidence = [
-            self._mean_evidence(s, explained.get(s.name) or Evidence(s.name, label_of(s.name), 0, None))
-            for s in tests.ranking
+            self._mean_evidence(rank, explained.get(rank.name) or Evidence(rank.name, label_of(rank.name), 0, None))
+            for rank in tests.ranking
         ]
 
         def differs(first: str, second: str) -> bool | None:

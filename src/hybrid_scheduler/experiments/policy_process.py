@@ -291,8 +291,8 @@ class _FunctionPolicy(core.Online):
 
     def decide(self, task: core.Task, view: core.View) -> core.Decision:
         """Return the function's placement: a `Decision`, or device and share."""
-        found = self._function(task, view)
-        return found if isinstance(found, core.Decision) else core.Decision(*found)
+        placement = self._function(task, view)
+        return placement if isinstance(placement, core.Decision) else core.Decision(*placement)
 
 
 class _SentTimes:

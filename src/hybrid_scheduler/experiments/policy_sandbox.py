@@ -251,22 +251,22 @@ class _Connection:
             with suppress(ValueError, RecursionError):
                 text = str(json.loads(text[2:]))
             raise self.disqualify(" ".join(text.split())[:1000])
-        found = text.split()
-        if len(found) != words and found != ["-"]:
+        answered = text.split()
+        if len(answered) != words and answered != ["-"]:
             raise self.disqualify(f"answered {text[:100]!r}")
-        return found
+        return answered
 
     def decision(self, device: str, fraction: str) -> Decision:
         """Return the decision that two words stand for."""
         try:
-            found = Decision(int(device), float(fraction))
+            placement = Decision(int(device), float(fraction))
         except ValueError:
             raise self.disqualify(f"answered {device[:50]!r} {fraction[:50]!r} instead of two numbers") from None
-        if not 0 <= found.device < self.devices:
-            raise self.disqualify(f"device must be from 0 to {self.devices - 1}, got {found.device}")
-        if not 0.0 <= found.fraction <= 1.0:
-            raise self.disqualify(f"fraction must be in [0, 1], got {found.fraction}")
-        return found
+        if not 0 <= placement.device < self.devices:
+            raise self.disqualify(f"device must be from 0 to {self.devices - 1}, got {placement.device}")
+        if not 0.0 <= placement.fraction <= 1.0:
+            raise self.disqualify(f"fraction must be in [0, 1], got {placement.fraction}")
+        return placement
 
     def end(self) -> int:
         """End the worker, and return its exit code, or minus the signal that ended it."""

@@ -364,8 +364,8 @@ def score_policy(
         with sandbox.policy(source) as policy:
             return machine.run(workload, policy).outcomes.latency
 
-    found = chosen.score(name, run, show_worst=show_worst, progress=progress)
-    return replace(found, sandboxed=sandbox.system_calls_filtered)
+    result = chosen.score(name, run, show_worst=show_worst, progress=progress)
+    return replace(result, sandboxed=sandbox.system_calls_filtered)
 
 
 def sealed_seeds(path: Path) -> list[int]:

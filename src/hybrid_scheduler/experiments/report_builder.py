@@ -148,12 +148,12 @@ def stored_comparison(folder: Path, record: RunFile) -> PairedComparison:
         If the log is missing or damaged, or holds other seeds than the record.
     """
     log = folder / run_record.EVENTS
-    found: dict[int, SeedRun] = {}
+    runs: dict[int, SeedRun] = {}
     try:
         for line in log.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
             seed = event["seed"]
-            run = found.setdefault(seed, SeedRun(seed, event["lower_bound"], {}, {}, {}))
+            run = runs.setdefault(seed, SeedRun(seed, event["lower_bound"], {}, {}, {}))
             run.metrics[event["scheduler"]] = event["summary"]
             run.digests[event["scheduler"]] = event["outcomes"]
             if "batches" in event:
@@ -162,9 +162,9 @@ def stored_comparison(folder: Path, record: RunFile) -> PairedComparison:
         raise HybridSchedulerError(f"{log} is missing: the run has no results") from None
     except (OSError, ValueError, KeyError) as error:
         raise HybridSchedulerError(f"{log} cannot be read: {error}") from None
-    if tuple(found) != record.seeds:
+    if tuple(runs) != record.seeds:
         raise HybridSchedulerError(f"{log} does not hold the seeds of its record")
-    return PairedComparison(record.spec, tuple(found.values()))
+    return PairedComparison(record.spec, tuple(runs.values()))
 
 
 # ------------------------------------------------------------------------------------------ the content
@@ -258,11 +258,11 @@ def figure_data(
 
 
 def _bands(paired: PairedComparison, metric: str) -> dict[str, Interval]:
-    found = {name: paired.interval(metric, name) for name in paired.spec.schedulers}
+    intervals = {name: paired.interval(metric, name) for name in paired.spec.schedulers}
     # A queue that grows has a value and no interval.
     return {
         name: interval
-        for name, interval in found.items()
+        for name, interval in intervals.items()
         if interval is not None and math.isfinite(interval.half_width)
     }
 
@@ -276,9 +276,17 @@ def _repetitions(paired: PairedComparison | None, seed: int) -> str:
 
 
 def _results(data: FigureData, tests: PairwiseTests | None) -> list[TextBlock | TableBlock]:
-    found = {metric: data.intervals(metric) for metric in _OVERVIEW if _known(data, metric)}
-    names = list(found["mean_latency"])
-    rows = [[label_of(name), *(_cell(found[metric].get(name)) for metric in found)] for name in names]
+    known = [
+        metric
+        for metric in _OVERVIEW
+        if any(np.isfinite(values).all() for values in data.samples.get(metric, {}).values())
+    ]
+    columns = {metric: data.intervals(metric) for metric in known}
+    names = list(columns["mean_latency"])
+    rows = [
+        [label_of(name), *(with_interval(column[name]) if name in column else "–" for column in columns.values())]
+        for name in names
+    ]
     seeds = data.seeds
     note = f"Means of {seeds} seeds ± half of the 95 % interval." if seeds > 1 else "One run: no intervals."
     if tests is not None and tests.unit == BATCHES:
@@ -286,16 +294,8 @@ def _results(data: FigureData, tests: PairwiseTests | None) -> list[TextBlock | 
             f"One trace; interval from batch means over {tests.seeds} batches. What belongs to the run as a "
             "whole has one value and no interval."
         )
-    header = ["scheduler", *(_OVERVIEW[metric] for metric in found)]
+    header = ["scheduler", *(_OVERVIEW[metric] for metric in columns)]
     return [TableBlock(header, rows, note, strong=frozenset({0}))]
-
-
-def _known(data: FigureData, metric: str) -> bool:
-    return any(np.isfinite(values).all() for values in data.samples.get(metric, {}).values())
-
-
-def _cell(one: Interval | None) -> str:
-    return "–" if one is None else with_interval(one)
 
 
 def _verdicts(tests: PairwiseTests) -> list[TextBlock | TableBlock]:
@@ -339,13 +339,13 @@ def _verdicts(tests: PairwiseTests) -> list[TextBlock | TableBlock]:
 
 def _pictures(data: FigureData, figure_names: Sequence[str]) -> list[TextBlock | FigureBlock]:
     drawn = figures.draw_all(data, figure_names)
-    found: list[TextBlock | FigureBlock] = [
+    blocks: list[TextBlock | FigureBlock] = [
         FigureBlock(name, figure, CAPTIONS[name]) for name, figure in drawn.items()
     ]
     missing = [name for name in figure_names if name not in drawn]
     if missing:
-        found.append(TextBlock(f"Not drawn, because these runs lack the data: {', '.join(missing)}."))
-    return found
+        blocks.append(TextBlock(f"Not drawn, because these runs lack the data: {', '.join(missing)}."))
+    return blocks
 
 
 def _configuration(spec: ExperimentSpec, paired: PairedComparison | None, seed: int) -> TableBlock:
@@ -394,8 +394,8 @@ def _trace_rows(trace: TraceSource, seed: int) -> list[list[str]]:
 
 
 def _environment(record: RunFile | None) -> TableBlock:
-    found = record.versions if record else run_record.versions()
-    rows = [[name, version] for name, version in found.items()]
+    installed = record.versions if record else run_record.versions()
+    rows = [[name, version] for name, version in installed.items()]
     if record:
         rows = [
             ["run id", record.run_id],

@@ -57,13 +57,13 @@ def configuration_hash(kind: str, spec: ExperimentSpec, seeds: Iterable[int]) ->
 
 def versions() -> dict[str, str]:
     """Return the versions and the system that the numbers may depend on besides the configuration."""
-    found = {"hybrid-scheduler": __version__, "python": platform.python_version()}
+    installed = {"hybrid-scheduler": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return {**found, "system": platform.system(), "machine": platform.machine()}
+    return {**installed, "system": platform.system(), "machine": platform.machine()}
 
 
 # ------------------------------------------------------------------------------------------ logs
@@ -209,7 +209,9 @@ def read_run(folder: Path) -> RunFile:
             events["sha256"], events["lines"], _trace(folder, content["configuration"].get("trace")),
         )  # fmt: skip
     except FileNotFoundError:
-        hint = "hybrid-scheduler simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
+        below = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
+        commands = "hybrid-scheduler simulate --out DIR, compare --out DIR, report --keep DIR and heavy make one"
+        hint = f"{below[0]} is one" if below else commands
         raise InvalidInputError("folder", f"a folder with a {RECORD}", str(folder), hint=hint) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HybridSchedulerError(f"{path} cannot be read: {error}") from None
@@ -225,10 +227,10 @@ def _trace(folder: Path, known: Mapping[str, Any] | None) -> TraceSource | None:
     path = folder / TRACE
     if not path.exists():
         raise HybridSchedulerError(f"{path} is missing: the record's tasks were a trace")
-    found = TraceSource.of(known["name"], load_workload(path), known["batches"] if known["batches"] > 1 else None)
-    if found.sha256 != known["sha256"]:
+    source = TraceSource.of(known["name"], load_workload(path), known["batches"] if known["batches"] > 1 else None)
+    if source.sha256 != known["sha256"]:
         raise HybridSchedulerError(f"{path} was changed after the run: its digest is not the recorded one")
-    return found
+    return source
 
 
 @contextmanager

@@ -97,14 +97,14 @@ class TraceSource:
 
 def workload_digest(workload: Workload) -> str:
     """Return the SHA-256 over all columns of a workload."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     columns = [*workload.columns().values(), workload.kind, workload.parent_start, workload.parent_rows]
     for column in [*columns, workload.parent_data]:
-        found.update(np.ascontiguousarray(column, column.dtype.newbyteorder("<")).tobytes())
-    found.update("\0".join(workload.kinds).encode())
+        digest.update(np.ascontiguousarray(column, column.dtype.newbyteorder("<")).tobytes())
+    digest.update("\0".join(workload.kinds).encode())
     if not workload.divisible.all():  # otherwise left out, so that older records keep their digest
-        found.update(workload.divisible.tobytes())
-    return found.hexdigest()
+        digest.update(workload.divisible.tobytes())
+    return digest.hexdigest()
 
 
 def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, list[float]]]:
@@ -114,7 +114,7 @@ def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, li
     if done.sum() < 2 * batches:
         return {}
     oracle = results["oracle"].outcomes.latency if "oracle" in results else None
-    found: dict[str, dict[str, list[float]]] = {}
+    values: dict[str, dict[str, list[float]]] = {}
     for name, result in results.items():
         outcomes = result.outcomes
         charges = EnergyAndCost(result.outcomes, result.platform, result.tariff)
@@ -129,11 +129,11 @@ def batch_values(comparison: Comparison, batches: int) -> dict[str, dict[str, li
         }
         if oracle is not None:
             columns["mean_regret"] = outcomes.latency - oracle
-        found[name] = {
+        values[name] = {
             metric: (batch_means(column[done], batches) * (done.sum() if metric in SUMS else 1)).tolist()
             for metric, column in columns.items()
         }
-    return found
+    return values
 
 
 @dataclass(frozen=True)
@@ -246,22 +246,16 @@ class ExperimentSpec:
 
     def workload(self, seed: int) -> Workload:
         """Return the tasks of a seed; a trace and a fixed graph have the same for every one."""
-        return self._drawn(seed).indivisible() if self.indivisible else self._drawn(seed)
-
-    def _drawn(self, seed: int) -> Workload:
         if self.graph:
-            return graph_of(self.graph, seed)
-        if self.trace:
-            return self.trace.workload
-        return generate(
-            self.required_scenario,
-            self.tasks,
-            seed,
-            platform=self.machine.platform,
-            physics=self.machine.physics,
-            utilisation=self.load,
-            batch=self.batch,
-        )
+            tasks = graph_of(self.graph, seed)
+        elif self.trace:
+            tasks = self.trace.workload
+        else:
+            tasks = generate(
+                self.required_scenario, self.tasks, seed, platform=self.machine.platform,
+                physics=self.machine.physics, utilisation=self.load, batch=self.batch,
+            )  # fmt: skip
+        return tasks.indivisible() if self.indivisible else tasks
 
     def run(self, seed: int, progress: Callable[[str, int], None] | None = None) -> Comparison:
         """Run all schedulers on the same tasks, each on a cluster of its own."""
@@ -297,19 +291,19 @@ class ExperimentSpec:
         """Short facts that change the meaning of the numbers, where they differ from the defaults."""
         machine = self.machine
         weights = asdict(self.machine.objective)
-        found = []
+        facts = []
         if machine.noise.sigma:
-            found.append(f"noise σ {machine.noise.sigma:g}")
+            facts.append(f"noise σ {machine.noise.sigma:g}")
         if isinstance(machine.physics, SlowedPhysics):
-            found.append(machine.physics.slowdown.describe())
+            facts.append(machine.physics.slowdown.describe())
         if self.indivisible or (self.trace is not None and not self.trace.workload.divisible.any()):
-            found.append("no task is split")
+            facts.append("no task is split")
         if machine.memory_policy != "clip":
-            found.append(f"memory policy {machine.memory_policy}")
+            facts.append(f"memory policy {machine.memory_policy}")
         if not machine.objective.is_latency_only:
             goals = " + ".join(f"{weight:g} {name}" for name, weight in weights.items() if weight)
-            found.append(f"objective {goals}")
-        return found
+            facts.append(f"objective {goals}")
+        return facts
 
     # ---------------------------------------------------------------- as JSON
 

@@ -224,11 +224,11 @@ def sweep_folders(parent: Path) -> list[tuple[str, int, float]]:
     parent
         Folder of the folders that `run_sweep` wrote.
     """
-    found = []
+    sweeps = []
     for path in parent.glob(f"*/{CELLS}") if parent.is_dir() else ():
         with path.open("rb") as file:
-            found.append((path.parent.name, sum(line.endswith(b"\n") for line in file), path.stat().st_mtime))
-    return sorted(found, key=lambda each: -each[2])
+            sweeps.append((path.parent.name, sum(line.endswith(b"\n") for line in file), path.stat().st_mtime))
+    return sorted(sweeps, key=lambda each: -each[2])
 
 
 def read_cells(folder: Path, most: int) -> list[dict[str, Any]]:
@@ -251,23 +251,6 @@ def read_cells(folder: Path, most: int) -> list[dict[str, Any]]:
             if len(rows) == most:
                 break
     return rows
-
-
-def read_table(folder: Path) -> Any:
-    """Return the finished table as a pandas frame.
-
-    Raises
-    ------
-    InvalidInputError
-        If the folder holds no finished table.
-    """
-    import pandas as pd
-
-    path = folder / TABLE
-    if not path.exists():
-        hint = "the sweep has not come to its end: run it again to go on" if (folder / CELLS).exists() else None
-        raise InvalidInputError("folder", f"one with a {TABLE}", str(folder), hint=hint)
-    return pd.read_parquet(path)
 
 
 # ------------------------------------------------------------------------------------------ backends

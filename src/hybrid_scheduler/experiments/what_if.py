@@ -89,8 +89,8 @@ class PairedDifference:
     @classmethod
     def of(cls, baseline: Floats, changed: Floats) -> PairedDifference:
         """Compute the difference of paired values."""
-        found = t_interval(changed - baseline)
-        return cls(float(baseline.mean()), float(changed.mean()), found.mean, found.low, found.high)
+        interval = t_interval(changed - baseline)
+        return cls(float(baseline.mean()), float(changed.mean()), interval.mean, interval.low, interval.high)
 
 
 @dataclass(frozen=True, slots=True)

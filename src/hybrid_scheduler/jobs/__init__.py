@@ -8,18 +8,18 @@ from .job_collector import JobLogReport
 from .job_demand import JobDemand
 from .job_log import JobLog
 from .job_log_file import format_of, read_job_log
+from .job_runs import BACKFILLING
 from .learned_requests import with_learned_requests
-from .node_simulation import NODE_BACKFILLING, NodeResult, simulate_nodes
+from .node_simulation import NodeResult, simulate_nodes
 from .placement_policies import PlacementPolicy, placement_policies, placement_policy, placement_policy_named
 from .policy_contract import check_policy
 from .queue_policies import QueuePolicy, queue_policies, queue_policy, queue_policy_named
-from .queue_simulation import BACKFILLING, QueueResult, simulate_queue
+from .queue_simulation import pool_of, simulate_queue
 from .start_forecast import ForecastRecord, StartForecast, forecast_start
 from .swf_log import read_swf_log
 
 __all__ = [
     "BACKFILLING",
-    "NODE_BACKFILLING",
     "ClusterOperation",
     "Failure",
     "ForecastRecord",
@@ -30,7 +30,6 @@ __all__ = [
     "Nodes",
     "PlacementPolicy",
     "QueuePolicy",
-    "QueueResult",
     "Quota",
     "StartForecast",
     "check_policy",
@@ -39,6 +38,7 @@ __all__ = [
     "placement_policies",
     "placement_policy",
     "placement_policy_named",
+    "pool_of",
     "queue_policies",
     "queue_policy",
     "queue_policy_named",

@@ -13,7 +13,7 @@ from ..core import Ints, InvalidInputError, UnknownNameError
 from ..workload.trace_formats.reader_tools import WrongCells, json_document, number, table_of
 from .cluster_nodes import Nodes
 from .job_log import JobLog
-from .node_loop import EVENT, USER, Rows
+from .node_state import EVENT, USER, Rows
 from .rejected_rows import readable
 
 #: Thousandths that a user without a quota may hold.

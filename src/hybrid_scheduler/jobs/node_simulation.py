@@ -15,33 +15,33 @@ from .cluster_nodes import WHOLE_GPU, Nodes
 from .cluster_operation import UNDISTURBED, ClusterOperation, user_states
 from .job_demand import JobDemand
 from .job_log import JobLog
-from .node_loop import (
+from .job_runs import BACKFILLING, SERVICE
+from .node_loop import LOOP_SIGNATURE, node_loop
+from .node_state import (
     COUNTS,
     DECISION,
+    GPUS,
     JOB,
-    LOOP_SIGNATURE,
+    KIND,
     NODE,
     PART,
+    RESERVATION,
     RUN,
     RUN_PARTS,
     RUNS,
     SCORE,
-    SERVICE,
     Rows,
     Rules,
     Simulation,
-    node_loop,
 )
 from .placement_policies import PlacementPolicy, placement_policy_named
 from .placement_policies.placement_policy import PLACEMENT_SIGNATURE, TypicalJobs
 from .queue_policies import QueuePolicy, queue_policy_named
-from .slowdown import bounded_slowdown
-from .waiting_queue import SCORE_SIGNATURE, STARTED, empty_queue
+from .slowdown import SLOWDOWN_BOUND_S, bounded_slowdown
+from .waiting_queue import BACKFILL_DEPTH, SCORE_SIGNATURE, STARTED, empty_queue
 
-#: Backfillings of jobs on nodes.
-NODE_BACKFILLING = ("none", "easy")
 #: Most kept scores: classes of demand times nodes.
-_MAX_SCORES = 4_000_000
+_MAX_SCORES = 2_000_000
 #: Part of a workload that its typical jobs cover.
 _TYPICAL_SHARE = 0.95
 
@@ -105,31 +105,48 @@ class NodeResult:
         waited: Floats = (self.start - self.log.submit)[self.placed]
         return waited
 
-    def summary(self) -> dict[str, float]:
-        """Return the figures of a table: waits and slowdowns of the placed jobs, and use of accelerators."""
+    @property
+    def ended(self) -> Floats:
+        """End of each placed job in seconds; one that did not end is taken to run on."""
         placed = self.placed
-        waited = self.wait
-        # Stops count as waiting; a job that did not end is taken to run on.
-        end = np.where(np.isfinite(self.finish), self.finish, self.start + self.log.run_time)[placed]
+        return np.where(np.isfinite(self.finish), self.finish, self.start + self.log.run_time)[placed]
+
+    @property
+    def makespan(self) -> float:
+        """Seconds from the first submission to the last end."""
+        return float(self.ended.max() - self.log.submit[0])
+
+    @property
+    def utilization(self) -> float:
+        """Busy share of the processors over the makespan, by the run times of the placed jobs."""
+        span = self.makespan
+        total = float(np.sum((self.log.run_time * self.log.processors)[self.placed]))
+        return 1000 * total / (span * float(self.nodes.cpu_milli.sum())) if span > 0 else 0.0
+
+    def bounded_slowdown(self, bound: float = SLOWDOWN_BOUND_S) -> Floats:
+        """Return max(1, (wait + run) / max(run, bound)) of each placed job; stops count as waiting."""
+        placed = self.placed
         run = self.log.run_time[placed]
-        slowed = bounded_slowdown(end - self.log.submit[placed] - run, run)
-        began = self.log.submit[0]
-        ended = end.max()
+        return bounded_slowdown(self.ended - self.log.submit[placed] - run, run, bound)
+
+    def summary(self) -> dict[str, float]:
+        """Return the figures of a table: waits and slowdowns of the placed jobs, and use of the cluster."""
+        waited = self.wait
+        slowed = self.bounded_slowdown()
         gpus = WHOLE_GPU * int(self.nodes.gpus.sum())
-        milli = 0 if self.log.demand is None else self.log.demand.total_gpu_milli[placed]
-        busy = float(np.sum(milli * self.log.run_time[placed]))
-        idle = gpus - self.held
-        span = float(ended - began)
-        total = float(np.sum((self.log.run_time * self.log.processors)[placed]))
+        milli = 0 if self.log.demand is None else self.log.demand.total_gpu_milli[self.placed]
+        busy = float(np.sum(milli * self.log.run_time[self.placed]))
+        span = self.makespan
         return {
             "mean_wait": float(waited.mean()),
             "p99_wait": float(np.quantile(waited, 0.99)),
             "max_wait": float(waited.max()),
             "mean_bounded_slowdown": float(slowed.mean()),
             "p99_bounded_slowdown": float(np.quantile(slowed, 0.99)),
-            "utilization": 1000 * total / (span * float(self.nodes.cpu_milli.sum())) if span > 0 else 0.0,
+            "utilization": self.utilization,
+            "makespan": span,
             "gpu_utilization": busy / (gpus * span) if gpus and span > 0 else 0.0,
-            "fragmentation": float(np.mean(self.fragmented / np.maximum(idle, 1.0))) if gpus else 0.0,
+            "fragmentation": float(np.mean(self.fragmented / np.maximum(gpus - self.held, 1.0))) if gpus else 0.0,
         }
 
     @property
@@ -146,6 +163,7 @@ def simulate_nodes(
     queue: str | QueuePolicy = "fcfs",
     *,
     backfilling: str = "none",
+    depth: int = BACKFILL_DEPTH,
     fill: bool = False,
     operation: ClusterOperation = UNDISTURBED,
     seed: int = 0,
@@ -163,7 +181,9 @@ def simulate_nodes(
     queue
         Order of the queue: a name or an entry of the registry. Jobs of higher priority go first in any case.
     backfilling
-        ``"none"`` or ``"easy"``.
+        ``"none"``, ``"easy"`` or ``"conservative"``.
+    depth
+        Largest number of waiting jobs behind the head that may pass it in one decision.
     fill
         Whether jobs never end, and one that fits nowhere is refused: how full does the cluster get?
     operation
@@ -189,16 +209,17 @@ def simulate_nodes(
     """
     placed_by = placement_policy_named(placement) if isinstance(placement, str) else placement
     ordered_by = queue_policy_named(queue) if isinstance(queue, str) else queue
-    if backfilling not in NODE_BACKFILLING:
-        raise UnknownNameError("backfilling", backfilling, NODE_BACKFILLING)
+    if backfilling not in BACKFILLING:
+        raise UnknownNameError("backfilling", backfilling, BACKFILLING)
+    if depth < 1:
+        raise InvalidInputError("depth", "at least 1", depth)
     demand = log.demand or _processors_only(log, nodes)
     models = demand.model_bits(nodes.models)
     table = np.column_stack((demand.cpu_milli, demand.memory_mib, demand.gpus, demand.gpu_milli, models))
-    kinds, kind = np.unique(table, axis=0, return_inverse=True)
-    kind = kind.reshape(-1)
+    kinds, kind = _classes(table)
     empty = _nodes(nodes)
     users, user = user_states(log, operation.quotas)
-    fits = _fitting_parts(kinds, empty)[kind] >= demand.parts
+    fits = _fitting_parts(kinds, nodes, empty)[kind] >= demand.parts
     fits &= demand.cpu_milli * demand.parts <= users["most_cpu"][user]
     fits &= demand.total_gpu_milli <= users["most_gpu"][user]
     possible = log.without_descendants(fits)
@@ -209,9 +230,11 @@ def simulate_nodes(
     jobs["models"] = models[possible]
     jobs["user"] = user[possible]
     jobs["kind"] = _frequent(kind, kept)[possible]
-    rules = _rules(ordered_by, placed_by, operation, jobs, easy=backfilling == "easy", fills=fill, seed=seed)
+    rules = _rules(ordered_by, placed_by, operation, jobs, backfilling, depth, fills=fill, seed=seed)
     events = operation.failure_events(nodes)
-    start = _Start(rules, _typical_jobs(table), jobs, children, empty, nodes.gpus, events, users)
+    amounts = np.column_stack((nodes.cpu_milli, nodes.memory_mib))
+    typical = _typical_jobs(kinds, np.bincount(kind))
+    start = _Start(rules, typical, jobs, children, empty, nodes.gpus, amounts, events, users)
     spare = 0 if fill else 1
     while True:
         # Stops are not known beforehand, so that a record that was too short is made again, twice as long.
@@ -229,14 +252,16 @@ def _rules(
     placement: PlacementPolicy,
     operation: ClusterOperation,
     jobs: Rows,
+    backfilling: str,
+    depth: int,
     *,
-    easy: bool,
     fills: bool,
     seed: int,
 ) -> Rules:
     return Rules(
         sorts=queue.ages or bool(queue.service) or len(np.unique(jobs["priority"])) > 1,
-        easy=easy,
+        backfilling=BACKFILLING[backfilling],
+        depth=depth,
         fills=fills,
         preempts=operation.preempt,
         random_ties=placement.random_ties,
@@ -256,6 +281,8 @@ class _Start(NamedTuple):
     children: Ints
     nodes: Rows
     gpus: Ints
+    #: Thousandths of processors and MiB of each node.
+    amounts: NDArray[np.int64]
     events: Rows
     users: Rows
 
@@ -264,8 +291,18 @@ class _Start(NamedTuple):
         jobs = len(self.jobs)
         rows = len(self.nodes)
         parts = int(self.jobs["parts"].sum())
-        width = max(int(self.gpus.max()), 1)
-        largest = max(width, int(self.jobs["gpus"].max()))
+        width = int(self.gpus.max())
+        free = np.zeros((rows, GPUS + width), np.int64)
+        free[:, :GPUS] = self.amounts
+        free[:, GPUS:] = np.where(np.arange(width) < self.gpus[:, None], WHOLE_GPU, 0)
+        leaves = 1 << (rows - 1).bit_length()
+        classes = np.zeros(kept + 1, KIND)
+        # As if all nodes had changed more often than the log of changes can tell.
+        classes["fits_seen"] = classes["scores_seen"] = -rows - 1
+        classes["job"] = -1
+        reservation = np.zeros(1, RESERVATION)
+        reservation["job"] = -1
+        conservative = self.rules.backfilling == BACKFILLING["conservative"]
         return Simulation(
             rules=self.rules,
             typical=self.typical,
@@ -273,14 +310,24 @@ class _Start(NamedTuple):
             children=self.children,
             parts=np.full(parts, -1, PART),
             nodes=self.nodes.copy(),
-            gpus=np.where(np.arange(width) < self.gpus[:, None], WHOLE_GPU, 0).astype(np.int64),
-            node_jobs=np.zeros((rows, largest + 1), np.int64),
-            scores=np.full((kept + 1, rows), -1, SCORE),
-            notes=np.zeros(width, np.int64),
+            free=free,
+            later=free.copy(),
+            copies=np.zeros((3 if conservative else 0, *free.shape), np.int64),
+            node_jobs=np.zeros((rows, max(width, int(self.jobs["gpus"].max())) + 1), np.int64),
+            changed=np.zeros(rows, np.int64),
+            kinds=classes,
+            fits=np.zeros((kept + 1, rows), np.int64),
+            scores=np.zeros((kept + 1, rows), SCORE),
+            best=np.full((kept + 1, 2 * leaves), -1, np.int64),
+            notes=np.zeros(max(width, 1), np.int64),
+            windows=np.zeros((3 if conservative else 0, rows), np.int64),
             events=self.events,
             users=self.users.copy(),
             queue=empty_queue(jobs),
             running=empty_heap(jobs),
+            by_end=empty_heap(jobs),
+            line=empty_heap(3 * jobs if conservative else 0),
+            reservation=reservation,
             now=np.zeros(2),
             decisions=np.zeros(jobs, DECISION),
             runs=np.zeros(spare * jobs, RUN),
@@ -301,28 +348,44 @@ def _result(log: JobLog, nodes: Nodes, demand: JobDemand, possible: Ints, sim: S
     finish[runs["job"]] = runs["end"]
     finish[possible[sim.jobs["done"] < sim.jobs["run_time"]]] = np.nan
     node = np.full(int(demand.parts.sum()), -1)
-    node[np.isin(np.repeat(np.arange(len(log)), demand.parts), possible)] = sim.parts["node"]
+    fits = np.zeros(len(log), np.bool_)
+    fits[possible] = True
+    node[np.repeat(fits, demand.parts)] = sim.parts["node"]
     decisions = sim.decisions[: sim.counts[STARTED]]
     return NodeResult(
         log, nodes, start, finish, node, possible[decisions["job"]], decisions["held"], decisions["lost"],
-        np.setdiff1d(np.arange(len(log)), possible), runs, sim.run_parts[: sim.counts[RUN_PARTS]], stops,
+        np.flatnonzero(~fits), runs, sim.run_parts[: sim.counts[RUN_PARTS]], stops,
     )  # fmt: skip
 
 
-def _typical_jobs(table: NDArray[np.int64]) -> TypicalJobs:
+def _classes(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ints]:
+    """Return the different rows of a table in order, and the number of each row's; few columns of a log vary."""
+    code = np.zeros(len(table), np.int64)
+    for column in table.T:
+        if (column != column[0]).any():
+            values, which = np.unique(column, return_inverse=True)
+            _, code = np.unique(code * len(values) + which, return_inverse=True)
+    _, first, kind = np.unique(code, return_index=True, return_inverse=True)
+    return table[first], kind
+
+
+def _typical_jobs(kinds: NDArray[np.int64], counts: Ints) -> TypicalJobs:
     """Return the most frequent demands, which cover 95 % of the jobs; memory does not distinguish them.
 
     Parameters
     ----------
-    table
-        Processors, memory, accelerators, thousandths of each, and bits of models, one row per job.
+    kinds
+        Processors, memory, accelerators, thousandths of each, and bits of models, one row per class of demands.
+    counts
+        Jobs of each class.
     """
-    demands, counts = np.unique(table[:, [0, 3, 2, 4]], axis=0, return_counts=True)
-    order = np.lexsort((*demands.T[::-1], counts))[::-1]
-    covered = np.cumsum(counts[order])
-    chosen = order[: int(np.searchsorted(covered, _TYPICAL_SHARE * len(table))) + 1]
+    demands, which = np.unique(kinds[:, [0, 3, 2, 4]], axis=0, return_inverse=True)
+    jobs = np.bincount(which.reshape(-1), counts)
+    order = np.lexsort((*demands.T[::-1], jobs))[::-1]
+    covered = np.cumsum(jobs[order])
+    chosen = order[: int(np.searchsorted(covered, _TYPICAL_SHARE * counts.sum())) + 1]
     cpu, milli, gpus, bits = (np.ascontiguousarray(column) for column in demands[chosen].T)
-    return TypicalJobs(cpu, gpus, milli, bits, counts[chosen] / counts[chosen].sum())
+    return TypicalJobs(cpu, gpus, milli, bits, jobs[chosen] / jobs[chosen].sum())
 
 
 def _processors_only(log: JobLog, nodes: Nodes) -> JobDemand:
@@ -339,24 +402,22 @@ def _nodes(nodes: Nodes) -> Rows:
     """Return the nodes without jobs."""
     bit = {model: 1 << position for position, model in enumerate(nodes.models)}
     rows = np.zeros(len(nodes), NODE)
-    rows["cpu"] = nodes.cpu_milli
-    rows["memory"] = nodes.memory_mib
     rows["gpu_count"] = nodes.gpus
     rows["model"] = [bit.get(model, 0) for model in nodes.model]
     return rows
 
 
-def _fitting_parts(kinds: NDArray[np.int64], nodes: Rows) -> Ints:
+def _fitting_parts(kinds: NDArray[np.int64], nodes: Nodes, rows: Rows) -> Ints:
     """Return how many parts of each class of demand fit on the empty cluster."""
     fitting = np.zeros(len(kinds), np.int64)
     for row, (cpu, memory, gpus, milli, models) in enumerate(kinds.tolist()):
         fits = np.full(len(nodes), np.iinfo(np.int64).max // (2 * len(nodes)))
-        for needed, free in ((cpu, nodes["cpu"]), (memory, nodes["memory"])):
+        for needed, free in ((cpu, nodes.cpu_milli), (memory, nodes.memory_mib)):
             if needed:
                 fits = np.minimum(fits, free // needed)
         if gpus:
-            whole = nodes["gpu_count"] // gpus if milli == WHOLE_GPU else nodes["gpu_count"] * (WHOLE_GPU // milli)
-            fits = np.minimum(fits, np.where((models == 0) | (nodes["model"] & models != 0), whole, 0))
+            whole = nodes.gpus // gpus if milli == WHOLE_GPU else nodes.gpus * (WHOLE_GPU // milli)
+            fits = np.minimum(fits, np.where((models == 0) | (rows["model"] & models != 0), whole, 0))
         fitting[row] = fits.sum()
     return fitting
 

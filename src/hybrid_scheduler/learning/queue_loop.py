@@ -11,42 +11,10 @@ become part of it:
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import types
 
-from ..cluster.arrival_loop import (
-    CLUSTER,
-    OUTCOMES,
-    TABLE,
-    TASKS,
-    ClusterArrays,
-    OutcomeColumns,
-    TaskColumns,
-    next_event,
-    place_row,
-)
+from ..cluster.arrival_loop import next_event, place_row
 from ..compiled import helper
-from ..core import Floats, Outcomes, Workload
-
-
-class LoopArrays(NamedTuple):
-    """What a compiled loop over a workload reads and writes."""
-
-    tasks: TaskColumns
-    table: Floats
-    cluster: ClusterArrays
-    outcomes: OutcomeColumns
-
-
-def loop_arrays(workload: Workload, table: Floats, cluster: ClusterArrays, outcomes: Outcomes) -> LoopArrays:
-    """Return the arguments of a compiled loop over a workload."""
-    return LoopArrays(TaskColumns.of(workload), table, cluster, OutcomeColumns.of(outcomes))
-
-
-#: Type of `LoopArrays`.
-LOOP_ARRAYS = types.NamedTuple((TASKS, TABLE, CLUSTER, OUTCOMES), LoopArrays)
 
 
 @helper

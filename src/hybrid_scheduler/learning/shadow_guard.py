@@ -83,7 +83,7 @@ def shadow_place(shadow, policy, now, device, share, times, weight, prices):  # 
 
 
 @leaf
-def shadow_end(shadow, allowed, lead):  # type: ignore[no-untyped-def]
+def shadow_end(shadow, lead):  # type: ignore[no-untyped-def]
     """Count a task that all policies have placed; return whether another one, cheaper by `lead`, now decides."""
     shadow.counters[_TASKS] += 1
     shadow.counters[_SINCE] += 1
@@ -92,9 +92,9 @@ def shadow_end(shadow, allowed, lead):  # type: ignore[no-untyped-def]
     active = shadow.counters[ACTIVE]
     best = active
     for policy in range(len(shadow.means)):
-        if allowed[policy] and (shadow.means[policy] < shadow.means[best] or not allowed[best]):
+        if shadow.means[policy] < shadow.means[best]:
             best = policy
-    if best == active or (allowed[active] and shadow.means[best] > (1.0 - lead) * shadow.means[active]):
+    if best == active or shadow.means[best] > (1.0 - lead) * shadow.means[active]:
         return False
     shadow.counters[ACTIVE] = best
     shadow.counters[_SINCE] = 0

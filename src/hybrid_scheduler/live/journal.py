@@ -115,8 +115,8 @@ RESULT_COLUMNS = tuple(column.name for column in fields(ResultColumns) if column
 
 
 @dataclass(frozen=True, slots=True)
-class StartedTasks:
-    """Tasks that left the common queue of a central scheduler, in the order of their ids, with their results."""
+class SchedulerResults:
+    """Tasks of one scheduler in the order of their ids, with their results."""
 
     scheduler: str
     tasks: Workload
@@ -189,7 +189,7 @@ class Batch:
     results: Mapping[str, ResultColumns] = field(default_factory=dict)
     first_result_id: int = 1
     #: Results of central schedulers, which place a task later than it arrives. Their ids follow those of `results`.
-    started: tuple[StartedTasks, ...] = ()
+    started: tuple[SchedulerResults, ...] = ()
     #: The isolated optimum of every task.
     optimal_fraction: Floats | None = None
     optimal_time: Floats | None = None
@@ -210,16 +210,6 @@ class Batch:
         return len(self) * len(self.results) + sum(map(len, self.started))
 
 
-@dataclass(frozen=True, slots=True)
-class Recent:
-    """The newest tasks of a run with their results, from which models learn again after a restart."""
-
-    tasks: Workload
-    results: Mapping[str, ResultColumns]
-    #: Results of central schedulers, for the tasks that have started.
-    started: Mapping[str, StartedTasks] = field(default_factory=dict)
-
-
 class Recovered(NamedTuple):
     """State of a journal when it is opened."""
 
@@ -227,7 +217,8 @@ class Recovered(NamedTuple):
     #: The newest run that was not stopped, with its last checkpoint.
     run: RunRecord | None = None
     state: dict[str, Any] | None = None
-    recent: Recent | None = None
+    #: The newest tasks of each scheduler, from which models learn again.
+    recent: Mapping[str, SchedulerResults] = MappingProxyType({})
     #: The newest idempotency keys, oldest first, with the id of their task or measured run.
     keys: Mapping[IdempotencyKey, int | str] = MappingProxyType({})
     #: Devices of the run.

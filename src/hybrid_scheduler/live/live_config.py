@@ -6,7 +6,7 @@ import hashlib
 import sys
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -174,7 +174,8 @@ class LiveConfig:
     def _physics_to_json(self) -> dict[str, Any]:
         """Return the durations; a run without a slowdown is stored as before there were any."""
         own: Any = self.physics
-        base = {"name": own.name, **(plain_value(asdict(own)) if is_dataclass(own) else {})}
+        fields = asdict(own) if is_dataclass(type(own)) else {}
+        base = {"name": own.name, **cast(dict[str, Any], plain_value(fields))}
         if self.slowdown is None:
             return base
         return {"name": SlowedPhysics.name, "base": base, "slowdown": self.slowdown.as_dict()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +27,7 @@ from ..metrics.verdict import Verdict, judge
 from ..physics import isolated_split
 from ..schedulers import create
 from ..workload import EndlessSource, Scenario, scenario_from_json, scenario_to_json
-from .journal import Recent, ResultColumns, StartedTasks
+from .journal import ResultColumns, SchedulerResults
 from .lane_statistics import LatencyBound, LoadHistory
 from .live_config import LiveConfig, LiveTrace
 from .model_versions import with_model
@@ -179,7 +179,7 @@ class _RunLanes(list[SchedulerLane]):
             with self.guarded(lane, self.newest_task):
                 lane.finish_queue(self.now)
 
-    def take_started(self) -> list[StartedTasks]:
+    def take_started(self) -> list[SchedulerResults]:
         """Return the results of tasks that have left a common queue since the last call."""
         central = [lane for lane in self if isinstance(lane, CentralLane)]
         return [group for lane in central for group in lane.take_started()]
@@ -444,7 +444,7 @@ class LiveRun:
             "lanes": {lane.name: lane.checkpoint() for lane in self.lanes},
         }
 
-    def restore(self, state: dict[str, Any], recent: Recent | None, next_task: int) -> None:
+    def restore(self, state: dict[str, Any], recent: Mapping[str, SchedulerResults], next_task: int) -> None:
         """Continue from a checkpoint: rules bit for bit, models by learning from the recent tasks."""
         if state["format"] != _CHECKPOINT_FORMAT:
             raise ValueError(f"the checkpoint has format {state['format']}, not {_CHECKPOINT_FORMAT}")

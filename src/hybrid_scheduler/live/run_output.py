@@ -28,7 +28,7 @@ from .journal import (
     IdempotencyKey,
     JournalFull,
     JournalUnavailable,
-    StartedTasks,
+    SchedulerResults,
     VersionRecord,
     joined_results,
 )
@@ -109,7 +109,7 @@ class _Draft:
     chunks: list[LiveChunk] = field(default_factory=list)
     #: Position in the run of the first task.
     first_ordinal: int = 0
-    started: list[StartedTasks] = field(default_factory=list)
+    started: list[SchedulerResults] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     versions: list[VersionRecord] = field(default_factory=list)
     idempotency: list[IdempotencyKey] = field(default_factory=list)

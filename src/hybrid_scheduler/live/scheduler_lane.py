@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -37,7 +37,7 @@ from ..metrics.summary import shares_of
 from ..physics import EnergyAndCost
 from ..workload.argument_checks import parse_spec
 from ..workload.random_columns import joined_tasks
-from .journal import OUTCOME_COLUMNS, Recent, ResultColumns, StartedTasks, joined_outcomes
+from .journal import OUTCOME_COLUMNS, ResultColumns, SchedulerResults, joined_outcomes
 from .lane_statistics import LaneStatistics
 from .live_config import LiveConfig
 from .model_versions import LaneModel
@@ -218,28 +218,24 @@ class SchedulerLane:
             "failure": self.failure,
         }
 
-    def restore(self, state: dict[str, Any], recent: Recent | None, now: float) -> None:
+    def restore(self, state: dict[str, Any], recent: Mapping[str, SchedulerResults], now: float) -> None:
         """Continue from a checkpoint; the model learns from the recent tasks."""
         if self.rule is not None and state["rule"] is not None:
             rule = _read(state["rule"])
             self.rule.state[: len(rule)] = rule  # states of earlier versions end before the blocks of the prices
         self.statistics.restore(state["statistics"])
         self.failure = state["failure"]
-        found = None if recent is None else self._recent(recent)
-        if found is not None:
-            tasks, results = found
-            self.statistics.fill_window(results.latency)
-            self._learn_recent(tasks, results, now)
+        if self.name in recent:
+            self.statistics.fill_window(recent[self.name].columns.latency)
+            self._learn_recent(recent[self.name], now)
         self._loop.restore(state)
         if self.learner is not None:
             self.learner.resume_from(state["version"] or 0)
 
-    def _recent(self, recent: Recent) -> tuple[Workload, ResultColumns] | None:
-        """Return the newest tasks with their results; None if there are none."""
-        return (recent.tasks, recent.results[self.name]) if self.name in recent.results else None
-
-    def _learn_recent(self, tasks: Workload, results: ResultColumns, now: float) -> None:
+    def _learn_recent(self, recent: SchedulerResults, now: float) -> None:
         """Let the model learn from stored tasks in the order of finish; unfinished ones are reported later."""
+        tasks = recent.tasks
+        results = recent.columns
         table = self.cluster.physics.times(tasks, self.cluster.platform)
         outcomes = Outcomes(tasks, *(getattr(results, name) for name in OUTCOME_FIELDS))
         for row in np.argsort(results.finish, kind="stable").tolist():
@@ -359,7 +355,7 @@ class CentralLane(SchedulerLane):
             versions = np.array([self.version or 0], np.int64)
             self._started.append(_Started(*rows, np.array([oracle]), predictions, versions))
 
-    def take_started(self) -> list[StartedTasks]:
+    def take_started(self) -> list[SchedulerResults]:
         """Return the tasks that have started since the last call as one group; no group without any."""
         started = sorted(self._started, key=lambda each: int(each.tasks.task_id[0]))
         if not started:
@@ -372,7 +368,7 @@ class CentralLane(SchedulerLane):
         versions = np.concatenate([each.versions for each in started])
         columns = self._result_columns(outcomes, oracle, predictions, versions)
         self.statistics.add(tasks, columns)
-        return [StartedTasks(self.name, tasks, columns)]
+        return [SchedulerResults(self.name, tasks, columns)]
 
     # ---------------------------------------------------------------- checkpoints
 
@@ -385,17 +381,13 @@ class CentralLane(SchedulerLane):
         queue["state"] = {key: _written(values) for key, values in queue["state"].items()}
         return state
 
-    def restore(self, state: dict[str, Any], recent: Recent | None, now: float) -> None:
+    def restore(self, state: dict[str, Any], recent: Mapping[str, SchedulerResults], now: float) -> None:
         """Continue from a checkpoint; the model learns from the recent tasks."""
         queue = state["queue"]
         self._oracle = {task[0]: task[-1] for task in queue["tasks"] if task[-1] is not None}
         remembered = {key: _read(values) for key, values in queue["state"].items()}
         queue = {**queue, "tasks": [task[:-1] for task in queue["tasks"]], "state": remembered}
         super().restore({**state, "queue": queue}, recent, now)
-
-    def _recent(self, recent: Recent) -> tuple[Workload, ResultColumns] | None:
-        started = recent.started.get(self.name)
-        return super()._recent(recent) if started is None else (started.tasks, started.columns)
 
 
 def learned_lane(lanes: Iterable[SchedulerLane], name: str) -> SchedulerLane:

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..core import Platform, Workload
 from ..core.outcome import FAILED
-from .journal import ResultColumns, StartedTasks, VersionRecord
+from .journal import ResultColumns, SchedulerResults, VersionRecord
 from .live_run import LaneEvent, LiveChunk, LiveRun
 from .status import LiveStatus
 
-_Part = TypeVar("_Part", LiveChunk, StartedTasks)
+_Part = TypeVar("_Part", LiveChunk, SchedulerResults)
 _MAX_DECISIONS = 200
 _MAX_LOGS = 10
 #: Fields of the status that an update has.
@@ -77,7 +77,7 @@ class UpdateBuilder:
 
     def __init__(self) -> None:
         self._chunks: list[LiveChunk] = []
-        self._started: list[StartedTasks] = []
+        self._started: list[SchedulerResults] = []
         self._decisions = 0
         self._turn = 0
 
@@ -86,7 +86,7 @@ class UpdateBuilder:
         self._decisions += len(chunk) * len(chunk.results)
         self._chunks = _newest([*self._chunks, chunk])
 
-    def add_started(self, started: Sequence[StartedTasks]) -> None:
+    def add_started(self, started: Sequence[SchedulerResults]) -> None:
         """Add tasks that left a common queue; old ones that do not fit into an update are dropped."""
         self._decisions += sum(map(len, started))
         self._started = _newest([*self._started, *started])
@@ -140,27 +140,17 @@ class UpdateBuilder:
 
     def _newest_decisions(self, platform: Platform) -> list[dict[str, Any]]:
         """Return the decisions of all schedulers about the newest tasks, newest last."""
-        parts: list[list[dict[str, Any]]] = []
-        left = _MAX_DECISIONS
+        groups: list[LiveChunk | SchedulerResults] = [*self._chunks, *self._started]
+        names = {name for group in groups for name in group.results}
         # Each central scheduler gets as much of an update as one that decides at arrival.
-        names = {started.scheduler for started in self._started}
-        lanes = len(names) + (len(self._chunks[-1].results) if self._chunks else 0)
-        budget = dict.fromkeys(names, left // max(1, lanes))
-        for started in reversed(self._started):
-            rows = min(len(started), budget[started.scheduler])
-            budget[started.scheduler] -= rows
-            left -= rows
+        left = dict.fromkeys(names, _MAX_DECISIONS // max(1, len(names)))
+        parts = []
+        for group in reversed(groups):
+            rows = min(len(group), *(left[name] for name in group.results)) if group.results else 0
             if rows:
-                parts.append(_decisions(started, slice(len(started) - rows, None), platform))
-        for chunk in reversed(self._chunks):
-            lanes = len(chunk.results)
-            if lanes == 0:
-                continue
-            rows = min(len(chunk), left // lanes)
-            parts.append(_decisions(chunk, slice(len(chunk) - rows, None), platform))
-            left -= rows * lanes
-            if rows < len(chunk):
-                break
+                parts.append(_decisions(group, slice(len(group) - rows, None), platform))
+            for name in group.results:
+                left[name] -= rows
         return [decision for part in reversed(parts) for decision in part]
 
     def logs(self, platform: Platform) -> list[dict[str, Any]]:
@@ -192,7 +182,7 @@ def _utilization_scheduler(run: LiveRun) -> str:
     return next((lane.name for lane in lanes if lane.learner is not None), lanes[0].name)
 
 
-def _decisions(chunk: LiveChunk | StartedTasks, rows: slice, platform: Platform) -> list[dict[str, Any]]:
+def _decisions(chunk: LiveChunk | SchedulerResults, rows: slice, platform: Platform) -> list[dict[str, Any]]:
     """Return the decisions for these tasks, task by task."""
     ids = chunk.tasks.task_id[rows].tolist()
     about = _values(chunk.tasks, _TASK_FIELDS, rows)

@@ -8,7 +8,6 @@ kernel's. `profiling/calibration.py` fits the curves.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,28 +92,7 @@ class Curve:
 
     def at_size(self, size: float) -> float:
         """Return the seconds of one whole task. Without arrays, it takes a few microseconds."""
-        x, y, slopes = self._plain
-        at = math.log(size)
-        if len(x) == 1:
-            return math.exp(y[0] + 2.0 * (at - x[0]))
-        if at < x[0]:
-            return math.exp(y[0] + min(max(slopes[0], 0.0), _STEEPEST) * (at - x[0]))
-        if at > x[-1]:
-            return math.exp(y[-1] + min(max(slopes[-1], 0.0), _STEEPEST) * (at - x[-1]))
-        cell = min(max(bisect_left(x, at) - 1, 0), len(x) - 2)
-        width = x[cell + 1] - x[cell]
-        t = (at - x[cell]) / width
-        return math.exp(
-            (1 + 2 * t) * (1 - t) ** 2 * y[cell]
-            + t * (1 - t) ** 2 * width * slopes[cell]
-            + t**2 * (3 - 2 * t) * y[cell + 1]
-            + t**2 * (t - 1) * width * slopes[cell + 1]
-        )
-
-    @cached_property
-    def _plain(self) -> tuple[list[float], list[float], list[float]]:
-        x, y, slopes = self._nodes
-        return x.tolist(), y.tolist(), slopes.tolist()
+        return float(self.at(np.array([size]))[0])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the curve as plain values for JSON."""
@@ -220,24 +198,23 @@ class ProfiledPhysics:
         for code, kind in enumerate(workload.kinds):
             rows = np.flatnonzero(workload.kind == code)
             if len(rows):
-                for column, device in enumerate(platform.classes):
-                    curve = self.curve(kind, device.kind)
-                    seconds = curve.at(workload.size[rows])
-                    # Launch overhead never exceeds most of the duration itself.
-                    fixed = np.minimum(curve.fixed, _LAUNCH_AT_MOST * seconds)
-                    table[rows, column, 0] = seconds - fixed
-                    table[rows, column, 1] = fixed
+                table[rows] = self._of_kind(kind, workload.size[rows], platform)
         return table
 
     def row(self, kind: str, size: float, platform: Platform) -> Floats:
-        """Return the table's row for one task. Faster than `times` for single tasks."""
-        row = np.empty((len(platform.classes), 2))
+        """Return the (whole, fixed) seconds of one task, as a row of `times`."""
+        row: Floats = self._of_kind(kind, np.array([size]), platform)[0]
+        return row
+
+    def _of_kind(self, kind: str, sizes: Floats, platform: Platform) -> TimeTable:
+        table = np.empty((len(sizes), len(platform.classes), 2))
         for column, device in enumerate(platform.classes):
             curve = self.curve(kind, device.kind)
-            seconds = curve.at_size(size)
-            fixed = min(curve.fixed, _LAUNCH_AT_MOST * seconds)
-            row[column] = seconds - fixed, fixed
-        return row
+            seconds = curve.at(sizes)
+            # Launch overhead never exceeds most of the duration itself.
+            fixed = np.minimum(curve.fixed, _LAUNCH_AT_MOST * seconds)
+            table[:, column] = np.stack([seconds - fixed, fixed], axis=1)
+        return table
 
     def links(self, platform: Platform) -> Links:
         """Return the transfer costs between devices."""

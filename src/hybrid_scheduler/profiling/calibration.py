@@ -52,13 +52,13 @@ def _powers(x: Floats, y: Floats, at: Floats) -> Floats:
     design = terms(x) / np.exp(y)[:, None]
     scale = design.max(axis=0)
     weights = np.ones(len(x))
-    found = np.zeros(design.shape[1])
+    factors = np.zeros(design.shape[1])
     for _ in range(4):
-        found = nnls(design / scale * weights[:, None], weights)[0] / scale
-        residual = np.abs(design @ found - 1.0)
+        factors = nnls(design / scale * weights[:, None], weights)[0] / scale
+        residual = np.abs(design @ factors - 1.0)
         typical = max(float(np.median(residual)), 1e-3)
         weights = 1.0 / np.maximum(1.0, residual / (_OUTLIER * typical))
-    return np.log(np.maximum(terms(at) @ found, 1e-12))
+    return np.log(np.maximum(terms(at) @ factors, 1e-12))
 
 
 #: In the order of preference among equals.
@@ -180,7 +180,9 @@ def calibrate(profile: Profile, *, transfer: str = "pinned") -> Calibration:
         errors_of_kind: list[Floats] = []
         for device, seconds in _SECONDS.items():
             known = [
-                (p.size, *found) for p in profile.of(kind) if (found := seconds(p, transfer, launch)) is not None
+                (point.size, *measured)
+                for point in profile.of(kind)
+                if (measured := seconds(point, transfer, launch)) is not None
             ]
             if not known:
                 continue
@@ -323,6 +325,8 @@ class CalibratedTimes(PhysicsTimes):
     platform : Platform
         The machine.
     """
+
+    physics: ProfiledPhysics
 
     def __init__(self, physics: ProfiledPhysics, platform: Platform) -> None:
         super().__init__(physics, platform)

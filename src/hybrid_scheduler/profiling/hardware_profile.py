@@ -362,13 +362,6 @@ def builtin_profiles() -> list[str]:
     return sorted(path.stem for path in _BUILTIN_FOLDER.glob("*.json"))
 
 
-def _profile_path(name: str) -> Path:
-    """Return the path of a built-in profile."""
-    if name not in builtin_profiles():
-        raise UnknownNameError("profile", name, builtin_profiles())
-    return _BUILTIN_FOLDER / f"{name}.json"
-
-
 def profile_named(name_or_path: AnyPath) -> Profile:
     """Return a built-in profile by its name, any other by its path.
 
@@ -396,5 +389,7 @@ def profile_named(name_or_path: AnyPath) -> Profile:
     16
     """
     if isinstance(name_or_path, str) and not Path(name_or_path).suffix and not Path(name_or_path).exists():
-        return load_profile(_profile_path(name_or_path))
+        if name_or_path not in builtin_profiles():
+            raise UnknownNameError("profile", name_or_path, builtin_profiles())
+        return load_profile(_BUILTIN_FOLDER / f"{name_or_path}.json")
     return load_profile(name_or_path)

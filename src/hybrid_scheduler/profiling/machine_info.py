@@ -99,11 +99,11 @@ def find_gpu(device_type: str = "auto") -> Gpu | None:
         raise UnknownNameError("device_type", device_type, DEVICE_TYPES)
     searches: dict[str, Callable[[], Gpu | str | None]] = {"cuda": find_cuda, "mps": _find_mps}
     for kind in {"auto": ("cuda", "mps"), "cpu": ()}.get(device_type, (device_type,)):
-        found = searches[kind]()
-        if isinstance(found, Gpu):
-            return found
-        if isinstance(found, str):
-            warnings.warn(f"{kind} cannot be used, the CPU is used instead: {found}", stacklevel=2)
+        device = searches[kind]()
+        if isinstance(device, Gpu):
+            return device
+        if isinstance(device, str):
+            warnings.warn(f"{kind} cannot be used, the CPU is used instead: {device}", stacklevel=2)
             return None
         if device_type == kind:
             raise InvalidInputError(

@@ -112,6 +112,8 @@ def _series(profile: Profile) -> list[_Series]:
 
 
 def _crossover_panel(panel: Any, profile: Profile, kernel: str, series: Sequence[_Series]) -> None:
+    from matplotlib.ticker import EngFormatter
+
     points = profile.of(kernel)
     for label, colour, marker, line, timing_of in series:
         known = [(point.size, timing) for point in points if (timing := timing_of(point)) is not None]
@@ -130,7 +132,7 @@ def _crossover_panel(panel: Any, profile: Profile, kernel: str, series: Sequence
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
     _label_sizes(panel, (point.size for point in profile.points))
-    _label_seconds(panel)
+    panel.yaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
     panel.set_title(kernel, loc="left", fontweight="bold")
     summary = _summary(profile, kernel)
     if summary:
@@ -256,12 +258,6 @@ def _label_sizes(panel: Any, sizes: Iterable[int]) -> None:
     panel.xaxis.set_major_locator(FixedLocator(ticks[:: math.ceil(len(ticks) / 5)]))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
-
-
-def _label_seconds(panel: Any) -> None:
-    from matplotlib.ticker import EngFormatter
-
-    panel.yaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
 
 
 @contextmanager

@@ -295,25 +295,25 @@ class _ProfilingRun:
         except Exception as error:
             self._skip(kernel, size, "cpu", _reason(error))
             return
-        found: dict[str, Any] = {}
+        measured: dict[str, Any] = {}
         for device in ("cpu",) if self.accelerator is None else ("cpu", "gpu"):
             try:
                 if device == "gpu":
                     self._check_gpu_memory(kernel, size)
-                    found |= self._gpu(kernel, inputs, limits)
+                    measured |= self._gpu(kernel, inputs, limits)
                 else:
-                    found |= self._cpu(kernel, inputs, limits)
+                    measured |= self._cpu(kernel, inputs, limits)
             except Exception as error:
                 # A kernel that fails on one device is recorded, and the profile goes on.
                 self._skip(kernel, size, device, _reason(error))
         if self.accelerator is not None:
             del inputs
             self.accelerator.release()
-        if found:
+        if measured:
             bytes_in = kernel.bytes_in(size)
             bytes_out = kernel.bytes_out(size)
             flops = kernel.flops(size)
-            point = ProfilePoint(kernel.name, size, bytes_in, bytes_out, flops, **found)
+            point = ProfilePoint(kernel.name, size, bytes_in, bytes_out, flops, **measured)
             self.points.append(point)
             self._last[kernel.name] = size, sum(timing.median for timing in _timings(point))
 
@@ -326,13 +326,13 @@ class _ProfilingRun:
         def run() -> object:
             return kernel.run(inputs)
 
-        found: dict[str, Any] = {"cpu_seconds": repeat(timed(run), limits)}
+        measured: dict[str, Any] = {"cpu_seconds": repeat(timed(run), limits)}
         if self.accelerator is None and self.profiler.threads > 1:
             with fixed_threads(1):
-                found["cpu_one_thread_seconds"] = repeat(timed(run), limits)
+                measured["cpu_one_thread_seconds"] = repeat(timed(run), limits)
         if self._reads_energy:
-            found["cpu_joules"] = joules_per_run(self.cpu_meter, run, window=WINDOW)
-        return found
+            measured["cpu_joules"] = joules_per_run(self.cpu_meter, run, window=WINDOW)
+        return measured
 
     def _gpu(self, kernel: Kernel, inputs: Tensors, limits: RepetitionLimits) -> dict[str, Any]:
         """Measure kernel, copies and both together, from pageable and, if possible, from pinned memory."""
@@ -443,9 +443,9 @@ def _busy() -> list[str]:
 def _timings(point: ProfilePoint) -> list[Timing]:
     """Return all timings of a point, each variant once."""
     copies = [point.host_to_device_seconds, point.device_to_host_seconds, point.gpu_seconds]
-    found = [point.cpu_seconds, point.cpu_one_thread_seconds, point.gpu_kernel_seconds]
-    found += [timing for pair in copies if pair for timing in (pair.pageable, pair.pinned)]
-    return [timing for timing in found if timing is not None]
+    timings = [point.cpu_seconds, point.cpu_one_thread_seconds, point.gpu_kernel_seconds]
+    timings += [timing for pair in copies if pair for timing in (pair.pageable, pair.pinned)]
+    return [timing for timing in timings if timing is not None]
 
 
 def _float32_precision() -> str:

@@ -221,12 +221,12 @@ def _shape(kernel: str) -> tuple[float, int]:
 
 def _chosen(models: list[CodeletModel]) -> dict[str, CodeletModel]:
     """Return the models of the first CPU core and the first GPU."""
-    found: dict[str, CodeletModel] = {}
+    chosen: dict[str, CodeletModel] = {}
     for model in sorted(models, key=lambda model: (model.device, model.number)):
         name = {_CPU: "cpu", _CUDA: "gpu"}.get(model.device)
         if name and model.cores == 1:
-            found.setdefault(name, model)
-    return found
+            chosen.setdefault(name, model)
+    return chosen
 
 
 def _from_regression(model: CodeletModel) -> Iterator[HistoryEntry]:

@@ -68,14 +68,14 @@ class FigureData:
         """Return mean and 95 % interval of every scheduler, best first; a single run has an empty interval."""
         if metric not in self.samples:
             raise MissingFigureData("metric of a figure", f"one of {', '.join(self.samples)}", metric)
-        found = {
+        intervals = {
             name: self.bands.get(metric, {}).get(name) or interval_of(values)
             for name, values in self.samples[metric].items()
             if len(values) and np.isfinite(values).all()
         }
-        if not found:
+        if not intervals:
             raise MissingFigureData("metric of a figure", "one with finite values", metric)
-        return dict(sorted(found.items(), key=lambda item: item[1].mean))
+        return dict(sorted(intervals.items(), key=lambda item: item[1].mean))
 
     def single_run(self) -> Comparison:
         """Return the run with all its tasks, or raise `MissingFigureData`."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..core import require
+from .figure_style import HAIRLINE, INK, QUIET
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,8 +71,6 @@ class ReportContent:
         In the order of the document.
     foot
         Text for the foot of every page, such as the run's id.
-    language
-        Language code of the document.
     """
 
     title: str
@@ -79,7 +78,6 @@ class ReportContent:
     headline: str
     sections: Sequence[Section]
     foot: str = ""
-    language: str = field(default="en")
 
 
 #: How the numbers of a comparison on seeds come about; METHODOLOGY.md explains it at length.
@@ -171,7 +169,7 @@ def as_html(report: ReportContent) -> str:
     )
     sections = "\n".join(_html_section(section) for section in report.sections)
     return f"""<!doctype html>
-<html lang="{report.language}">
+<html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -218,26 +216,18 @@ def _html_block(block: TextBlock | TableBlock | FigureBlock) -> str:
 def _html_table(table: TableBlock) -> str:
     words = table.words | {0}
 
-    def cells(row: list[str] | tuple[str, ...], tag: str) -> str:
-        mark = ' scope="col"' if tag == "th" else ""
-        return "".join(
-            f"<{tag}{mark}{_html_class(index in words)}>{escape(text).replace(chr(10), '<br>')}</{tag}>"
-            for index, text in enumerate(row)
-        )
+    def line(row: Sequence[str], tag: str, mark: str = "") -> str:
+        kinds = (' class="words"' if index in words else "" for index in range(len(row)))
+        scope = ' scope="col"' if tag == "th" else ""
+        texts = (escape(text).replace("\n", "<br>") for text in row)
+        cells = (f"<{tag}{scope}{kind}>{text}</{tag}>" for kind, text in zip(kinds, texts, strict=True))
+        return f"<tr{mark}>{''.join(cells)}</tr>"
 
-    def line(number: int, row: list[str]) -> str:
-        mark = ' class="strong"' if number in table.strong else ""
-        return f"<tr{mark}>{cells(row, 'td')}</tr>"
-
-    rows = "\n".join(line(number, list(row)) for number, row in enumerate(table.rows))
+    marks = (' class="strong"' if number in table.strong else "" for number in range(len(table.rows)))
+    rows = "\n".join(line(row, "td", mark) for row, mark in zip(table.rows, marks, strict=True))
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    head = cells(list(table.header), "th")
-    body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>"
+    body = f"<thead>{line(table.header, 'th')}</thead>\n<tbody>\n{rows}\n</tbody>"
     return f'<div class="scroll"><table>\n{body}\n</table></div>{note}'
-
-
-def _html_class(words: bool) -> str:
-    return ' class="words"' if words else ""
 
 
 def _svg_image(figure: Figure, name: str) -> str:
@@ -258,9 +248,6 @@ _MAX_HEIGHT = 0.64
 #: A figure that would shrink below this share gets a whole page, so that its text stays readable.
 _MIN_SCALE = 0.8
 _WHOLE_PAGE = 1.3
-_INK = "#1B2530"
-_QUIET = "#5A6775"
-_LINE = "#DCE1E7"
 _WASH = "#F6F8FA"
 _ACCENT = "#157A8B"
 #: Letters that the PDF's own fonts lack.
@@ -278,7 +265,7 @@ def as_pdf(report: ReportContent) -> bytes:
     margin = 20 * mm
     document = BaseDocTemplate(
         file, pagesize=A4, title=report.title, author="hybrid-scheduler", subject=report.headline, invariant=1,
-        leftMargin=margin, rightMargin=margin, topMargin=18 * mm, bottomMargin=20 * mm, lang=report.language,
+        leftMargin=margin, rightMargin=margin, topMargin=18 * mm, bottomMargin=20 * mm, lang="en",
     )  # fmt: skip
     width = A4[0] - 2 * margin
     frame = Frame(
@@ -288,7 +275,7 @@ def as_pdf(report: ReportContent) -> bytes:
     def foot(canvas: Any, page: Any) -> None:
         canvas.saveState()
         canvas.setFont("Helvetica", 8)
-        canvas.setFillColor(_QUIET)
+        canvas.setFillColor(QUIET)
         canvas.drawString(margin, 11 * mm, _ascii(report.foot)[:110])
         canvas.drawRightString(A4[0] - margin, 11 * mm, f"{page.page}")
         canvas.restoreState()
@@ -302,7 +289,7 @@ def _pdf_styles() -> dict[str, Any]:
     from reportlab.lib.colors import HexColor
     from reportlab.lib.styles import ParagraphStyle
 
-    base = ParagraphStyle("base", fontName="Helvetica", fontSize=9.5, leading=13.5, textColor=HexColor(_INK))
+    base = ParagraphStyle("base", fontName="Helvetica", fontSize=9.5, leading=13.5, textColor=HexColor(INK))
 
     def style(name: str, **more: Any) -> Any:
         return ParagraphStyle(name, parent=base, **more)
@@ -310,7 +297,7 @@ def _pdf_styles() -> dict[str, Any]:
     return {
         "text": style("text", spaceAfter=6),
         "title": style("title", fontName="Helvetica-Bold", fontSize=20, leading=24, spaceAfter=4),
-        "facts": style("facts", fontSize=9, textColor=HexColor(_QUIET), spaceAfter=10),
+        "facts": style("facts", fontSize=9, textColor=HexColor(QUIET), spaceAfter=10),
         "headline": style(
             "headline", fontSize=11, leading=15, spaceBefore=8, spaceAfter=10, backColor=HexColor(_WASH),
             borderPadding=(7, 9, 7, 9), leftIndent=9, rightIndent=9,
@@ -319,7 +306,7 @@ def _pdf_styles() -> dict[str, Any]:
             "section", fontName="Helvetica-Bold", fontSize=13, leading=16, spaceBefore=14, spaceAfter=6,
             textColor=HexColor(_ACCENT), keepWithNext=1,
         ),
-        "caption": style("caption", fontSize=8.5, leading=11, textColor=HexColor(_QUIET), spaceAfter=10),
+        "caption": style("caption", fontSize=8.5, leading=11, textColor=HexColor(QUIET), spaceAfter=10),
         "cell": style("cell", fontSize=7.5, leading=9.5),
         "number": style("number", fontSize=7.5, leading=9.5, alignment=2),
     }  # fmt: skip
@@ -347,13 +334,9 @@ def _pdf_blocks(report: ReportContent, width: float) -> Iterator[Any]:
                 image = _pdf_image(block, width)
                 yield KeepTogether([*before, image, words(block.caption, "caption")])
             else:
-                note = [words(block.note, "caption")] if block.note else [Spacer(1, 8)]
-                short = len(block.rows) <= 25
-                parts = [_pdf_table(block, width, styles), Spacer(1, 3), *note]
-                if short:
-                    yield KeepTogether([*before, *parts])
-                else:
-                    yield from [*before, *parts]
+                note = words(block.note, "caption") if block.note else Spacer(1, 8)
+                parts = [*before, _pdf_table(block, width, styles), Spacer(1, 3), note]
+                yield from [KeepTogether(parts)] if len(block.rows) <= 25 else parts
 
 
 def _pdf_image(picture: FigureBlock, width: float) -> Any:
@@ -389,8 +372,8 @@ def _pdf_table(table: TableBlock, width: float, styles: dict[str, Any]) -> Any:
         [
             ("VALIGN", (0, 0), (-1, 0), "BOTTOM"),
             ("VALIGN", (0, 1), (-1, -1), "TOP"),
-            ("LINEBELOW", (0, 0), (-1, 0), 0.9, HexColor(_QUIET)),
-            ("LINEBELOW", (0, 1), (-1, -1), 0.4, HexColor(_LINE)),
+            ("LINEBELOW", (0, 0), (-1, 0), 0.9, HexColor(QUIET)),
+            ("LINEBELOW", (0, 1), (-1, -1), 0.4, HexColor(HAIRLINE)),
             ("LEFTPADDING", (0, 0), (-1, -1), 3),
             ("RIGHTPADDING", (0, 0), (-1, -1), 3),
             ("TOPPADDING", (0, 0), (-1, -1), 2.5),

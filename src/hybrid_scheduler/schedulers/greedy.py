@@ -7,15 +7,15 @@ which gets (1 - I) of every task, saturates at about 0.19 of capacity.
 
 from __future__ import annotations
 
-from ..compiled import FastRule, earliest_free_accelerator, earliest_free_cpu, rule
+from ..compiled import FastRule, earliest_free_of, rule
 from .registry import Look, register
 
 
 @rule
 def _greedy_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
-    best = earliest_free_accelerator(free_at, devices)
+    best = earliest_free_of(0, free_at, devices)
     if best < 0:
-        return earliest_free_cpu(free_at, devices), 0.0
+        return earliest_free_of(1, free_at, devices), 0.0
     return best, task[0].intensity
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from ..cluster.arrival_loop import ClusterArrays
+from ..cluster.arrival_loop import LOOP_ARRAYS, LoopArrays
 from ..cluster.queue_planner import QueuePlanner, WaitingTask
 from ..compiled import (
     PRICE_COEFFICIENTS,
@@ -67,15 +67,13 @@ from ..core import (
     Floats,
     InvalidInputError,
     Knowledge,
-    Outcomes,
     Queue,
     Setting,
     Task,
-    TimeTable,
     View,
     Workload,
 )
-from ..learning.queue_loop import LOOP_ARRAYS, loop_arrays, nothing, place_task, run_queue
+from ..learning.queue_loop import nothing, place_task, run_queue
 from .registry import Look, register
 
 _VECTOR = types.float64[::1]
@@ -329,9 +327,7 @@ class LateBinding(QueuePlanner):
         """The scheduler itself, if its compiled loop can run whole workloads."""
         return self if type(self) is LateBinding else None
 
-    def run_rows(
-        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
-    ) -> None:
+    def run_rows(self, workload: Workload, begin: int, end: int, run: LoopArrays) -> None:
         """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             assert self.setting.times is not None
@@ -339,7 +335,6 @@ class LateBinding(QueuePlanner):
             self.loop_state = _PlannedTasks(
                 self.queue_arrays, self.devices, np.ascontiguousarray(self.setting.times.table(workload)),
                 empty_queue(count, MAX_SKIPPED_PER_PASS), np.zeros(count), np.array([-math.inf]),
-                np.zeros(len(arrays.free_at)),
+                np.zeros(len(self.devices)),
             )  # fmt: skip
-        run = loop_arrays(workload, table, arrays, outcomes)
         compiled(_queue_loop, _LOOP)(self.loop_state, begin, end, run)

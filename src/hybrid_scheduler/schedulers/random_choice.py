@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import FastRule, earliest_free_cpu, rule, uniform
+from ..compiled import FastRule, earliest_free_of, rule, uniform
 from ..core import Floats
 from .registry import Look, register
 
@@ -17,7 +17,7 @@ from .registry import Look, register
 def _random_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
     accelerators = len(params) - 1
     if accelerators == 0:
-        return earliest_free_cpu(free_at, devices), 0.0
+        return earliest_free_of(1, free_at, devices), 0.0
     draw = int(state[0])
     state[0] += 1.0
     seed = int(params[0])

@@ -23,16 +23,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core import (
-    Central,
-    HybridSchedulerError,
-    InvalidInputError,
-    Knowledge,
-    Online,
-    Scheduler,
-    Static,
-    UnknownNameError,
-)
+from ..core import Central, InvalidInputError, Knowledge, Online, Scheduler, Static, UnknownNameError
+from ..core.errors import HybridSchedulerError
 from ..workload.argument_checks import parse_spec
 
 #: Names of former parameters, and the function that returns name and arguments of what they choose now.

@@ -15,10 +15,10 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from ..cluster.arrival_loop import ClusterArrays
+from ..cluster.arrival_loop import LOOP_ARRAYS, LoopArrays
 from ..compiled import DEVICE_TABLE, compiled, device_table, helper, loop_entry
-from ..core import Central, Floats, Ints, Knowledge, Outcomes, Queue, Setting, TimeTable, View, Workload
-from ..learning.queue_loop import LOOP_ARRAYS, loop_arrays, nothing, place_task, run_queue
+from ..core import Central, Floats, Ints, Knowledge, Queue, Setting, View, Workload
+from ..learning.queue_loop import nothing, place_task, run_queue
 from .registry import Look, register
 
 #: Equal finish times are no reason to wait; the tolerance absorbs rounding.
@@ -165,9 +165,7 @@ class ShortestFirst(Central):
         """The scheduler itself, if its compiled loop can run whole workloads."""
         return self if type(self) is ShortestFirst else None
 
-    def run_rows(
-        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
-    ) -> None:
+    def run_rows(self, workload: Workload, begin: int, end: int, run: LoopArrays) -> None:
         """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             assert self.setting.times is not None
@@ -176,5 +174,4 @@ class ShortestFirst(Central):
                 np.empty(len(workload), np.int64), np.zeros(1, np.int64), np.array([-math.inf]),
                 np.zeros(len(self.devices), np.bool_),
             )  # fmt: skip
-        run = loop_arrays(workload, table, arrays, outcomes)
         compiled(_queue_loop, _LOOP)(self.loop_state, begin, end, run)

@@ -8,13 +8,13 @@ because the CPU idles.
 
 from __future__ import annotations
 
-from ..compiled import FastRule, earliest_free_accelerator, earliest_free_cpu, fitting_share, rule
+from ..compiled import FastRule, earliest_free_of, fitting_share, rule
 from .registry import Look, register
 
 
 @rule
 def _cpu_only_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
-    return earliest_free_cpu(free_at, devices), 0.0
+    return earliest_free_of(1, free_at, devices), 0.0
 
 
 @register("cpu_only", label="CPU only", look=Look("#F59E0B", "#92600A", "▽", "dotted"))
@@ -26,9 +26,9 @@ class CpuOnly(FastRule):
 
 @rule
 def _gpu_only_rule(now, task, times, free_at, devices, params, state):  # type: ignore[no-untyped-def]
-    best = earliest_free_accelerator(free_at, devices)
+    best = earliest_free_of(0, free_at, devices)
     if best < 0:
-        return earliest_free_cpu(free_at, devices), 0.0
+        return earliest_free_of(1, free_at, devices), 0.0
     return best, fitting_share(task[0].memory, devices[best].memory)
 
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 from fastapi import FastAPI
 from loguru import logger
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from . import dashboard_files, errors
 from .app_context import AppContext, ServerOptions
@@ -20,16 +21,7 @@ from .errors import ApiError, error_response, invalid
 from .json_response import dumps
 from .openapi_document import openapi_document
 from .routes import ROUTERS
-from .security_middleware import (
-    SUBPROTOCOL,
-    Application,
-    CompressionMiddleware,
-    Receive,
-    Scope,
-    SecurityMiddleware,
-    Send,
-    send_rejection,
-)
+from .security_middleware import SUBPROTOCOL, CompressionMiddleware, SecurityMiddleware, send_rejection
 from .stream_hub import Client
 from .uvicorn_protocols import EXTENSION
 
@@ -117,7 +109,7 @@ def bare_app(options: ServerOptions, lifespan: Any = None) -> FastAPI:
 class _WebSocketEndpoint:
     """WebSocket endpoint `/ws`, as a middleware; other requests go to the application."""
 
-    def __init__(self, app: Application, *, context: AppContext) -> None:
+    def __init__(self, app: ASGIApp, *, context: AppContext) -> None:
         self.app = app
         self.context = context
 

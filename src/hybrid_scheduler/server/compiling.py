@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from numba.core.event import Event, Listener, install_listener, trigger_event
 
 from ..cluster import mean_latency_bound
+from ..config.configured_run import configured_run
 from ..core import HybridSchedulerError
 from ..core.worker_process import WorkerProcess
 from ..learning.duration.retraining import FitRequest, InlineTrainingWorker, TrainedModel
@@ -20,7 +21,6 @@ from ..live import LiveConfig
 from ..live.live_run import LiveRun
 from ..schedulers import create
 from ..workload.trace_files import find_trace
-from .new_runs import configured_run
 from .signals import blocked_interrupts, stop_signals
 
 if TYPE_CHECKING:

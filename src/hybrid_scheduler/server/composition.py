@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 from loguru import logger
 
+from ..config.access_token import resolve_token
+from ..config.configured_run import configured_run
 from ..core import HybridSchedulerError, InvalidInputError, UnknownNameError
 from ..learning.duration.retraining import ProcessTrainingWorker
 from ..live import ContinuousSimulation
@@ -23,11 +25,10 @@ from ..storage.engine_commands import EngineCommandTable
 from ..storage.event_bus import EventBus, EventReader, LocalBus, RedisBus
 from ..storage.history_csv import HistoryCsv
 from ..storage.redis_cache import Cache, MemoryCache, RedisAddress, RedisCache
-from .access_control import resolve_token
 from .app_context import AppContext, ServerOptions
 from .dashboard_files import find_dashboard
 from .engine_control import EngineControl, LocalEngineControl, RemoteEngineControl, send_heartbeats
-from .new_runs import ConfiguredRun, configured_run
+from .new_runs import ConfiguredRun
 from .process_memory import train_frugally
 from .prometheus_metrics import Metrics
 from .security_middleware import RateLimiter
@@ -295,7 +296,6 @@ async def _publish_stored_events(hub: StreamHub, reader: EventReader, stack: Asy
     task = asyncio.create_task(publish())
 
     async def end() -> None:
-        await reader.close()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

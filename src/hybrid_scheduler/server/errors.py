@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import math
-import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from ..storage.engine_commands import EngineUnavailable
 from ..workload.trace_columns import DecodedTooLarge
 from .dashboard_files import not_found_page
 from .json_response import StrictJSONResponse
+from .strict_json import excerpt
 
 _CODES = {
     400: "invalid_input",
@@ -49,10 +49,6 @@ UNAVAILABLE = (DatabaseUnavailable, EngineUnavailable, EngineBusy, EngineClosed,
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 _MAX_VALUE_LENGTH = 120
 _MAX_FIELDS = 20
-_EXCERPTS = reprlib.Repr()
-_EXCERPTS.maxlevel = 3
-_EXCERPTS.maxlist = _EXCERPTS.maxdict = _EXCERPTS.maxtuple = 20
-_EXCERPTS.maxstring = _EXCERPTS.maxlong = _EXCERPTS.maxother = 2 * _MAX_VALUE_LENGTH
 
 
 class ApiError(HybridSchedulerError):
@@ -150,15 +146,10 @@ def _printable(value: object) -> str:
     """Return a value for a message: short, printable, and valid in JSON."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    # Cut first: a body of some megabytes can be one value, or one name.
-    text = value[: _MAX_VALUE_LENGTH + 1] if isinstance(value, str) else _excerpt(value)
+    text = excerpt(value)
     text = text.encode("utf-8", "replace").decode().replace("\0", "\\0")
     text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
     return text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 3] + "..."
-
-
-def _excerpt(value: object) -> str:
-    return _EXCERPTS.repr(value.item() if hasattr(value, "item") else value)
 
 
 def install(app: FastAPI) -> None:

@@ -1,4 +1,4 @@
-"""New runs of the live engine: the configured one, those that requests name, and the commands that begin them.
+"""New runs of the live engine: their settings, and the commands that name settings.
 
 The engine's process reads the settings, because options replace single fields of its configuration.
 """
@@ -8,36 +8,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self
 
 import yaml
 
 from ..cluster import Machine
-from ..config import ALL_SCHEDULERS
+from ..config.configured_run import machine_fields
 from ..config.value_types import parse_platform
 from ..core import InvalidInputError, Platform, UnknownNameError, platform_named
 from ..engine.stability import QUEUE_BLIND, stability_limit
 from ..live import LiveConfig, LiveStatus
 from ..live.commands import Command, Restart, Start, StatusCommand
-from ..live.live_config import LIVE_SCHEDULERS, LiveTrace
+from ..live.live_config import LiveTrace
 from ..physics import AnalyticPhysics, ProfiledPhysics, Slowdown, full_speed
 from ..profiling import builtin_profiles, calibrate, platform_of, profile_named
 from ..schedulers import create, schedulers
 from ..workload import capacity_of, generate, trace_named
 from ..workload.argument_checks import parse_spec
-from ..workload.arrivals import WaveArrivals
-from ..workload.scenarios import LIVE_SCENARIO, Scenario
-from ..workload.trace_files import find_trace
+from ..workload.scenarios import Scenario
 from .trace_reading import shape_of
 
-if TYPE_CHECKING:
-    from ..config import Settings
-
-#: Slowdown of the default run, once in the calm of every wave: kind of device, factor, and shares of a wave. It is
-#: about all GPUs, because learners know durations by class of device: one slow GPU would only blur its class.
-_WAVE_SLOWDOWN = ("gpu", 3.0, 0.42, 0.67)
 #: Threads that read settings: previews must not delay a start.
 _STARTS = ThreadPoolExecutor(8, thread_name_prefix="start")
 _SETTINGS = ThreadPoolExecutor(2, thread_name_prefix="settings")
@@ -311,11 +302,6 @@ def chosen_schedulers(choices: list[tuple[str, dict[str, Any]]]) -> tuple[str, .
     return tuple(specs)
 
 
-def machine_fields(machine: Machine) -> dict[str, Any]:
-    """Return the fields of a machine by name, as `LiveConfig` takes them."""
-    return {part.name: getattr(machine, part.name) for part in fields(machine)}
-
-
 def preview_of(config: LiveConfig) -> dict[str, Any]:
     """Return tasks, load and limits of a run, ready for JSON.
 
@@ -365,55 +351,3 @@ def preview_of(config: LiveConfig) -> dict[str, Any]:
         "tasks": None if config.trace is None else len(tasks),
         "shape": shape_of(tasks, seconds),
     }
-
-
-# ------------------------------------------------------------------------------------------ the configured run
-
-
-def configured_run(settings: Settings, traces: Path) -> LiveConfig:
-    """Return the run that the settings describe; `traces` is the folder of named traces."""
-    chosen = settings.simulation
-    machine = settings.machine(noise_seed=chosen.seed)
-    names = chosen.schedulers or LIVE_SCHEDULERS
-    if names == (ALL_SCHEDULERS,):
-        names = tuple(name for name, info in schedulers().items() if info.protocol in ("online", "central"))
-    live = settings.live
-    trace = None
-    if live.trace:
-        path = find_trace(live.trace, traces)
-        trace = LiveTrace.read(path, machine.platform, machine.physics, repeat=live.repeat, load=live.trace_load)
-    scenario = settings.scenario(chosen.scenario or LIVE_SCENARIO)
-    tells_story = chosen.scenario is None and trace is None and settings.physics.slowdown == ""
-    return LiveConfig(
-        scenario=scenario,
-        utilisation=chosen.utilisation,
-        seed=chosen.seed,
-        speed=settings.live.speed,
-        schedulers=names,
-        **machine_fields(machine),
-        retrain_interval=chosen.retrain_interval,
-        update_every=settings.live.update_interval,
-        trace=trace,
-        trace_folder=traces,
-        slowdown=wave_slowdown(scenario, chosen.utilisation, machine) if tells_story else None,
-    )
-
-
-def wave_slowdown(scenario: Scenario, load: float | None, machine: Machine) -> Slowdown | None:
-    """Return the slowdown of the default run; None for a scenario without waves or a machine without GPUs.
-
-    Parameters
-    ----------
-    scenario
-        The scenario; each of its waves has one slowdown.
-    load
-        Offered load, which sets the length of a wave; None means the scenario's own.
-    machine
-        The machine.
-    """
-    kind, factor, start, until = _WAVE_SLOWDOWN
-    if scenario.arrivals != "waves" or kind not in [device.kind for device in machine.platform.devices]:
-        return None
-    rate = (load or scenario.utilisation) * capacity_of(scenario, machine.platform, machine.physics)
-    wave = WaveArrivals.LENGTH / rate
-    return Slowdown(kind, factor, round(start * wave, 1), round(until * wave, 1), round(wave, 2))

@@ -1,7 +1,7 @@
 """OpenAPI document of the server.
 
-Fields of responses, models as well as records of the program, are described where they are defined: by comments
-that begin with `#:`, or among the parameters of a record's docstring. Examples are in a file of their own.
+Fields of models and of records of the program are described where they are defined: by comments that begin with
+`#:`, or among the parameters of a docstring. Examples are in a file of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.encoders import jsonable_encoder
+from fastapi.openapi.models import Schema
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
@@ -24,7 +26,8 @@ from ..live.journal import VersionRecord
 from ..live.status import DeviceInfo, LiveEpisode, LiveStatus, PlatformInfo, SchedulerStatistics
 from ..metrics.verdict import Cause, Comparand, Reason, Verdict, VerdictRow
 from ..physics import Slowdown
-from .schemas.base_models import ErrorBody, ResponseModel
+from .schemas.base_models import ErrorBody, RequestModel, ResponseModel
+from .schemas.measured import MeasuredRunCreate
 from .schemas.stream import Hello
 
 #: Records of the program that are responses as they are, and their fields that stored events of old versions lack.
@@ -53,13 +56,17 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
     )
     schemas = document["components"]["schemas"]
     _, extra = models_json_schema(
-        [(Hello, "serialization"), (ErrorBody, "serialization")], ref_template="#/components/schemas/{model}"
+        [(Hello, "serialization"), (ErrorBody, "serialization"), (MeasuredRunCreate, "validation")],
+        ref_template="#/components/schemas/{model}",
     )
-    schemas |= {name: schema for name, schema in extra["$defs"].items() if name not in schemas}
+    published = {
+        name: jsonable_encoder(Schema(**schema), exclude_none=True) for name, schema in extra["$defs"].items()
+    }
+    schemas |= {name: schema for name, schema in published.items() if name not in schemas}
     # FastAPI describes its own 422 body, which no route returns.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    for model in _subclasses(ResponseModel):
+    for model in (*_subclasses(ResponseModel), *_subclasses(RequestModel)):
         if model.__name__ in schemas:
             _add_notes(schemas[model.__name__], _commented(model))
     for record, optional in RECORDS.items():
@@ -77,7 +84,8 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
 
 
 def _subclasses(model: type) -> Iterator[type]:
-    for child in model.__subclasses__():
+    children: list[type] = model.__subclasses__()
+    for child in children:
         yield child
         yield from _subclasses(child)
 
@@ -102,7 +110,7 @@ def _add_notes(schema: dict[str, Any], notes: dict[str, str]) -> None:
 
 def _commented(record: type) -> dict[str, str]:
     """Return the comments that begin with `#:` above fields, inherited ones included."""
-    notes = {}
+    notes: dict[str, str] = {}
     for base in reversed(record.__mro__):
         comments = _comments(base.__module__) if base.__module__.startswith(_PACKAGE) else {}
         notes |= {name: note for (owner, name), note in comments.items() if owner == base.__name__}
@@ -112,7 +120,7 @@ def _commented(record: type) -> dict[str, str]:
 @cache
 def _comments(module: str) -> dict[tuple[str, str], str]:
     """Return the comments of a module by class and field."""
-    notes = {}
+    notes: dict[tuple[str, str], str] = {}
     owner = ""
     lines = list[str]()
     for line in inspect.getsource(sys.modules[module]).splitlines():

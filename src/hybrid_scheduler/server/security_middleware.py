@@ -14,28 +14,34 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from limits import RateLimitItem, parse
-from limits.aio.storage import MemoryStorage, RedisStorage, Storage
+from limits.aio.storage import RedisStorage, Storage
 from limits.aio.strategies import MovingWindowRateLimiter
 from loguru import logger
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import InvalidInputError
 from ..storage.redis_cache import TIMEOUT_S, CircuitBreaker, close_quietly
-from .access_control import Headers, client_address, parse_networks
+from .access_control import Headers, client_address, counted_address, parse_networks
 from .errors import ApiError, error_response, internal_error
 from .trace_uploads import FORMATS
 
 if TYPE_CHECKING:
     from .app_context import ServerOptions
     from .prometheus_metrics import Metrics
+
+
+#: Clients whose requests are counted in this process.
+_MAX_CLIENTS = 10_000
 
 
 def parse_limit(field: str, text: str) -> RateLimitItem | None:
@@ -52,6 +58,36 @@ def parse_limit(field: str, text: str) -> RateLimitItem | None:
         return parse(text)
     except ValueError:
         raise InvalidInputError(field, 'a rate such as "240/minute", or "off"', text) from None
+
+
+class _Windows:
+    """Moving windows of requests, counted in this process.
+
+    A request looks at its own client alone, however many others came. The client that was silent longest is
+    forgotten first.
+    """
+
+    def __init__(self) -> None:
+        self._times: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+
+    def hit(self, limit: RateLimitItem, name: str, client: str) -> bool:
+        """Count a request; return False if the client has reached the limit."""
+        now = time.monotonic()
+        times = self._times.setdefault((name, client), deque())
+        self._times.move_to_end((name, client))
+        while times and times[0] <= now - limit.get_expiry():
+            times.popleft()
+        if len(times) >= limit.amount:
+            return False
+        times.append(now)
+        if len(self._times) > _MAX_CLIENTS:
+            self._times.popitem(last=False)
+        return True
+
+    def seconds_left(self, limit: RateLimitItem, name: str, client: str) -> float:
+        """Return the seconds until the oldest counted request leaves the window."""
+        times = self._times.get((name, client))
+        return times[0] + limit.get_expiry() - time.monotonic() if times else 0.0
 
 
 class RateLimiter:
@@ -72,7 +108,7 @@ class RateLimiter:
     ) -> None:
         self._all = parse_limit("server.rate_limit", options.rate_limit)
         self._writes = parse_limit("server.write_rate_limit", options.write_rate_limit)
-        self._memory = MovingWindowRateLimiter(MemoryStorage())
+        self._memory = _Windows()
         self.redis = None if redis_url is None else MovingWindowRateLimiter(_redis_storage(redis_url))
         self._breaker = CircuitBreaker("rate limits", clock)
 
@@ -84,22 +120,20 @@ class RateLimiter:
         ApiError
             With status 429 if the client has reached a limit.
         """
+        client = counted_address(client)
         for name, limit in (("all", self._all), ("writes", self._writes if writes else None)):
             if limit is not None and not await self._hit(limit, name, client):
-                raise ApiError(429, f"more than {limit}", retry_after=await self._retry_after(limit, name, client))
+                seconds = math.ceil(self._memory.seconds_left(limit, name, client))
+                raise ApiError(429, f"more than {limit}", retry_after=max(1, seconds))
 
     async def _hit(self, limit: RateLimitItem, name: str, client: str) -> bool:
         # The local count is always kept, so that it is complete when Redis fails. It also holds what came while
         # Redis was unavailable and does not know of.
-        local = await self._memory.hit(limit, name, client)
+        local = self._memory.hit(limit, name, client)
         redis = self.redis
         if redis is None:
             return local
         return await self._breaker.call(lambda: redis.hit(limit, name, client), local) and local
-
-    async def _retry_after(self, limit: RateLimitItem, name: str, client: str) -> int:
-        stats = await self._memory.get_window_stats(limit, name, client)
-        return max(1, math.ceil(stats.reset_time - time.time()))
 
     async def close(self) -> None:
         """Close the connection to Redis."""
@@ -119,12 +153,6 @@ def _redis_storage(url: str) -> Storage:
         socket_connect_timeout=TIMEOUT_S,
     )
 
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 #: Probes need no token and have no rate limit; their body is only "ok".
@@ -165,7 +193,7 @@ class CompressionMiddleware:
         The application behind it.
     """
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._compressing = GZipMiddleware(app, minimum_size=1024, compresslevel=6)
 
@@ -195,7 +223,7 @@ class SecurityMiddleware:
         Counts requests and their durations.
     """
 
-    def __init__(self, app: Application, *, options: ServerOptions, limiter: RateLimiter, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, options: ServerOptions, limiter: RateLimiter, metrics: Metrics) -> None:
         self.app = app
         self.limiter = limiter
         self.metrics = metrics

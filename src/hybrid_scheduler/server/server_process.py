@@ -23,8 +23,8 @@ import uvicorn
 from loguru import logger
 from uvicorn.loops.auto import auto_loop_factory
 
+from ..config.access_token import is_loopback
 from ..core import HybridSchedulerError
-from .access_control import is_loopback
 from .app import create_app
 from .app_context import ServerOptions
 from .compiling import compile_before_serving

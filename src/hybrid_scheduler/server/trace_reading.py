@@ -304,7 +304,13 @@ class FileReader:
         self._closed = False
 
     async def read(self, file: Path, work: Callable[..., _T], *arguments: Any) -> _T:
-        """Return what a picklable function returns for a file and further arguments.
+        """Return what a picklable function returns for a file and further arguments; raises as `compute` does."""
+        loop = asyncio.get_running_loop()
+        size = (await loop.run_in_executor(self._threads, file.stat)).st_size
+        return await self.compute(size, work, file, *arguments)
+
+    async def compute(self, size: int, work: Callable[..., _T], *arguments: Any) -> _T:
+        """Return what a picklable function returns for arguments with so many bytes to read.
 
         Raises
         ------
@@ -313,15 +319,14 @@ class FileReader:
         EngineClosed
             If the server stops.
         """
-        loop = asyncio.get_running_loop()
-        size = (await loop.run_in_executor(self._threads, file.stat)).st_size
         try:
             if size <= _SMALL:
-                return await loop.run_in_executor(self._threads, partial(work, file, *arguments))
+                call = partial(work, *arguments)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
             async with self._places:
                 process = self._idle.pop()
                 try:
-                    return await self._read_in(process, size, work, file, *arguments)
+                    return await self._read_in(process, size, work, *arguments)
                 finally:
                     self._idle.append(process)
         except MemoryError:

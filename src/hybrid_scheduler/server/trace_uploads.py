@@ -18,7 +18,7 @@ from ..core.workload import MAX_VALUE
 from ..live.journal import check_text
 from ..workload.trace_formats import ValueSource
 from . import trace_reading
-from .app_context import MIB, ServerOptions
+from .app_context import ServerOptions
 from .errors import ApiError
 from .trace_reading import FileReader, ImportOptions
 
@@ -146,21 +146,17 @@ class Upload:
         """Receive the file for the duration of the block; yield its place."""
         file = self.options.traces / f"{_TEMPORARY}{secrets.token_hex(8)}.{self.suffix}"
         try:
-            await _receive(self.chunks, file, self.options.trace_limit)
+            await _receive(self.chunks, file)
             yield file
         finally:
             for path in (file, file.with_suffix(_READY)):
                 await asyncio.to_thread(path.unlink, True)
 
 
-async def _receive(chunks: AsyncIterator[bytes], file: Path, limit: int) -> None:
-    size = 0
+async def _receive(chunks: AsyncIterator[bytes], file: Path) -> None:
     await asyncio.to_thread(file.parent.mkdir, parents=True, exist_ok=True)
     with await asyncio.to_thread(file.open, "xb") as sink:
         async for chunk in chunks:
-            size += len(chunk)
-            if size > limit:
-                raise ApiError(413, f"the trace is larger than {limit // MIB} MiB")
             await asyncio.to_thread(sink.write, chunk)
 
 

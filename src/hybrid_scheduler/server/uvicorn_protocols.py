@@ -25,7 +25,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from .access_control import client_address, is_inside, parse_networks
+from .access_control import client_address, counted_address, is_inside, parse_networks
 from .app_context import ConnectionLimits, ServerOptions
 from .errors import ApiError, error_response
 
@@ -67,8 +67,9 @@ class ConnectionGuard:
 
     def admit(self, address: str) -> bool:
         """Count a new connection; return False if there are too many."""
-        self._open[address] += 1
-        per_address = self._open[address] <= self.limits.per_address or is_inside(address, self._proxies)
+        counted = counted_address(address)
+        self._open[counted] += 1
+        per_address = self._open[counted] <= self.limits.per_address or is_inside(address, self._proxies)
         return per_address and self._open.total() <= self.limits.in_all
 
     def client_of(self, peer: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
@@ -83,9 +84,10 @@ class ConnectionGuard:
 
     def release(self, address: str) -> None:
         """Forget a connection that has ended or become a WebSocket."""
-        self._open[address] -= 1
-        if not self._open[address]:
-            del self._open[address]
+        counted = counted_address(address)
+        self._open[counted] -= 1
+        if not self._open[counted]:
+            del self._open[counted]
 
     def log(self, address: str, reason: str) -> None:
         """Log a refused connection; one line a second, so that an attack does not fill the disk."""

@@ -16,7 +16,7 @@ import orjson
 from ..core import Floats, InvalidInputError, Workload
 from ..core.canonical_json import TEXT_RULE, is_storable
 from ..core.outcome import STATUS_NAMES
-from ..live.journal import Batch, Event, ResultColumns, RunRecord, StartedTasks, core_name, unstorable_text
+from ..live.journal import Batch, Event, ResultColumns, RunRecord, SchedulerResults, core_name, unstorable_text
 from . import tables
 
 #: NUL as JSON escapes it: behind an even number of further backslashes.
@@ -295,7 +295,7 @@ def _event_columns(pending: PendingBatch) -> Columns:
 def longest_latencies(batch: Batch) -> dict[str, float]:
     """Return each scheduler's longest time from a task's arrival to its finish."""
     longest: dict[str, float] = {}
-    groups: list[Batch | StartedTasks] = [batch, *batch.started]
+    groups: list[Batch | SchedulerResults] = [batch, *batch.started]
     for group in groups:
         if group.tasks is not None:
             for name, result in group.results.items():

@@ -18,7 +18,7 @@ from sqlalchemy import text
 from ..core import HybridSchedulerError, InvalidInputError
 from .batch_rows import EventPayload
 from .database import POSTGRES_CLOCK, Database, DatabaseUnavailable
-from .event_bus import COMMANDS, REPLIES, EventBus
+from .event_bus import COMMANDS, REPLIES, BusSignal, EventBus
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class EngineCommandTable:
         DatabaseUnavailable
             If the command cannot be sent.
         """
-        with _BusSignal(self._bus, REPLIES) as signal:
+        with BusSignal(self._bus, REPLIES, _POLL_INTERVAL_S) as signal:
             async with self._database.writing() as connection:
                 number = await connection.scalar(
                     text(
@@ -149,7 +149,7 @@ class EngineCommandTable:
         """
         running: set[asyncio.Task[None]] = set()
         polls = 0
-        with _BusSignal(self._bus, COMMANDS) as signal:
+        with BusSignal(self._bus, COMMANDS, _POLL_INTERVAL_S) as signal:
             while not stop.is_set():
                 try:
                     found = await self._take()
@@ -208,32 +208,3 @@ def _error_body(error: HybridSchedulerError) -> dict[str, Any]:
     if isinstance(error, InvalidInputError):
         body |= {"field": error.field, "allowed": error.allowed, "got": str(error.got)[:80]}
     return body
-
-
-class _BusSignal:
-    """Wakes a waiting task on a message of the bus, or after the poll interval."""
-
-    def __init__(self, bus: EventBus | None, topic: str) -> None:
-        self._bus = bus
-        self._topic = topic
-        self._received = asyncio.Event()
-        self._unsubscribe: Callable[[], None] = lambda: None
-
-    def __enter__(self) -> _BusSignal:
-        if self._bus is not None:
-            loop = asyncio.get_running_loop()
-
-            def on_message(_: list[EventPayload]) -> None:
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(self._received.set)
-
-            self._unsubscribe = self._bus.subscribe(on_message, self._topic)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._unsubscribe()
-
-    async def wait(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._received.wait(), _POLL_INTERVAL_S)
-        self._received.clear()

@@ -1,7 +1,7 @@
 """Event bus: publish and subscribe within this process, or between processes through Redis; and its reader.
 
-Delivery is not guaranteed. Messages are lost while Redis is unavailable; `EventReader` notices gaps and reads the
-missing events from the database, so that it returns every event once and in order.
+Delivery is not guaranteed: messages are lost while Redis is unavailable. `EventReader` therefore reads the events
+from the database, each once and in order, and the bus only tells it when.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from .batch_rows import EventPayload
 from .database import DatabaseUnavailable
@@ -226,101 +225,87 @@ class RedisBus(EventBus):
 
 
 _PAGE_SIZE = 500
-#: Messages that may wait for a slow reader; dropped ones are read from the database.
-_MAX_UNREAD = 1000
+
+
+class BusSignal:
+    """Wakes a waiting task on a message of the bus, or after `poll` seconds; without a bus, only then.
+
+    Parameters
+    ----------
+    bus, topic
+        Where the messages come from.
+    poll
+        Seconds to wait at most.
+    """
+
+    def __init__(self, bus: EventBus | None, topic: str, poll: float) -> None:
+        self._bus = bus
+        self._topic = topic
+        self._poll = poll
+        self._received = asyncio.Event()
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> Self:
+        if self._bus is not None:
+            loop = asyncio.get_running_loop()
+
+            def on_message(_: list[EventPayload]) -> None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(self._received.set)
+
+            self._unsubscribe = self._bus.subscribe(on_message, self._topic)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._unsubscribe()
+
+    async def wait(self) -> None:
+        """Wait for a message that has come since the last wait."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._received.wait(), self._poll)
+        self._received.clear()
 
 
 class EventReader:
-    """Asynchronous iterator over the payloads of events.
+    """Asynchronous iterator over the payloads of events, which are read from the database in their order.
 
-    The bus delivers events at once. The database is read at the start, when a number is missing, and after every
-    `poll` seconds without a message. While the database is unavailable, the reader waits.
+    The bus tells when there are new ones. While the database is unavailable, the reader waits.
 
     Parameters
     ----------
     repository
-        Source of stored events.
+        Source of the events.
     bus
-        Source of new events; None to poll the database alone.
+        Tells that there are new events; None to poll the database alone.
     after
         Sequence number after which to begin; None for the newest.
     poll
-        Seconds between reads of the database.
+        Longest seconds between reads of the database.
     """
 
     def __init__(
         self, repository: Repository, bus: EventBus | None = None, after: int | None = None, poll: float = 1.0
     ) -> None:
         self._repository = repository
-        self._bus = bus
-        self._poll = poll
-        self._waiting: deque[EventPayload] = deque(maxlen=_MAX_UNREAD)
-        self._changed = asyncio.Event()
-        self._closed = False
+        self._signal = BusSignal(bus, EVENTS, poll)
         #: Number of the last event that was yielded.
         self.seq = after
 
-    async def close(self) -> None:
-        """End the iteration."""
-        self._closed = True
-        self._changed.set()
-
     async def __aiter__(self) -> AsyncIterator[EventPayload]:
-        loop = asyncio.get_running_loop()
-
-        def on_events(events: list[EventPayload]) -> None:
-            with contextlib.suppress(RuntimeError):  # the reader's loop has ended
-                loop.call_soon_threadsafe(self._enqueue, events)
-
-        unsubscribe = self._bus.subscribe(on_events) if self._bus is not None else lambda: None
-        try:
-            read_database = True
-            while not self._is_closed():
-                if read_database:
-                    async for payload in self._stored_events():
-                        yield payload
-                while self._waiting and not self._is_closed():
-                    payload = self._waiting.popleft()
-                    if self.seq is None or payload.seq > self.seq + 1:  # the missing ones are in the database
-                        async for stored in self._stored_events():
-                            yield stored
-                    elif payload.seq == self.seq + 1:
-                        self.seq = payload.seq
-                        yield payload
-                self._changed.clear()
-                if self._waiting or self._is_closed():
-                    continue
-                try:
-                    await asyncio.wait_for(self._changed.wait(), self._poll)
-                    read_database = False
-                except TimeoutError:
-                    read_database = True
-        finally:
-            unsubscribe()
-
-    def _is_closed(self) -> bool:
-        return self._closed
-
-    def _enqueue(self, events: list[EventPayload]) -> None:
-        self._waiting.extend(events)
-        self._changed.set()
-
-    async def _stored_events(self) -> AsyncIterator[EventPayload]:
-        """Yield the stored events after the last one that was yielded."""
-        while not self._is_closed():
-            try:
-                page = await self._repository.events_after(2**62 if self.seq is None else self.seq, _PAGE_SIZE)
-            except DatabaseUnavailable as error:
-                _log.debug("events wait: %s", error)
-                return
-            if self.seq is None:
-                self.seq = page.last_seq
-                return
-            for payload in page.events:
-                if self._is_closed():
-                    return
-                if payload.seq > self.seq:
+        with self._signal:
+            while True:
+                page = await self._page()
+                for payload in page:
                     self.seq = payload.seq
                     yield payload
-            if len(page.events) < _PAGE_SIZE:
-                return
+                if len(page) < _PAGE_SIZE:
+                    await self._signal.wait()
+
+    async def _page(self) -> list[EventPayload]:
+        try:
+            page = await self._repository.events_after(2**62 if self.seq is None else self.seq, _PAGE_SIZE)
+        except DatabaseUnavailable as error:
+            _log.debug("events wait: %s", error)
+            return []
+        self.seq = page.last_seq if self.seq is None else self.seq
+        return page.events

@@ -13,11 +13,10 @@ from ..core import InvalidInputError, Workload
 from ..core.outcome import STATUS_NAMES
 from ..live.journal import (
     IdempotencyKey,
-    Recent,
     Recovered,
     ResultColumns,
     RunRecord,
-    StartedTasks,
+    SchedulerResults,
     published_name,
 )
 from . import tables
@@ -88,14 +87,16 @@ async def _recent_keys(store: Store) -> dict[IdempotencyKey, int | str]:
     return {IdempotencyKey(key, digest, task): task if run is None else run for key, digest, task, run in rows}
 
 
-async def _recent(store: Store, run: RunRecord, devices: list[str], waiting: set[int]) -> Recent | None:
+async def _recent(
+    store: Store, run: RunRecord, devices: list[str], waiting: set[int]
+) -> dict[str, SchedulerResults]:
     newest = await store.fetch(
         f"SELECT {', '.join(_TASK)} FROM tasks WHERE run_id = ? ORDER BY ordinal DESC LIMIT ?",
         run.run_id,
         RECENT_TASKS,
     )
     if not newest:
-        return None
+        return {}
     newest.reverse()
     rows = await store.fetch(
         f"SELECT {', '.join(_RESULT)} FROM scheduler_results WHERE task_id >= ? AND task_id <= ? AND run_id = ? "
@@ -109,20 +110,16 @@ async def _recent(store: Store, run: RunRecord, devices: list[str], waiting: set
         some = ", ".join(map(str, foreign[:5]))
         _log.warning("run %s: %d tasks are not the engine's and are skipped: %s", run.run_id, len(foreign), some)
     newest = [row for row in newest if row[0] in own]
-    if not newest:
-        return None
     by_scheduler: dict[str, list[tuple[Any, ...]]] = {}
     for row in rows:
         if row[0] in own:
             by_scheduler.setdefault(row[1], []).append(row)
-    # A scheduler with fewer results than there are tasks is a central one, or it joined within these tasks.
-    complete = {name: found for name, found in by_scheduler.items() if len(found) == len(newest)}
-    started = {}
-    for name in by_scheduler.keys() - complete.keys():
-        ids = {row[0] for row in by_scheduler[name]}
+    recent = {}
+    for name, found in by_scheduler.items():  # of a central scheduler some tasks may wait
+        ids = {row[0] for row in found}
         tasks = _workload([row for row in newest if row[0] in ids])
-        started[name] = StartedTasks(name, tasks, _columns(by_scheduler[name], devices))
-    return Recent(_workload(newest), {name: _columns(found, devices) for name, found in complete.items()}, started)
+        recent[name] = SchedulerResults(name, tasks, _columns(found, devices))
+    return recent
 
 
 def _own_tasks(tasks: list[Any], results: list[Any], devices: set[str], waiting: set[int]) -> set[int]:

@@ -328,12 +328,6 @@ class Repository:
             return None
         return {**orjson.loads(value), "age": max(0.0, seconds)}
 
-    async def counters(self) -> Row:
-        """Return the next numbers of tasks, results and events."""
-        async with self.database.reading() as connection:
-            value = await _meta(connection, "counters")
-        return {"next_task_id": 1, "next_result_id": 1, "next_seq": 1} if value is None else orjson.loads(value)
-
     # ---------------------------------------------------------------- helpers
 
     async def _ask(

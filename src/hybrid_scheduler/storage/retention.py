@@ -250,15 +250,9 @@ async def delete_tasks(store: Store, up_to: int, chunk: int, progress: DeletionR
     before = 0 if progress is None else progress.done
     try:
         async with store.transaction():
-            deleted = 0
-            for table in ("idempotency_keys", "training_data", "scheduler_results", "tasks"):
-                deleted = await store.execute(
-                    f"DELETE FROM {table} WHERE task_id >= ? AND task_id <= ?", lowest, highest
-                )
-                if deleted and table in COUNTED_TABLES:
-                    await change_row_count(store, table, -deleted)
+            deleted = await _delete_rows(store, "task_id >= ? AND task_id <= ?", lowest, highest)
             if progress is not None:
-                progress.done = before + deleted  # the last table is that of the tasks
+                progress.done = before + deleted
                 await set_meta(store, DELETION_KEY, progress.text())
     except BaseException:
         if progress is not None:
@@ -284,7 +278,7 @@ async def delete_run(store: Store, run_id: str, chunk: int) -> int:
     int
         Number of deleted tasks.
     """
-    deleted = dict.fromkeys(COUNTED_TABLES, 0)
+    tasks = 0
     oldest = "SELECT task_id FROM tasks WHERE run_id = ? ORDER BY ordinal LIMIT ?"
     async with store.transaction():
         while True:
@@ -294,22 +288,24 @@ async def delete_run(store: Store, run_id: str, chunk: int) -> int:
                 break
             # The ids of another run may lie between those of this one.
             own = "SELECT task_id FROM tasks WHERE run_id = ? AND task_id >= ? AND task_id <= ?"
-            for table in ("idempotency_keys", "training_data", "scheduler_results", "tasks"):
-                count = await store.execute(
-                    f"DELETE FROM {table} WHERE task_id IN ({own})", run_id, lowest, highest
-                )
-                if table in deleted:
-                    deleted[table] += count
-        for table, count in deleted.items():
-            if count:
-                await change_row_count(store, table, -count)
+            tasks += await _delete_rows(store, f"task_id IN ({own})", run_id, lowest, highest)
         ((last,),) = await store.fetch("SELECT max(seq) FROM events WHERE run_id = ?", run_id)
         if last is not None and last > int(await get_meta(store, "pruned_seq") or 0):
             await set_meta(store, "pruned_seq", str(last))
         for table in ("events", "model_versions", "runs"):
             await store.execute(f"DELETE FROM {table} WHERE run_id = ?", run_id)
         await set_meta(store, LABELS_KEY + run_id, None)
-    return deleted["tasks"]
+    return tasks
+
+
+async def _delete_rows(store: Store, condition: str, *parameters: Any) -> int:
+    """Delete tasks with everything that belongs to them, and return their number."""
+    deleted = 0
+    for table in ("idempotency_keys", "training_data", "scheduler_results", "tasks"):
+        deleted = await store.execute(f"DELETE FROM {table} WHERE {condition}", *parameters)
+        if deleted and table in COUNTED_TABLES:
+            await change_row_count(store, table, -deleted)
+    return deleted  # the last table is that of the tasks
 
 
 def delete_run_offline(address: DatabaseAddress, run_id: str) -> int:

@@ -25,9 +25,9 @@ from ..live.journal import (
     IdempotencyKey,
     JournalFull,
     JournalUnavailable,
-    Recent,
     Recovered,
     RunLabels,
+    SchedulerResults,
     check_text,
 )
 from ..runtime.accelerators import AcceleratorBackend
@@ -427,12 +427,13 @@ class MemoryJournal:
         if events and self._on_events is not None:
             self._on_events(events)
 
-    def _recent(self, run_id: str) -> Recent | None:
-        """Return the tasks of the newest batch that has some."""
+    def _recent(self, run_id: str) -> dict[str, SchedulerResults]:
+        """Return the results of the newest batch that has tasks."""
         for batch in reversed(self.batches):
             if batch.run.run_id == run_id and batch.tasks is not None:
-                return Recent(batch.tasks, batch.results, {group.scheduler: group for group in batch.started})
-        return None
+                groups = [SchedulerResults(name, batch.tasks, columns) for name, columns in batch.results.items()]
+                return {group.scheduler: group for group in (*groups, *batch.started)}
+        return {}
 
 
 def _stored_id(batch: Batch, key: IdempotencyKey) -> int | str:

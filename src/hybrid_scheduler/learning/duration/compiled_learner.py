@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
+from ...cluster.arrival_loop import LOOP_ARRAYS
 from ...compiled import compiled, entry, loop_entry
 from ...compiled.jit_cache import leaf
 from ...compiled.row_heap import ROW_HEAP, RowHeap, pop_row, push_row
 from ...core import Floats, Ints
 from ...core.outcome import FAILED
-from ..queue_loop import LOOP_ARRAYS, place_task
+from ..queue_loop import place_task
 from ..shadow_guard import ACTIVE
 from .hierarchical_regression import Covariates, add_kind, covariates, learn_part, predict
 from .learned_placement import (

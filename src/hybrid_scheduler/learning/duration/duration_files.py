@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...core import Floats, Platform
 from ..model_files import ModelFileError, parse_safetensors, read_file, save_safetensors
-from .learner_state import FEATURES, MAX_KINDS, DurationPrior, with_new_columns
+from .learner_state import FEATURES, MAX_KINDS, DurationPrior
 
 #: Snapshots: name and version of the format, and the largest size.
 FORMAT = "hybrid-scheduler durations"
@@ -103,10 +103,6 @@ def fill_arrays(targets: Mapping[str, NDArray[Any]], snapshot: DurationSnapshot,
     """
     for name, target in targets.items():
         stored = snapshot.arrays.get(name)
-        if stored is not None:
-            stored = with_new_columns(name.removeprefix("model."), stored)
-        if name == "model.calibration" and stored is None:
-            continue  # saved before uncertainty was calibrated
         if name.startswith("record.") and (stored is None or stored.shape != target.shape):
             continue  # saved with another guard: its costs start anew
         if stored is None or stored.dtype != target.dtype or stored.shape != target.shape:

@@ -7,23 +7,20 @@ at its arrival, and each of its parts is learned from when it ends. Whole worklo
 
 from __future__ import annotations
 
-from ...cluster.arrival_loop import ClusterArrays
+from ...cluster.arrival_loop import LoopArrays
 from ...compiled.row_heap import empty_heap
 from ...core import (
     Decision,
     Explanation,
     Online,
     Outcome,
-    Outcomes,
     Prediction,
     Setting,
     Task,
-    TimeTable,
     View,
     Workload,
 )
 from ..model_files import ModelFileError
-from ..queue_loop import loop_arrays
 from .compiled_learner import compiled_entry, learner_loop
 from .duration_files import load_prior, measured_prior
 from .duration_regression import DurationRegression, sides_of
@@ -193,14 +190,12 @@ class HierarchicalLearner(Online):
 
     # ---------------------------------------------------------------- whole workloads
 
-    def run_rows(
-        self, workload: Workload, begin: int, end: int, table: TimeTable, arrays: ClusterArrays, outcomes: Outcomes
-    ) -> None:
+    def run_rows(self, workload: Workload, begin: int, end: int, run: LoopArrays) -> None:
         """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             self._running = empty_heap(2 * len(workload))
             if len(workload):
                 self.rule_.restart_clock(float(workload.arrival_time[0]))
         loop = self.rule_.begin_rows(workload, begin, end, self._running, int(self._running.length[0]))
-        compiled_entry(learner_loop)(loop, begin, end, loop_arrays(workload, table, arrays, outcomes))
+        compiled_entry(learner_loop)(loop, begin, end, run)
         self.rule_.finish_rows(workload, loop)

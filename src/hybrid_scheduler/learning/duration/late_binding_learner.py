@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numba import types
 
-from ...cluster.arrival_loop import ClusterArrays
+from ...cluster.arrival_loop import LOOP_ARRAYS, LoopArrays
 from ...cluster.queue_planner import QueuePlanner, WaitingTask
 from ...compiled import compiled, entry, helper, loop_entry
 from ...compiled.device_prices import LATENCY_WEIGHT, set_window_prices
@@ -59,15 +59,13 @@ from ...core import (
     Explanation,
     Floats,
     Outcome,
-    Outcomes,
     Prediction,
     Setting,
     Task,
-    TimeTable,
     Workload,
 )
-from ..queue_loop import LOOP_ARRAYS, loop_arrays, place_task, run_queue
-from ..shadow_guard import ACTIVE, TRIAL
+from ..queue_loop import place_task, run_queue
+from ..shadow_guard import ACTIVE
 from .compiled_learner import (
     GUARD,
     LEARNER_LOOP,
@@ -84,20 +82,17 @@ from .learned_placement import (
     LEARNED_TASK,
     LEARNER,
     LearnedTask,
-    add_latency,
     add_task,
     await_parts,
     begin_parts,
-    begin_trial,
-    device_to_try,
     estimate,
+    explore,
     fallback_placement,
     may_split,
     predict_window_task,
     renew_prices,
     shadow_rules,
     trust_durations,
-    with_probe,
 )
 from .learner_state import WINDOW
 
@@ -244,19 +239,10 @@ def _plan(learner, arrays, now, task, waiting, planned):  # type: ignore[no-unty
         reserve(now, device, share, times, planned, devices)
         return device, share, False, work
     latency = _latency(now, device, share, times, planned, devices)
-    add_latency(placement, latency)
-    whole = share == 0.0 or share == 1.0
-    if task.divisible and whole:
-        device, share = with_probe(learner, now, task, device, share, planned)
-    if not (whole and 0.0 < share < 1.0):
-        for c in range(len(placement.prices)):  # waits are short in a queue of tasks that bind late
-            placement.prices[c] = 0.0
-        weight = placement.params[LATENCY_WEIGHT]
-        trial = device_to_try(learner, now, task, latency, weight * latency, planned)
-        if trial >= 0 and trial != device:
-            policy = TRIAL
-            device = trial
-            share = begin_trial(placement, task.kind, trial, devices)
+    for c in range(len(placement.prices)):  # waits are short in a queue of tasks that bind late
+        placement.prices[c] = 0.0
+    placed = (policy, device, share, latency, placement.params[LATENCY_WEIGHT] * latency)
+    policy, device, share = explore(learner, now, task, placed, planned, True)
     guard.decided[policy] += 1
     if policy == LEARNED:
         note_start(arrays)
@@ -442,15 +428,7 @@ class LateLearner(QueuePlanner, Generic[_L]):
         """The learner itself, if its compiled loop can run whole workloads: it learns, for latency alone."""
         return self if self.learner.loop_is_possible else None
 
-    def run_rows(
-        self,
-        workload: Workload,
-        begin: int,
-        end: int,
-        table: TimeTable,
-        arrays: ClusterArrays,
-        outcomes: Outcomes,
-    ) -> None:
+    def run_rows(self, workload: Workload, begin: int, end: int, run: LoopArrays) -> None:
         """Run rows of a workload in compiled code; see `CompiledLoop`."""
         if begin == 0:
             count = len(workload)
@@ -462,8 +440,7 @@ class LateLearner(QueuePlanner, Generic[_L]):
             self._clock = np.array([-math.inf])
         under_way = int(self._running.length[0] + self._queue.heap.length[0] + self._queue.front.length[0])
         loop = self.learner.rule_.begin_rows(workload, begin, end, self._running, under_way)
-        own = _LateLoop(
-            loop, self.queue_arrays, self._queue, self._work, self._clock, np.empty(len(arrays.free_at))
-        )
-        compiled(_late_loop, _LOOP)(own, begin, end, loop_arrays(workload, table, arrays, outcomes))
+        planned = np.empty(len(run.cluster.free_at))
+        own = _LateLoop(loop, self.queue_arrays, self._queue, self._work, self._clock, planned)
+        compiled(_late_loop, _LOOP)(own, begin, end, run)
         self.learner.rule_.finish_rows(workload, loop)

@@ -42,7 +42,7 @@ from ...compiled.device_prices import (
 from ...compiled.jit_cache import allocating, leaf
 from ...compiled.late_binding import CLASS_EXPONENT, balance_classes
 from ...compiled.split_placement import cpu_side
-from ...core import Floats, Ints, Task
+from ...core import Floats, Task
 from ..shadow_guard import (
     ACTIVE,
     SHADOW,
@@ -79,8 +79,6 @@ _RISKY = 1.5
 #: Policies of the guard: the learned rule, and the fallback rule.
 LEARNED = 0
 FALLBACK = 1
-#: Which of them may decide.
-_BOTH_ALLOWED = np.ones(2, np.bool_)
 #: Share by which the fallback rule must be cheaper to decide. It has no prices, which is costly near capacity.
 _LEAD = 0.25
 #: Share by which the learned rule may be dearer and decide again: without a queue it is up to 1 % dearer.
@@ -153,22 +151,6 @@ class EndedParts(NamedTuple):
 LEARNER = types.NamedTuple((STATE, PLACEMENT, SHADOW, DEVICES), LearnerArrays)
 LEARNED_TASK = types.NamedTuple((*(types.float64,) * 3, types.int64, types.boolean), LearnedTask)
 ENDED_PARTS = types.NamedTuple((types.int64, *(types.float64,) * 3, types.int64), EndedParts)
-
-
-def with_objective(placement: PlacementState, weight: float, per_device: Floats, class_of: Ints) -> PlacementState:
-    """Return the rule with this weight of latency and this price of a busy second on each device."""
-    placement.params[LATENCY_WEIGHT] = weight
-    placement.params[FIRST_PRICE + class_of] = per_device
-    # Energy or cost may justify any delay.
-    return placement._replace(limits=placement.limits._replace(max_delay=np.inf))
-
-
-def restart_clock(placement: PlacementState, now: float) -> bool:
-    """Count arrivals from `now` on if the last one lies after it, as in a stored rule; return whether it does."""
-    later = bool(placement.scalars["last_arrival"] > now)
-    if later:
-        placement.scalars["last_arrival"] = now
-    return later
 
 
 @allocating
@@ -594,7 +576,7 @@ def shadow_rules(learner, now, task):  # type: ignore[no-untyped-def]
     trust_durations(learner, task)
     place_by_rules(learner, now, task)
     acts = learner.guard.counters[ACTIVE] == LEARNED
-    shadow_end(learner.guard, _BOTH_ALLOWED, _LEAD if acts else 1.0)
+    shadow_end(learner.guard, _LEAD if acts else 1.0)
     if not acts:
         shadow_return(learner.guard, LEARNED, _SLACK)
         shadow_restart(learner.guard)
@@ -713,6 +695,28 @@ def begin_trial(placement, kind, device, devices):  # type: ignore[no-untyped-de
 
 
 @leaf
+def explore(learner, now, task, placed, free_at, splits_too):  # type: ignore[no-untyped-def]
+    """Try a device of unknown speed with a small part of a task, or with all of it, if that may pay.
+
+    `placed` is the policy that decided, its placement, its predicted latency, and its value with prices. Return the
+    policy and the placement. `splits_too` says whether a task that was split may be tried whole.
+    """
+    placement = learner.placement
+    policy, device, share, latency, value = placed
+    whole = share == 0.0 or share == 1.0
+    if task.divisible and whole:
+        device, share = with_probe(learner, now, task, device, share, free_at)
+    add_latency(placement, latency)
+    if (splits_too and not whole) or not 0.0 < share < 1.0:
+        trial = device_to_try(learner, now, task, latency, value, free_at)
+        if trial >= 0 and trial != device:
+            policy = TRIAL
+            device = trial
+            share = begin_trial(placement, task.kind, trial, learner.devices)
+    return policy, device, share
+
+
+@leaf
 def choose(learner, now, task, free_at, earliest_start):  # type: ignore[no-untyped-def]
     """Return (device, share) for one task, and note it in the rule's state.
 
@@ -746,15 +750,8 @@ def choose(learner, now, task, free_at, earliest_start):  # type: ignore[no-unty
             if guard.counters[ACTIVE] == FALLBACK:
                 policy = FALLBACK
                 device, share = fallback_placement(learner, now, task, earliest_start)
-        if task.divisible and (share == 1.0 or share == 0.0):
-            device, share = with_probe(learner, now, task, device, share, earliest_start)
-        add_latency(placement, known.latency)
-        if not 0.0 < share < 1.0:
-            trial = device_to_try(learner, now, task, known.latency, known.value, earliest_start)
-            if trial >= 0 and trial != device:
-                policy = TRIAL
-                device = trial
-                share = begin_trial(placement, task.kind, trial, devices)
+        placed = (policy, device, share, known.latency, known.value)
+        policy, device, share = explore(learner, now, task, placed, earliest_start, False)
     guard.decided[policy] += 1
     if devices[device].is_cpu == 1:
         share = 0.0

@@ -77,8 +77,6 @@ _HUGE_NUMBER = 1e100
 _HUGE_JUMP = 1e3
 #: Place of the first statistic of a class that describes its jump.
 _FIRST_OF_JUMP = 11
-#: Columns of stored arrays in earlier versions, columns now, and the value of the new ones.
-_NEW_COLUMNS = {"stats": (_FIRST_OF_JUMP, 16, 0.0), "recent": (7, 8, 1.0)}
 #: Standard deviation of log seconds of a class that was learned from another model's predictions.
 _PREDICTED = 0.1
 #: Tasks over which the price of accelerator seconds is computed.
@@ -367,14 +365,6 @@ def model_state_error(state: ModelState, kinds: int) -> str | None:
         if not (known and (rows["memory"] >= 0.0).all() and (rows["share"] > 0.0).all()):
             return "recent tasks have unknown task kinds, a negative memory or an empty part"
     return None
-
-
-def with_new_columns(name: str, stored: NDArray[Any]) -> NDArray[Any]:
-    """Return a stored array with the columns that files of earlier versions lack: no jumps, and whole tasks."""
-    before, now, value = _NEW_COLUMNS.get(name, (-1, 0, 0.0))
-    if stored.ndim < 2 or stored.shape[-1] != before:
-        return stored
-    return np.concatenate([stored, np.full((*stored.shape[:-1], now - before), value, stored.dtype)], axis=-1)
 
 
 def kind_capacity(state: ModelState) -> int:

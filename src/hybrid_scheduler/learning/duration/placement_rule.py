@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...compiled.device_prices import FIRST_PRICE, LATENCY_WEIGHT
 from ...compiled.row_heap import RowHeap
 from ...core import Decision, Floats, Platform, Setting, Task, View, Workload
 from ...physics import objective_scales
@@ -32,8 +33,6 @@ from .learned_placement import (
     LearnedTask,
     LearnerArrays,
     learned_task,
-    restart_clock,
-    with_objective,
 )
 from .learner_state import (
     ExplorationLimits,
@@ -162,7 +161,8 @@ class PlacementRule:
         """Let a stored rule start with empty queues in another run; a continued run keeps them."""
         if self._restored:
             self._restored = False
-            if restart_clock(self.placement, now):
+            if self.placement.scalars["last_arrival"] > now:
+                self.placement.scalars["last_arrival"] = now
                 self.shadow.free_at[:] = now
 
     def update_objective(self, task: LearnedTask) -> None:
@@ -181,7 +181,11 @@ class PlacementRule:
         table[:, :, 0] = np.exp(self.model.predict_columns(*columns)[:, :, 0])
         scales = objective_scales(table, platform.class_of, platform, dollars)
         weight, per_device = self.setting.objective.prices(platform.column("watts"), dollars, scales)
-        self.placement = with_objective(self.placement, weight, per_device, platform.class_of)
+        self.placement.params[LATENCY_WEIGHT] = weight
+        self.placement.params[FIRST_PRICE + platform.class_of] = per_device
+        # A price of energy may be worth any delay.
+        limits = self.placement.limits._replace(max_delay=np.inf)
+        self.placement = self.placement._replace(limits=limits)
 
     # ---------------------------------------------------------------- whole workloads
 

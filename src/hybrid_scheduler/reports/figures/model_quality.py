@@ -46,7 +46,7 @@ def importance(data: FigureData) -> Figure:
                 )  # fmt: skip
         axes.set_yticks(range(len(features)), [feature.replace("_", " ") for feature in features])
         axes.tick_params(axis="y", length=0)
-        axes.set_xlim(0, 1.12 * max(max(found.values()) for found in data.importances.values()))
+        axes.set_xlim(0, 1.12 * max(max(shares.values()) for shares in data.importances.values()))
         axes.set_xlabel("share")
         axes.grid(False, axis="y")
         if len(names) > 1:

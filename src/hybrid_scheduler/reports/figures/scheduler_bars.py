@@ -131,18 +131,18 @@ _GOALS = {"mean_latency": "mean latency (s)", "energy": "energy (kJ)", "cost": "
 
 def pareto(data: FigureData) -> Figure:
     """Draw three views of the same points; the front is over all three goals, not over the two of a view."""
-    found = {goal: data.intervals(goal) for goal in _GOALS}
-    names = [name for name in data.schedulers if all(name in found[goal] for goal in _GOALS)]
-    best = front({name: [found[goal][name].mean for goal in _GOALS] for name in names})
+    goals = {goal: data.intervals(goal) for goal in _GOALS}
+    names = [name for name in data.schedulers if all(name in goals[goal] for goal in _GOALS)]
+    best = front({name: [goals[goal][name].mean for goal in _GOALS] for name in names})
     explanation = f"{data.interval_label('mean_latency')}; ringed: no scheduler is better on all three goals"
     with framed(data, "Time, energy and cost", explanation, 3.3, legend=names) as figure:
         views = (("a", "mean_latency", "energy"), ("b", "mean_latency", "cost"), ("c", "energy", "cost"))
         for axes, (letter, across, up) in zip(figure.subplots(1, 3), views, strict=True):
             heading(axes, letter, f"{up} vs {across}".replace("mean_", ""), "")
-            _points(axes, names, best, found[across], found[up], 1e-3 if across == "energy" else 1.0, up)
+            _points(axes, names, best, goals[across], goals[up], 1e-3 if across == "energy" else 1.0, up)
             axes.set_xlabel(_GOALS[across])
             axes.set_ylabel(_GOALS[up])
-            if across == "mean_latency" and _wide(found[across]):
+            if across == "mean_latency" and _wide(goals[across]):
                 axes.set_xscale("log")
                 plain_log_ticks(axes)
             axes.locator_params(axis="y", nbins=5)

@@ -113,7 +113,7 @@ def gantt_diff(data: FigureData) -> Figure:
     other_begin, other_until = _window(second, [other], rows.start, rows.stop)
     window = min(begin, other_begin), max(until, other_until)
     with framed(data, "Two schedules of the same tasks", explanation, 3.1 + 2 * (0.5 + 0.19 * count)) as figure:
-        tints = [(_color(shift), 0.9) for shift in change.tolist()]
+        tints = [(_SOONER if shift < 0 else _LATER if shift > 0 else QUIET, 0.9) for shift in change.tolist()]
         panels = figure.subplots(3, 1, height_ratios=[count, count, 6])
         for axes, comparison, spec in ((panels[0], first, name), (panels[1], second, other)):
             _gantt(axes, comparison, spec, rows.start, tints, window, f", {comparison.platform.name}")
@@ -132,10 +132,6 @@ def _middle(total: int) -> tuple[int, int]:
     return first, min(total, first + _TASKS)
 
 
-def _color(change: float) -> str:
-    return _SOONER if change < 0 else _LATER if change > 0 else QUIET
-
-
 def _gantt(
     axes: Axes, comparison: Comparison, name: str, first: int, tints: Sequence[tuple[str, float]],
     window: tuple[float, float], remark: str = "",
@@ -143,10 +139,10 @@ def _gantt(
     """Draw the parts in a window of time: tasks from `first` on with their colours and opacities, others grey."""
     devices = comparison.platform.devices[:_DEVICES]
     count = len(devices)
-    found, device, start, end = comparison.results[name].outcomes.intervals(comparison.platform.cpu_of)
+    rows, device, start, end = comparison.results[name].outcomes.intervals(comparison.platform.cpu_of)
     begin, until = window
     inside = (end > begin) & (start < until) & (device < count)
-    columns = (found[inside], device[inside], start[inside], end[inside])
+    columns = (rows[inside], device[inside], start[inside], end[inside])
     for row, where, opened, closed in zip(*(column.tolist() for column in columns), strict=True):
         chosen = first <= row < first + len(tints)
         color, alpha = tints[row - first] if chosen else (HAIRLINE, 1.0)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import math
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 
 from ...core import InvalidInputError
-from ...live import IdempotencyKey, MeasuredRun, RunLabels, measured_from_json
+from ...live import IdempotencyKey, MeasuredRun, RunLabels
 from ...live.commands import DeleteRun, DescribeRun, StoreMeasured
 from ...live.lane_statistics import WINDOW
 from ...reports.run_tables import StoredResults
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError, api_error
-from ..json_response import StrictJSONResponse, attachment, cached_json, dumps
+from ..json_response import StrictJSONResponse, attachment, cached_json
+from ..measured_body import read_run
 from ..run_replay import replay_of
 from ..schemas.base_models import BINARY, TEXT, described, described_file
 from ..schemas.catalogue import LearningCurve
-from ..schemas.measured import MeasuredRunCreate, RunStored
+from ..schemas.measured import RunStored
 from ..schemas.runs import Gantt, GanttDiff, Run, RunDetail, RunDiff, RunPage
 from ..schemas.simulation import RunLabelsRequest
 from ..schemas.tasks import Deleted
@@ -66,21 +66,35 @@ async def list_runs(
     return page_of("runs", rows, limit, "run_id")
 
 
+async def _measured_run(request: Request, context: RequestContext) -> tuple[MeasuredRun, str]:
+    body = await request.body()
+    found = await context.reader.compute(len(body), read_run, body)
+    if isinstance(found, list):
+        raise RequestValidationError(found)
+    return found
+
+
 _STORE = ("Store a run that was measured on real devices", RunStored, 409, 422, 503)
+_RUN_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/MeasuredRunCreate"}}},
+    }
+}
 
 
-@router.post("/runs", **described(*_STORE, **stores("The run is stored.")))
+@router.post("/runs", **described(*_STORE, openapi_extra=_RUN_BODY, **stores("The run is stored.")))
 async def store_measured_run(
-    context: RequestContext, measured: MeasuredRunCreate, idempotency_key: KeyHeader = None
+    context: RequestContext,
+    measured: Annotated[tuple[MeasuredRun, str], Depends(_measured_run)],
+    idempotency_key: KeyHeader = None,
 ) -> Response:
     """Store a measured run, as `execute --store` does. The response comes once everything is durable.
 
     A client that got no response sends the run again under the same `run_id` or `Idempotency-Key`; it is stored
     once. The live run is not interrupted.
     """
-    content = measured.model_dump()
-    fingerprint = hashlib.sha256(dumps(content)).hexdigest()
-    run = await asyncio.to_thread(measured_from_json, content)
+    run, fingerprint = measured
     key = None if idempotency_key is None else IdempotencyKey(idempotency_key, fingerprint)
 
     async def repeat(task_id: int) -> Response:

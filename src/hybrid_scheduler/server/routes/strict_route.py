@@ -15,21 +15,15 @@ from ..errors import ApiError, invalid, not_found
 from ..json_response import StrictJSONResponse
 from ..schemas import base_models
 from ..schemas.base_models import TEXT, errors
+from ..strict_json import check_bounds, parse
 
 _T = TypeVar("_T")
-#: Containers within each other. orjson writes up to 254, and the stored run adds a few.
-_MAX_DEPTH = 64
 #: Bytes of a body that is checked without a thread.
 _SMALL_BODY = 64 * 1024
-#: Lists and objects of a body. Millions of them fit into a few megabytes, and other requests wait while they are
-#: read.
-_MAX_CONTAINERS = 100_000
-#: Names in all objects of a body: each that no field has is an error of a kilobyte.
-_MAX_NAMES = 20_000
 
 
 class _StrictRequest(Request):
-    """Request whose malformed JSON is always a JSONDecodeError: too deep, too many digits, not UTF-8.
+    """Request whose JSON is read strictly.
 
     The body is read once, for the check and for the route.
     """
@@ -38,61 +32,20 @@ class _StrictRequest(Request):
 
     async def json(self) -> Any:
         if not self._content:
-            self._content = (await self._parsed(),)
+            self._content = (parse(await self.body()),)
         return self._content[0]
 
-    async def _parsed(self) -> Any:
-        body = await self.body()
-        try:
-            return json.loads(body.decode("utf-8"))
-        except json.JSONDecodeError:
-            raise
-        except (ValueError, RecursionError) as error:
-            reason = "too deeply nested" if isinstance(error, RecursionError) else "unreadable text or number"
-            raise json.JSONDecodeError(reason, "", 0) from None
-
     async def check_json(self) -> None:
-        """Refuse a JSON body that is too deep, or has integers that no later response could contain.
-
-        Raises
-        ------
-        ApiError
-            With status 422 and the name of the field. Malformed JSON is left to the route.
-        """
+        """Refuse a JSON body that is out of bounds; malformed JSON is left to the route."""
         body = await self.body()
-        if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS:
-            raise _refusal("body", f"at most {_MAX_CONTAINERS:,} lists and objects", "more")
         try:
             content = await self.json()
         except json.JSONDecodeError:
             return
         if len(body) < _SMALL_BODY:
-            _check_bounds(content)
+            check_bounds(content)
         else:
-            await asyncio.to_thread(_check_bounds, content)
-
-
-def _check_bounds(content: Any) -> None:
-    waiting: list[tuple[Any, str, int]] = [([content], "", 0)]
-    names = 0
-    while waiting:
-        container, path, depth = waiting.pop()
-        names += len(container) if isinstance(container, dict) else 0
-        if names > _MAX_NAMES:
-            raise _refusal("body", f"at most {_MAX_NAMES:,} names", "more")
-        if depth > _MAX_DEPTH:
-            raise _refusal(path, f"at most {_MAX_DEPTH} levels deep", "a deeper value")
-        for name, value in container.items() if isinstance(container, dict) else enumerate(container):
-            if isinstance(value, dict | list):
-                waiting.append((value, f"{path}.{name}" if depth else "", depth + 1))
-            elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-                raise _refusal(f"{path}.{name}", "an integer of 64 bits", "a larger one")
-
-
-def _refusal(path: str, allowed: str, got: str) -> ApiError:
-    # A deep path repeats itself: its beginning names the field.
-    field = ".".join(path.removeprefix(".").split(".")[:4])[:100] or "body"
-    return invalid((field, allowed, got))
+            await asyncio.to_thread(check_bounds, content)
 
 
 #: Annotation of the header that makes a request repeatable.
@@ -154,6 +107,8 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return a handler that wraps requests."""
         handle = super().get_route_handler()
+        if self.openapi_extra is not None:  # it reads its body itself
+            return handle
 
         async def handle_strictly(request: Request) -> Response:
             strict = _StrictRequest(request.scope, request.receive)

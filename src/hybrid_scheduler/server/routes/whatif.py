@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, Request, Response
 
-from ...core import InvalidInputError, UnknownNameError
+from ...core import InvalidInputError
 from ...experiments.what_if import SCHEDULERS, WhatIfChange, WhatIfResult
-from ...schedulers import schedulers
-from ...workload.scenarios import SCENARIOS
+from ...workload.scenarios import SCENARIOS, scenario_named
 from ..app_context import AppContext, RequestContext
 from ..errors import ApiError
 from ..json_response import StrictJSONResponse
+from ..new_runs import chosen_schedulers
 from ..schemas.base_models import described
 from ..schemas.simulation import WhatIfRequest, WhatIfResponse
 from ..whatif_worker import WhatIfCompiling, WhatIfJob
@@ -37,14 +37,15 @@ _RETRY_COMPILING_S = 5
 @router.post("/whatif", **described("The same tasks on a changed machine", WhatIfResponse, 422, 503))
 async def ask_what_if(context: RequestContext, connection: Request, request: WhatIfRequest) -> Response:
     """Simulate both machines with the same seeds and compare them in pairs. Takes about a second."""
-    _check_names(request)
+    if request.scenario is not None:
+        scenario_named(request.scenario)
     scenario = request.scenario or (await context.control.status())["scenario"]
     if scenario not in SCENARIOS:
         hint = "the live run plays a trace: name a scenario"
         raise InvalidInputError("scenario", "named in the request", scenario, hint=hint)
     change = WhatIfChange(utilisation=request.load, **request.model_dump(include=_CHANGED))
     change.platform(context.machine.platform)  # raises if this machine cannot be changed so
-    names = tuple(request.schedulers or SCHEDULERS)
+    names = chosen_schedulers([(name, {}) for name in request.schedulers or SCHEDULERS])
     job = WhatIfJob(change, context.machine, context.load, scenario, names, request.tasks, request.seeds)
     began = time.perf_counter()
     shared = context.state.whatif_results.get(job, lambda: _computed(context, job))
@@ -87,12 +88,3 @@ async def whatif_slot(context: AppContext) -> AsyncIterator[None]:
         raise ApiError(503, str(error), hint=error.hint, retry_after=_RETRY_COMPILING_S) from None
     finally:
         slots.release()
-
-
-def _check_names(request: WhatIfRequest) -> None:
-    known = schedulers()
-    for name in request.schedulers or ():
-        if name not in known:
-            raise UnknownNameError("schedulers", name, known)
-    if request.scenario is not None and request.scenario not in SCENARIOS:
-        raise UnknownNameError("scenario", request.scenario, SCENARIOS)

@@ -85,9 +85,8 @@ class RunSettings(RequestModel):
     scenario: ScenarioName | None = None
     load: Load | None = None
     trace: TraceName | None = None
-    repeat: bool = Field(
-        default=False, description="Begin the trace again at its end; otherwise the run ends there."
-    )
+    #: Begin the trace again at its end; otherwise the run ends there.
+    repeat: bool = False
     seed: Seed | None = None
     speed: Speed | None = None
 

@@ -9,15 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, FailFast, Field
 from pydantic_core import PydanticCustomError
 
 from ...live.measured_run import MAX_SCHEDULERS, MAX_TASKS
-from .base_models import (
-    Kind,
-    RequestModel,
-    ResponseModel,
-    RunId,
-    SchedulerKey,
-    Seed,
-    Text,
-)
+from . import base_models as base
 from .tasks import ResultStatus
 
 _MAX_CONFIG_LENGTH = 65_536
@@ -46,12 +38,12 @@ def _few_entries(results: Any) -> Any:
 # Columns are read up to their first error: a body of 1 MB can hold 250,000 wrong values.
 Column = Annotated[list[float], Field(min_length=1, max_length=MAX_TASKS), FailFast()]
 MaybeColumn = Annotated[list[float | None], Field(min_length=1, max_length=MAX_TASKS), FailFast()]
-Name = Annotated[Text, Field(min_length=1, max_length=200)]
+Name = Annotated[base.Text, Field(min_length=1, max_length=200)]
 #: Two thousand years from the epoch, in seconds.
 Moment = Annotated[float, Field(ge=0, le=6.3e10, description="Unix seconds.")]
 
 
-class MeasuredDevice(RequestModel):
+class MeasuredDevice(base.RequestModel):
     """A real device."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")]
@@ -59,26 +51,26 @@ class MeasuredDevice(RequestModel):
     node: Annotated[int, Field(ge=0, le=10_000, description="Every node has exactly one device of kind `cpu`.")] = 0
 
 
-class MeasuredPlatform(RequestModel):
+class MeasuredPlatform(base.RequestModel):
     """The machine, its devices node by node."""
 
     name: Name
     devices: Annotated[list[MeasuredDevice], Field(min_length=1, max_length=256), FailFast()]
 
 
-class MeasuredTasks(RequestModel):
+class MeasuredTasks(base.RequestModel):
     """Columns of equal length, ordered by arrival."""
 
     size: Column
     compute_intensity: Column
     memory_required: Column
     arrival_time: Column
-    kind: Annotated[list[Kind], Field(min_length=1, max_length=MAX_TASKS), FailFast()]
+    kind: Annotated[list[base.Kind], Field(min_length=1, max_length=MAX_TASKS), FailFast()]
     optimal_fraction: MaybeColumn
     optimal_time: MaybeColumn
 
 
-class MeasuredResults(RequestModel):
+class MeasuredResults(base.RequestModel):
     """Results of one scheduler. Times count from its first submission; failed tasks have no times."""
 
     device: Annotated[list[str], Field(min_length=1, max_length=MAX_TASKS), FailFast()]
@@ -97,31 +89,29 @@ class MeasuredResults(RequestModel):
     status: Annotated[list[ResultStatus], Field(min_length=1, max_length=MAX_TASKS), FailFast()]
 
 
-class MeasuredRunCreate(RequestModel):
+class MeasuredRunCreate(base.RequestModel):
     """A measured run: the same tasks under each scheduler, on the same machine."""
 
-    run_id: RunId | None = Field(
-        default=None,
-        description="A ULID of your choice. A run that is sent again under the same id is stored once.",
-    )
+    #: A ULID of your choice. A run that is sent again under the same id is stored once.
+    run_id: base.RunId | None = None
     created_at: Moment
     ended_at: Moment
-    seed: Seed
+    seed: base.Seed
     scenario: Name
     platform: MeasuredPlatform
     config: Annotated[dict[str, Any], AfterValidator(_check_config)] = Field(default_factory=dict)
     tasks: MeasuredTasks
     results: Annotated[
-        dict[SchedulerKey, MeasuredResults],
+        dict[base.SchedulerKey, MeasuredResults],
         Field(min_length=1, max_length=MAX_SCHEDULERS),
         BeforeValidator(_few_entries),
     ]
 
 
-class RunStored(ResponseModel):
+class RunStored(base.ResponseModel):
     """A run that was stored."""
 
-    run_id: RunId
+    run_id: base.RunId
     tasks: int
     schedulers: list[str]
 
@@ -137,11 +127,11 @@ _Bytes = Annotated[float, Field(ge=0, le=1e18)]
 _DeviceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}$")]
 
 
-class ProgramTasks(RequestModel):
+class ProgramTasks(base.RequestModel):
     """Calls that have ended, as columns of equal length, oldest first."""
 
     number: Annotated[list[_Count], Field(max_length=_MAX_REPORTED), FailFast()]
-    function: Annotated[list[Kind], Field(max_length=_MAX_REPORTED), FailFast()]
+    function: Annotated[list[base.Kind], Field(max_length=_MAX_REPORTED), FailFast()]
     device: Annotated[list[_DeviceName], Field(max_length=_MAX_REPORTED), FailFast()]
     submitted: _Times
     launched: Annotated[
@@ -156,30 +146,38 @@ class ProgramTasks(RequestModel):
     transfer: _Times
 
 
-class ProgramDevice(RequestModel):
+class ProgramDevice(base.RequestModel):
     """A device of a running program at this moment."""
 
     name: _DeviceName
     kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_\-]{0,31}$", description="`cpu`, `gpu` or another.")]
-    waiting: _Count = Field(description="Calls in its queue.")
-    resident: _Bytes | None = Field(description="Bytes of arrays in its memory; null for the CPU.")
-    limit: _Bytes | None = Field(description="Bytes that may stay there; null if unlimited.")
+    #: Calls in its queue.
+    waiting: _Count
+    #: Bytes of arrays in its memory; null for the CPU.
+    resident: _Bytes | None
+    #: Bytes that may stay there; null if unlimited.
+    limit: _Bytes | None
 
 
-class _ProgramFields(RequestModel):
-    run_id: RunId
+class _ProgramFields(base.RequestModel):
+    run_id: base.RunId
     program: Name
-    scheduler: SchedulerKey
+    scheduler: base.SchedulerKey
     machine: Name
     created_at: Moment
     now: _Seconds
     devices: Annotated[list[ProgramDevice], Field(min_length=1, max_length=256), FailFast()]
-    unfinished: _Count = Field(description="Calls that were submitted and have not ended.")
+    #: Calls that were submitted and have not ended.
+    unfinished: _Count
     failed: _Count
-    copied: _Bytes = Field(description="Bytes that were copied to devices and back.")
-    evicted: _Count = Field(description="Copies that were dropped to make space on a device.")
-    written_back: _Count = Field(description="Those of them that had to be copied to main memory first.")
-    unreported: _Count = Field(description="Ended calls that the program could not report in time.")
+    #: Bytes that were copied to devices and back.
+    copied: _Bytes
+    #: Copies that were dropped to make space on a device.
+    evicted: _Count
+    #: Those of them that had to be copied to main memory first.
+    written_back: _Count
+    #: Ended calls that the program could not report in time.
+    unreported: _Count
     ended: bool
 
 
@@ -189,10 +187,10 @@ class ProgramReport(_ProgramFields):
     tasks: ProgramTasks
 
 
-class ProgramAccepted(ResponseModel):
+class ProgramAccepted(base.ResponseModel):
     """A report that was accepted."""
 
-    run_id: RunId
+    run_id: base.RunId
     #: Ended calls of this program so far.
     tasks: int
 
@@ -200,22 +198,24 @@ class ProgramAccepted(ResponseModel):
 class ProgramState(_ProgramFields):
     """A program as it was last reported, with calls that have ended."""
 
-    finished: int = Field(description="Ended calls so far.")
-    next_after: int = Field(description="Pass this as `after` to get what follows these calls.")
+    #: Ended calls so far.
+    finished: int
+    #: Pass this as `after` to get what follows these calls.
+    next_after: int
     tasks: ProgramTasks
 
 
-class ProgramSummary(ResponseModel):
+class ProgramSummary(base.ResponseModel):
     """A program that reported to this server."""
 
-    run_id: RunId
+    run_id: base.RunId
     program: str
     created_at: float
     finished: int
     ended: bool
 
 
-class ProgramList(ResponseModel):
+class ProgramList(base.ResponseModel):
     """Programs that reported to this server since it started, newest first, and one of them in full."""
 
     programs: list[ProgramSummary]

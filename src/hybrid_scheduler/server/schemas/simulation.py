@@ -8,29 +8,13 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ...experiments.what_if import WhatIfResult
 from ...physics import Slowdown
-from .base_models import (
-    MachineName,
-    Note,
-    RequestModel,
-    ResponseModel,
-    RunId,
-    RunName,
-    RunSettings,
-    ScenarioName,
-    SchedulerName,
-    Speed,
-    Tags,
-    Text,
-    WithOldLoad,
-    old_load,
-    refuse_second,
-)
+from . import base_models as base
 
 
-class StartRequest(RunSettings, WithOldLoad):
+class StartRequest(base.RunSettings, base.WithOldLoad):
     """Settings of a new run; missing ones come from the configuration."""
 
-    schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=20)] | None = None
+    schedulers: Annotated[list[base.SchedulerName], Field(min_length=1, max_length=20)] | None = None
 
 
 _Parameter = Annotated[
@@ -43,21 +27,21 @@ _Parameter = Annotated[
 ]
 
 
-class SchedulerChoice(RequestModel):
+class SchedulerChoice(base.RequestModel):
     """A scheduler that takes part, with the parameters that differ from its own."""
 
-    name: SchedulerName
+    name: base.SchedulerName
     parameters: Annotated[
         dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")], _Parameter],
         Field(max_length=20, default_factory=dict),
     ]
 
 
-class SlowdownRequest(RequestModel):
+class SlowdownRequest(base.RequestModel):
     """A time in which tasks take longer on a device. Tasks count by their arrival."""
 
     device: Annotated[
-        Text,
+        base.Text,
         Field(min_length=1, max_length=64, description="A device, such as `gpu_1`, or a kind, such as `gpu`."),
     ]
     factor: Annotated[float, Field(gt=1, le=1000, description="Factor on the durations.")]
@@ -66,40 +50,40 @@ class SlowdownRequest(RequestModel):
     every: Annotated[float, Field(gt=0, le=1e9, description="Seconds after which it comes again.")] | None = None
 
 
-class RunRequest(RunSettings):
+class RunRequest(base.RunSettings):
     """Settings of a new run; missing ones come from the run to repeat, or from the configuration."""
 
-    repeats: RunId | None = Field(default=None, description="A stored run whose settings hold where none is given.")
+    #: A stored run whose settings hold where none is given.
+    repeats: base.RunId | None = None
     schedulers: Annotated[list[SchedulerChoice], Field(min_length=1, max_length=20)] | None = None
-    platform: MachineName | None = Field(default=None, description="A built-in platform, see `GET /api/machines`.")
-    platform_yaml: Annotated[Text, Field(min_length=1, max_length=20_000)] | None = Field(
-        default=None, description="A machine of your own, as in a platform file."
-    )
-    profile: MachineName | None = Field(default=None, description="A measured profile, see `GET /api/machines`.")
-    slowdown: SlowdownRequest | None = Field(
-        default=None,
-        description="A time in which a device is slower; null for none. If left out, that of the run to repeat or "
-        "of the configuration, unless scenario, trace or machine are given.",
-    )
-    name: RunName | None = None
-    tags: Tags | None = None
-    note: Note | None = None
+    #: A built-in platform, see `GET /api/machines`.
+    platform: base.MachineName | None = None
+    #: A machine of your own, as in a platform file.
+    platform_yaml: Annotated[base.Text, Field(min_length=1, max_length=20_000)] | None = None
+    #: A measured profile, see `GET /api/machines`.
+    profile: base.MachineName | None = None
+    #: A time in which a device is slower; null for none. If left out, that of the run to repeat or of the
+    #: configuration, unless scenario, trace or machine are given.
+    slowdown: SlowdownRequest | None = None
+    name: base.RunName | None = None
+    tags: base.Tags | None = None
+    note: base.Note | None = None
 
     @field_validator("platform_yaml", "profile")
     @classmethod
     def _one_machine(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return refuse_second(value, info, "platform", "platform_yaml")
+        return base.refuse_second(value, info, "platform", "platform_yaml")
 
 
-class RunLabelsRequest(RequestModel):
+class RunLabelsRequest(base.RequestModel):
     """New name, tags or note of a run; missing ones stay."""
 
-    name: RunName | None = None
-    tags: Tags | None = None
-    note: Note | None = None
+    name: base.RunName | None = None
+    tags: base.Tags | None = None
+    note: base.Note | None = None
 
 
-class WorkloadShape(ResponseModel):
+class WorkloadShape(base.ResponseModel):
     """Histograms of tasks."""
 
     #: Virtual seconds that the arrivals cover.
@@ -114,14 +98,14 @@ class WorkloadShape(ResponseModel):
     intensities: list[int]
 
 
-class SaturationLimit(ResponseModel):
+class SaturationLimit(base.ResponseModel):
     """Load above which the queues of a scheduler grow without end."""
 
     scheduler: str
     load: float
 
 
-class PreviewPlatform(ResponseModel):
+class PreviewPlatform(base.ResponseModel):
     """The machine of a run that was not begun."""
 
     name: str
@@ -129,7 +113,7 @@ class PreviewPlatform(ResponseModel):
     devices: int
 
 
-class RunPreview(ResponseModel):
+class RunPreview(base.ResponseModel):
     """Tasks, load and limits of a run that was not begun."""
 
     scenario: str
@@ -153,16 +137,16 @@ class RunPreview(ResponseModel):
     shape: WorkloadShape
 
 
-class SpeedRequest(RequestModel):
+class SpeedRequest(base.RequestModel):
     """Speed of virtual time."""
 
-    speed: Speed
+    speed: base.Speed
 
 
-class ScenarioRequest(WithOldLoad):
+class ScenarioRequest(base.WithOldLoad):
     """Scenario of all further tasks."""
 
-    scenario: ScenarioName
+    scenario: base.ScenarioName
 
 
 _Load = Annotated[
@@ -170,22 +154,22 @@ _Load = Annotated[
 ]
 
 
-class WhatIfRequest(WithOldLoad):
+class WhatIfRequest(base.WithOldLoad):
     """The changed machine; missing values are those of the baseline machine."""
 
     num_gpus: Annotated[int, Field(ge=1, le=16)] | None = None
     gpu_speed: Annotated[float, Field(ge=0.25, le=8, description="Factor on the GPUs' speed.")] = 1.0
     bandwidth: Annotated[float, Field(ge=500, le=200_000, description="MB/s between host and GPU.")] | None = None
     load: _Load | None = None
-    utilisation: _Load | None = old_load()
+    utilisation: _Load | None = base.old_load()
     energy_weight: Annotated[float, Field(ge=0, le=1, description="0: only latency counts; 1: only energy.")] = 0.0
-    scenario: ScenarioName | None = None
-    schedulers: Annotated[list[SchedulerName], Field(min_length=1, max_length=20)] | None = None
+    scenario: base.ScenarioName | None = None
+    schedulers: Annotated[list[base.SchedulerName], Field(min_length=1, max_length=20)] | None = None
     tasks: Annotated[int, Field(ge=50, le=1000)] = 300
     seeds: Annotated[int, Field(ge=2, le=16)] = 8
 
 
-class WhatIfResponse(ResponseModel):
+class WhatIfResponse(base.ResponseModel):
     """The baseline machine and the changed machine under the same tasks."""
 
     scenario: str

@@ -153,7 +153,8 @@ class TaskCreate(RequestModel):
     memory_required: Annotated[float, Field(ge=0, le=1e7, description="MB.")]
     kind: Kind = "generic"
     external_id: ExternalId | None = None
-    divisible: bool = Field(default=True, description="Whether a GPU and its CPU may each run a part of the task.")
+    #: Whether a GPU and its CPU may each run a part of the task.
+    divisible: bool = True
     task_id: Annotated[
         int | None,
         Field(

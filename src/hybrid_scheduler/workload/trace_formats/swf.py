@@ -30,7 +30,7 @@ PARALLEL = "parallel jobs"
 def read_swf(path: Path, scale: float) -> Rows:
     """Return the rows of a file; `scale` multiplies all times and amounts of data."""
     tasks = TaskCollector(scale, (RUN_TIME, WORK, PARALLEL))
-    whole_jobs: set[float] = set()
+    counted: set[float] = set()
     partial: list[tuple[int, list[str], list[float]]] = []
     for line, text in lines_of(path):
         if not text or text.startswith(";"):
@@ -39,20 +39,16 @@ def read_swf(path: Path, scale: float) -> Rows:
         values = [number(cell) for cell in cells]
         if len(cells) != _FIELDS:
             tasks.reject(line, "row", f"{_FIELDS} fields", f"{len(cells)} fields")
-        elif bad := [i for i, value in enumerate(values) if value != value]:
-            tasks.reject(line, f"field {bad[0] + 1}", "a finite number", cells[bad[0]], _amounts(values))
         elif values[10] in _PARTIAL:
             partial.append((line, cells, values))
         elif _add(tasks, line, cells, values):
-            whole_jobs.add(values[0])
-    counted = 0
-    for line, cells, values in partial:
-        if values[0] in whole_jobs:
-            counted += 1
-        else:
-            _add(tasks, line, cells, values)
-    words = f"{counted:,} lines of partial executions (status 2 to 4) left out: their job's own line has the sum"
-    return tasks.rows(notes=(words,) if counted else ())
+            counted.add(values[0])
+    others = [row for row in partial if row[2][0] not in counted]
+    for row in others:
+        _add(tasks, *row)
+    left_out = len(partial) - len(others)
+    words = f"{left_out:,} lines of partial executions (status 2 to 4) left out: their job's own line has the sum"
+    return tasks.rows(notes=(words,) if left_out else ())
 
 
 def notes(report: ReadReport, scale: float) -> tuple[str, ...]:
@@ -72,11 +68,15 @@ def _amounts(values: list[float]) -> tuple[float, float, bool]:
 
 
 def _add(tasks: TaskCollector, line: int, cells: list[str], values: list[float]) -> bool:
-    """Add the job of a line and return True, or reject it."""
+    """Add the job of a line, or reject it; return whether the file's sums have its work."""
     run_time = values[3]
-    if values[1] < 0:
+    if bad := [i for i, value in enumerate(values) if value != value]:
+        amounts = _amounts(values)
+        tasks.reject(line, f"field {bad[0] + 1}", "a finite number", cells[bad[0]], amounts)
+        return amounts[1] >= 0
+    if values[1] < 0 <= run_time:
         tasks.reject(line, "field 2, submit time", ">= 0", cells[1], _amounts(values))
-        return False
+        return True
     if run_time < 0:
         tasks.reject(line, "field 4, run time", ">= 0: the job ran", cells[3])
         return False

@@ -5,13 +5,7 @@ A new database gets the newest tables at once, see `schema_version.upgrade_conne
 
 revision = "0001"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
     """Do nothing: every database of that release has its tables."""
-
-
-def downgrade() -> None:
-    """Do nothing: there is no earlier version."""

@@ -5,15 +5,8 @@ from alembic import op
 
 revision = "0002"
 down_revision = "0001"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
     """Add the column; earlier rows have none."""
     op.add_column("scheduler_results", sa.Column("confidence", sa.Double()))
-
-
-def downgrade() -> None:
-    """Remove the column."""
-    op.drop_column("scheduler_results", "confidence")

@@ -5,15 +5,8 @@ from alembic import op
 
 revision = "0003"
 down_revision = "0002"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
     """Add the column; stored tasks may be split."""
     op.add_column("tasks", sa.Column("divisible", sa.Boolean(), nullable=False, server_default=sa.true()))
-
-
-def downgrade() -> None:
-    """Remove the column."""
-    op.drop_column("tasks", "divisible")

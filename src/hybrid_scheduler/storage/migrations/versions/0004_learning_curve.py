@@ -5,17 +5,9 @@ from alembic import op
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
     """Add the columns; earlier versions have neither."""
     op.add_column("model_versions", sa.Column("error", sa.Double()))
     op.add_column("model_versions", sa.Column("loss", sa.Double()))
-
-
-def downgrade() -> None:
-    """Remove the columns."""
-    op.drop_column("model_versions", "loss")
-    op.drop_column("model_versions", "error")

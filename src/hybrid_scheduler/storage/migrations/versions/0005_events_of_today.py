@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0005"
 down_revision = "0004"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -17,7 +15,3 @@ def upgrade() -> None:
         op.execute(f"DELETE FROM events WHERE seq <= {last} AND type IN ('simulation_update', 'log')")
         op.execute("DELETE FROM meta WHERE key = 'pruned_seq'")
         op.execute(f"INSERT INTO meta (key, value) VALUES ('pruned_seq', '{last}')")
-
-
-def downgrade() -> None:
-    """Do nothing: deleted events do not come back."""
