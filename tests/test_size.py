@@ -18,7 +18,7 @@ BUDGETS = {
     ("core", "metrics", "physics", "compiled"): 4075,
     ("workload",): 2751,
     ("cluster", "engine", "gym.py"): 2447,
-    ("learning",): 4244,
+    ("learning",): 4288,
     ("schedulers",): 2370,
     ("live",): 3104,
     ("config", "testing", ""): 1261,

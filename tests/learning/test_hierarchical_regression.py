@@ -311,3 +311,21 @@ def test_measured_device_that_became_slower_is_noticed_after_several_runs(measur
     assert True not in [run(factor) for factor in (1.0, 20.0, 20.0, 1.0)]  # disturbed runs
     changes = [run(5.0) for _ in range(12)]
     assert 3 <= changes.index(True) < 12
+
+
+def test_noisy_first_outcomes_count_as_little_as_later_ones():
+    """A model that has found noise predicts nearly what one predicts that knew of it from the start."""
+    draw = np.random.default_rng(1)
+    tasks = [(np.exp(draw.uniform(5.0, 9.0)), draw.uniform(), np.exp(draw.standard_normal())) for _ in range(64)]
+    states = [new_state(workstation(1)) for _ in range(2)]
+    states[1].stats["noise"] = 1.0
+    states[1].stats["noise_weight"] = 60.0
+    for state in states:
+        kind = add_kind(state)
+        for size, intensity, factor in tasks:
+            learn(state, size, intensity, 50.0, 0, kind, 1e-3 * size * factor)
+    errors = [
+        prediction(states[0], size, 0.5, 50.0, 0, kind)[0] - prediction(states[1], size, 0.5, 50.0, 0, kind)[0]
+        for size in (200.0, 1000.0, 5000.0)
+    ]
+    assert np.abs(errors).max() < 0.1

@@ -40,6 +40,10 @@ _KEPT = 2
 _RENEW = 32
 _MIN_NOISE = 1e-4
 _MAX_NOISE = 1.0
+#: Noise above which the first outcomes are learned again, at which numbers of outcomes (powers of two).
+_NOISY = 0.13
+_FIRST_RELEARNED = 8
+_LAST_RELEARNED = 128
 #: Outcomes over which the noise level is learned.
 _MAX_NOISE_WEIGHT = 60.0
 #: A correction is used if it leaves at most this share of the squared error, and after this many outcomes.
@@ -583,6 +587,62 @@ def _widen(state, n, factor):  # type: ignore[no-untyped-def]
 
 
 @leaf
+def _limited(innovation, total):  # type: ignore[no-untyped-def]
+    """Return an innovation within a few standard deviations: an outlier must not move the weights far."""
+    bound = _ROBUST * math.sqrt(total)
+    return min(max(innovation, -bound), bound)
+
+
+@leaf
+def _part_variance(share, outcomes):  # type: ignore[no-untyped-def]
+    """Return the variance of the log seconds of a whole that are computed from those of a part."""
+    return math.log(1.0 + _FIXED_PRIOR * (1.0 - share) / share) ** 2 * 8.0 / (8.0 + outcomes)
+
+
+@leaf
+def _is_noisier_than_assumed(state):  # type: ignore[no-untyped-def]
+    """Return whether the first outcomes are to be learned again, a few times while there are few."""
+    outcomes = state.outcomes[0]
+    if outcomes < _FIRST_RELEARNED or outcomes > _LAST_RELEARNED or outcomes & (outcomes - 1) != 0:
+        return False
+    noise = 0.0
+    for c in range(len(state.stats)):
+        noise = max(noise, state.stats[c].noise)
+    return noise > _NOISY and state.local.misfit == 0.0
+
+
+@leaf
+def _relearn(state):  # type: ignore[no-untyped-def]
+    """Start from the prior and learn the kept outcomes again, with the noise that is known by now.
+
+    The first outcomes count as nearly exact until noise has been seen. They then outweigh the prior, which a wider
+    covariance does not bring back.
+    """
+    size = len(state.weights)
+    for row in range(size):
+        state.weights[row] = state.prior_weights[row]
+        for column in range(size):
+            state.covariance[row, column] = 0.0
+        state.covariance[row, row] = state.prior_variance[row]
+    for c in range(len(state.recent_count)):
+        noise = state.stats[c].noise
+        for r in range(min(state.recent_count[c], RECENT)):
+            outcome = state.recent[c, r]
+            task = covariates(state, math.exp(outcome.log_size), outcome.intensity, outcome.memory, outcome.kind)
+            n, every = _expand(state, c, task)
+            g, transfer = _work_and_transfer(state, n, every, c, task.memory)
+            jump, _ = _jump_at(state.stats[c], state.features[1])
+            whole = math.exp(outcome.log_seconds - jump)
+            work_share, innovation = _work_and_innovation(state, c, g, transfer, whole)
+            _weigh(state, n, every, work_share)
+            unsure = _part_variance(outcome.share, r)
+            limited = _limited(innovation, _variance(state, every) + noise + unsure)
+            condition(state, every, limited, noise + unsure)
+    for c in range(len(state.recent_count)):
+        _renew_residuals(state, c, True)
+
+
+@leaf
 def learn_part(state, c, task, share, seconds):  # type: ignore[no-untyped-def]
     """Learn that a share of a task took so many seconds; return whether that detected drift."""
     kind = task.kind
@@ -594,7 +654,7 @@ def learn_part(state, c, task, share, seconds):  # type: ignore[no-untyped-def]
     seconds *= math.exp(-jump)
     whole = _whole_seconds(state, c, share, seconds)
     # Until its fixed cost is known, a small part says little about the whole.
-    unsure = math.log(1.0 + _FIXED_PRIOR * (1.0 - share) / share) ** 2 * 8.0 / (8.0 + state.recent_count[c])
+    unsure = _part_variance(share, state.recent_count[c])
     noise = stats.noise
     work_share, innovation = _work_and_innovation(state, c, g, transfer, whole)
     _weigh(state, n, every, work_share)
@@ -623,8 +683,7 @@ def learn_part(state, c, task, share, seconds):  # type: ignore[no-untyped-def]
         variance = _variance(state, every)
 
     total = variance + noise + unsure
-    bound = _ROBUST * math.sqrt(total)
-    limited = min(max(innovation, -bound), bound)
+    limited = _limited(innovation, total)
     if not drifted:
         _learn_noise(stats, limited, total)
         if stats.noise > noise and stats.noise_weight < _MAX_NOISE_WEIGHT and state.local.misfit == 0.0:
@@ -637,5 +696,7 @@ def learn_part(state, c, task, share, seconds):  # type: ignore[no-untyped-def]
     state.outcomes[0] += 1
     newest = state.recent[c, (state.recent_count[c] - 1) % RECENT]
     newest.residual = log_seconds - math.log(predicted_seconds(state, c, task))
+    if _is_noisier_than_assumed(state):
+        _relearn(state)
     _renew_if_due(state, c)
     return drifted

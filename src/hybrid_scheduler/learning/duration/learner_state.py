@@ -107,6 +107,7 @@ class ModelState(NamedTuple):
     outcomes: Ints  # finished parts so far
     weights: Floats
     covariance: Floats
+    prior_weights: Floats
     prior_variance: Floats
     device_kind: Ints  # block of each class's kind of device
     device_class: Ints  # block of each class; -1 where it is the only one of its kind of device
@@ -138,9 +139,9 @@ _M = types.float64[:, ::1]
 _I = types.int64[::1]
 STATE = types.NamedTuple(
     (
-        _record_array(_LAYOUT, 0), _I, _V, _M, _V, _I, _I, _V, _record_array(_STATS, 1), _record_array(_FIXED, 1),
-        RECENT_OUTCOMES, _I, _M, _M, _M, _record_array(_SCORES, 0), _record_array(_CALIBRATION, 0),
-        types.NamedUniTuple(types.float64, 5, LocalFit), _V, _I, _V, _V,
+        _record_array(_LAYOUT, 0), _I, _V, _M, _V, _V, _I, _I, _V, _record_array(_STATS, 1),
+        _record_array(_FIXED, 1), RECENT_OUTCOMES, _I, _M, _M, _M, _record_array(_SCORES, 0),
+        _record_array(_CALIBRATION, 0), types.NamedUniTuple(types.float64, 5, LocalFit), _V, _I, _V, _V,
     ),
     ModelState,
 )  # fmt: skip
@@ -199,6 +200,7 @@ def new_state(
         outcomes=np.zeros(1, np.int64),
         weights=weights,
         covariance=np.diag(deviation**2),
+        prior_weights=weights.copy(),
         prior_variance=deviation**2,
         device_kind=np.array([1 + kind for kind in blocks.kind_of], np.int64),
         device_class=blocks.device_class,
