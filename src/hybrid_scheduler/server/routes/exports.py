@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -21,7 +22,7 @@ from ..schemas.base_models import BINARY, TEXT, described, described_file
 from ..schemas.catalogue import TraceAccepted, TraceInspection, TraceList
 from ..trace_reading import ImportOptions
 from ..trace_uploads import FORMATS
-from .strict_route import ChosenRun, RunQuery, SchedulerQuery, StrictRoute, stored_run
+from .strict_route import ChosenRun, RunQuery, SchedulerQuery, StrictRoute, stored_run, while_connected
 
 router = APIRouter(prefix="/api/export", tags=["exports"], route_class=StrictRoute)
 traces_router = APIRouter(prefix="/api", tags=["traces"])
@@ -119,7 +120,8 @@ async def _chosen_machine(
 def uploaded_file(request: Request, context: RequestContext) -> trace_uploads.Upload:
     """Return the file that a client sends, of the kind that its content type says."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return trace_uploads.Upload(request.stream(), FORMATS[media_type], context.options, context.reader)
+    connected = partial(while_connected, request)
+    return trace_uploads.Upload(request.stream(), FORMATS[media_type], context.options, context.reader, connected)
 
 
 _ChosenMachine = Annotated[Machine, Depends(_chosen_machine)]
