@@ -20,7 +20,7 @@ BUDGETS = {
     ("cluster", "engine", "gym.py"): 2447,
     ("learning",): 4244,
     ("schedulers",): 2370,
-    ("live",): 3104,
+    ("live",): 3101,
     ("config", "testing", ""): 1261,
     ("jobs",): 5000,
     ("profiling",): 1903,
