@@ -29,7 +29,7 @@ BUDGETS = {
     ("reports",): 1461,
     ("storage",): 3554,
     ("server",): 5415,
-    ("cli",): 4043,
+    ("cli",): 4044,
     ("intercept",): 1719,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
