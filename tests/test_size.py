@@ -29,7 +29,7 @@ BUDGETS = {
     ("reports",): 1461,
     ("storage",): 3549,
     ("server",): 5523,
-    ("cli",): 4043,
+    ("cli",): 4047,
     ("intercept",): 1719,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20
