@@ -15,7 +15,7 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 4089,
+    ("core", "metrics", "physics", "compiled"): 4090,
     ("workload",): 2751,
     ("cluster", "engine", "gym.py"): 2453,
     ("learning",): 4166,
@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3300,
     ("reports",): 1461,
     ("storage",): 3554,
-    ("server",): 5404,
+    ("server",): 5407,
     ("cli",): 4024,
     ("intercept",): 1719,
 }
