@@ -15,7 +15,7 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 4075,
+    ("core", "metrics", "physics", "compiled"): 4076,
     ("workload",): 2751,
     ("cluster", "engine", "gym.py"): 2447,
     ("learning",): 4244,
@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3300,
     ("reports",): 1461,
     ("storage",): 3549,
-    ("server",): 5523,
+    ("server",): 5526,
     ("cli",): 4047,
     ("intercept",): 1719,
 }
