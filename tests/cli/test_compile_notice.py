@@ -2,6 +2,7 @@
 
 import pytest
 from numba import njit
+from numba.core.event import trigger_event
 
 from hybrid_scheduler.cli.command_context import CommandContext
 from hybrid_scheduler.compiled import jit_cache
@@ -39,6 +40,8 @@ def test_compiled_functions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     context.name_compiled_functions()
     njit(twice)(1)
+    with trigger_event("numba:compile"):  # a process of the server compiles, and does not say what
+        pass
     context.close()
     njit(twice)(1)
-    assert words == ["compiling twice"]
+    assert words == ["compiling twice", "compiling all that the run calls"]

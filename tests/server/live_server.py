@@ -35,7 +35,7 @@ class Live:
 
 
 @contextmanager
-def serving(context: AppContext) -> Iterator[Live]:
+def serving(context: AppContext, **changes: Any) -> Iterator[Live]:
     """Serve these context until the block is left."""
     ready = threading.Event()
     found: dict[str, Any] = {}
@@ -44,6 +44,8 @@ def serving(context: AppContext) -> Iterator[Live]:
         async def main() -> None:
             with bound_socket("127.0.0.1", 0) as listener:
                 config = uvicorn_config(create_app(context), context.options)
+                for name, value in changes.items():
+                    setattr(config, name, value)
                 server = Server(config, context.hub, ready.set)
                 found.update(server=server, loop=asyncio.get_running_loop(), port=listener.getsockname()[1])
                 await server.serve([listener])

@@ -1,5 +1,6 @@
 """Small attacks: guessed tokens, connections behind a proxy, a full disk, an engine that failed."""
 
+import asyncio
 import errno
 import time
 
@@ -65,6 +66,63 @@ async def test_large_body_leaves_the_event_loop_free(client):
     assert answer.status_code == 422
     assert "config" in [each["field"] for each in answer.json()["error"]["fields"]]
     assert seconds < 0.2  # 0.15 s to read it, and 0.3 s to check it
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 9_000, "0b" + "1" * 15_000, "0" + "7" * 9_000, "1" + ":1" * 7_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}", "name: {}\ndevices: [cpu]", "devices: {}", "devices: [{}]", "devices: [{{name: {}}}]",
+        "devices: [{{name: cpu, memory: {}}}]", "devices: [{{name: cpu, count: {}}}]", "devices: [{{? {} : 1}}]",
+    ],
+)  # fmt: skip
+async def test_integer_of_thousands_of_digits_in_a_platform_is_422(client, number, text):
+    answer = await client.post("/api/simulation/preview", json={"platform_yaml": text.format(number)})
+    assert answer.status_code == 422
+    (field,) = answer.json()["error"]["fields"]
+    assert field["field"] == "platform_yaml"
+    assert "64 bits" in field["got"]
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"), [("traces/inspect", "text/csv"), ("traces", "text/csv"), ("runs", "application/json")]
+)
+async def test_client_that_left_is_not_read_for(context, monkeypatch, path, media_type):
+    began = asyncio.Event()
+    left = asyncio.Event()
+    ended = []
+
+    async def never(*_):
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(path)
+
+    monkeypatch.setattr(context.reader, "read", never)
+    monkeypatch.setattr(context.reader, "compute", never)
+    body = [{"type": "http.request", "body": b"{}", "more_body": False}]
+
+    async def receive():
+        if body:
+            return body.pop()
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        pass
+
+    headers = [(b"host", b"localhost"), (b"content-type", media_type.encode())]
+    scope = {
+        "type": "http", "method": "POST", "path": f"/api/{path}", "raw_path": b"", "query_string": b"name=a",
+        "headers": headers, "client": ("127.0.0.1", 1), "server": ("localhost", 80), "scheme": "http",
+        "root_path": "", "http_version": "1.1", "asgi": {"version": "3.0"},
+    }  # fmt: skip
+    request = asyncio.ensure_future(create_app(context)(scope, receive, send))
+    await began.wait()
+    left.set()
+    await asyncio.wait({request}, timeout=10)
+    assert ended == [path]
 
 
 async def test_full_disk_is_503(client, monkeypatch):

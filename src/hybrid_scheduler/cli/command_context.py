@@ -99,12 +99,17 @@ class CommandContext:
         """Say what is compiled from here to the end of the command: that can take a minute, also before a run."""
         if self._listeners is not None:
             return
-        from numba.core.event import RecordingListener, install_listener
+        from numba.core.event import Event, RecordingListener, install_listener
 
         from ..compiled.jit_cache import compile_notice
 
+        def say(event: Event) -> None:
+            # Another process that compiles sends events without a function.
+            name = event.data["dispatcher"].py_func.__name__ if event.data else "all that the run calls"
+            self.printer.doing(f"compiling {name}")
+
         names = RecordingListener()
-        names.on_start = lambda event: self.printer.doing(f"compiling {event.data['dispatcher'].py_func.__name__}")
+        names.on_start = say
         self._listeners = ExitStack()
         self._listeners.enter_context(compile_notice(self.printer.note))
         self._listeners.enter_context(install_listener("numba:compile", names))

@@ -159,6 +159,19 @@ def yaml_problem(error: Exception) -> str:
     return "too many levels" if isinstance(error, RecursionError) else getattr(error, "problem", str(error)[:100])
 
 
+class _PlatformLoader(yaml.SafeLoader):
+    """Loader without integers that nothing could store, or write into a message: YAML has some without a limit."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        value: int = super().construct_yaml_int(node)
+        if value.bit_length() > 64:
+            raise yaml.constructor.ConstructorError(None, None, "an integer of more than 64 bits", node.start_mark)
+        return value
+
+
+_PlatformLoader.add_constructor("tag:yaml.org,2002:int", _PlatformLoader.construct_yaml_int)
+
+
 def parse_platform(text: str, path: str, name: str) -> Platform:
     """Return the platform that a YAML text describes.
 
@@ -177,7 +190,7 @@ def parse_platform(text: str, path: str, name: str) -> Platform:
         If a key or value is wrong.
     """
     try:
-        content = yaml.safe_load(text)
+        content = yaml.load(text, _PlatformLoader)
     except Exception as error:  # PyYAML raises errors of all kinds for what a tag cannot convert, such as !!bool x
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else path

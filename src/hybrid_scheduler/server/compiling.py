@@ -93,31 +93,19 @@ class _NotCompiled(BaseException):
     """There is code to compile; not an `Exception`, so that no scheduler is blamed for it."""
 
 
-class _FindUncompiled(Listener):  # type: ignore[misc]
-    """Listener that gives up before the first function is compiled; loading from the cache does not count."""
+class _Refusal(Listener):  # type: ignore[misc]
+    """Listener that raises an error before the next function is compiled, as soon as there is one.
 
-    def on_start(self, event: Event) -> None:
-        raise _NotCompiled
-
-    def on_end(self, event: Event) -> None:
-        """Do nothing: the block has ended."""
-
-
-class _EndCompiling(Listener):  # type: ignore[misc]
-    """Listener that ends compiling before the next function, once Ctrl-C was pressed.
-
-    An exception in the middle of a compilation is lost where LLVM calls Python back.
+    Loading from the cache does not count. An exception in the middle of a compilation is lost where LLVM calls
+    Python back.
     """
 
-    def __init__(self) -> None:
-        self.interrupted = False
-
-    def interrupt(self, _: int) -> None:
-        self.interrupted = True
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
 
     def check(self) -> None:
-        if self.interrupted:
-            raise KeyboardInterrupt
+        if self.error is not None:
+            raise self.error
 
     def on_start(self, event: Event) -> None:
         self.check()
@@ -132,15 +120,19 @@ def compile_before_serving(settings: Settings, traces: Path) -> None:
     The compiler takes hundreds of megabytes that a process keeps, so that another process runs it.
     """
     try:
-        with install_listener(_COMPILING, _FindUncompiled()):
+        with install_listener(_COMPILING, _Refusal(_NotCompiled())):
             compile_run_code(settings, traces)
         return
     except _NotCompiled:
         _compile_in_process(settings, traces)
-    with install_listener(_COMPILING, _EndCompiling()) as ending:  # code that cannot be cached
-        with stop_signals(ending.interrupt, [signal.SIGINT]):
+    with install_listener(_COMPILING, _Refusal()) as refusal:  # code that cannot be cached
+
+        def interrupt(_: int) -> None:
+            refusal.error = KeyboardInterrupt()
+
+        with stop_signals(interrupt, [signal.SIGINT]):
             compile_run_code(settings, traces)
-        ending.check()
+        refusal.check()
 
 
 def _compile_in_process(settings: Settings, traces: Path) -> None:

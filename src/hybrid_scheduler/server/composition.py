@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,7 @@ async def open_server(
         hub = StreamHub(max_clients=chosen.max_clients)
         engine: ContinuousSimulation | None = None
         control: EngineControl
-        failure, on_failure = _failure_future()
+        failure: Future[HybridSchedulerError] = Future()
         if role == "api":
             queue = EngineCommandTable(database, shared)
             control = RemoteEngineControl(queue, repository)
@@ -144,7 +145,7 @@ async def open_server(
             local.subscribe(hub.publish_from_thread)
             if shared is not None:
                 local.subscribe(shared.publish)
-            journal = _journal(settings, address, local, on_failure)
+            journal = _journal(settings, address, local, failure)
             engine, control = await _engine(
                 settings, journal, stack, start=start, speed=speed, traces=chosen.traces, defaults=defaults
             )
@@ -166,7 +167,7 @@ async def open_server(
             hub=hub,
             cache=cache,
         )
-        yield RunningServer(context, address, engine, role, failure)
+        yield RunningServer(context, address, engine, role, asyncio.wrap_future(failure))
 
 
 def _check_role(role: str, address: DatabaseAddress) -> None:
@@ -214,33 +215,19 @@ def _context(
     )
 
 
-def _failure_future() -> tuple[asyncio.Future[HybridSchedulerError], Callable[[HybridSchedulerError], None]]:
-    """Return a future, and a function that sets it from any thread."""
-    loop = asyncio.get_running_loop()
-    failure: asyncio.Future[HybridSchedulerError] = loop.create_future()
-
-    def set_failure(error: HybridSchedulerError) -> None:
-        if not failure.done():
-            failure.set_result(error)
-
-    def fail(error: HybridSchedulerError) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(set_failure, error)
-
-    return failure, fail
-
-
 def _journal(
-    settings: Settings,
-    address: DatabaseAddress,
-    bus: LocalBus,
-    on_failure: Callable[[HybridSchedulerError], None],
+    settings: Settings, address: DatabaseAddress, bus: LocalBus, failure: Future[HybridSchedulerError]
 ) -> SqlJournal:
     store = settings.storage
     if address.file is not None:
         address.file.parent.mkdir(parents=True, exist_ok=True)
     history = HistoryCsv(store.history_csv, store.retention_tasks) if store.history_csv else None
-    return SqlJournal(address, bus=bus, history=history, keep_tasks=store.retention_tasks, on_failure=on_failure)
+
+    def fail(error: HybridSchedulerError) -> None:
+        if not failure.done():
+            failure.set_result(error)
+
+    return SqlJournal(address, bus=bus, history=history, keep_tasks=store.retention_tasks, on_failure=fail)
 
 
 async def _engine(

@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,9 @@ FORMATS = {
     "application/json": "json",
     "text/plain": "txt",
 }
+#: Bytes that what is computed from a file counts as: 90 processor seconds, most of them to compile, once per
+#: machine.
+_AS_BYTES = 150 * 2**20
 #: Beginning of the names of files that are being received.
 _TEMPORARY = ".upload-"
 #: Ending of the name of a converted file.
@@ -96,17 +99,26 @@ class Upload:
         Folder and size limit.
     reader
         Reads the file.
+    connected
+        Waits for the reading, and ends it when the client leaves.
     """
 
     chunks: AsyncIterator[bytes]
     suffix: str
     options: ServerOptions
     reader: FileReader
+    connected: Callable[[Coroutine[Any, Any, dict[str, Any]]], Awaitable[dict[str, Any]]]
 
     async def inspect(self, how: ImportOptions, machine: Machine) -> dict[str, Any]:
         """Return what the file contains, with its load on a machine, without storing it."""
         async with self._received() as file:
-            return await self.reader.read(file, trace_reading.inspect, self.suffix, how, machine)
+            return await self.connected(self.reader.read(file, trace_reading.inspect, self.suffix, how, machine))
+
+    async def compute(self, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+        """Return what a picklable function computes from the file, in a process with limits; it is not stored."""
+        async with self._received() as file:
+            computed = self.reader.compute(_AS_BYTES, trace_reading.compute, file, "log", work, *arguments)
+            return await self.connected(computed)
 
     async def store(
         self, name: str, how: ImportOptions | None = None, machine: Machine | None = None
@@ -137,7 +149,7 @@ class Upload:
         async with self._received() as file:
             ready = file.with_suffix(_READY)
             settings = (self.suffix, name, how, machine or Machine(), ready)
-            stored = await self.reader.read(file, trace_reading.check, *settings)
+            stored = await self.connected(self.reader.read(file, trace_reading.check, *settings))
             await asyncio.to_thread(_publish, file, ready, self.options.traces / f"{name}.{stored['format']}")
             return stored
 

@@ -68,7 +68,7 @@ async def list_runs(
 
 async def _measured_run(request: Request, context: RequestContext) -> tuple[MeasuredRun, str]:
     body = await request.body()
-    found = await context.reader.compute(len(body), read_run, body)
+    found = await while_connected(request, context.reader.compute(len(body), read_run, body))
     if isinstance(found, list):
         raise RequestValidationError(found)
     return found
