@@ -20,7 +20,7 @@ import numpy as np
 
 from hybrid_scheduler.cluster import Cluster
 from hybrid_scheduler.compiled import PRICE_COEFFICIENTS
-from hybrid_scheduler.core import Floats, Setting, Workload
+from hybrid_scheduler.core import Floats, Scheduler, Setting, Workload
 from hybrid_scheduler.metrics.statistics import t_half_width
 from hybrid_scheduler.schedulers import LateBinding, create, late_binding
 from hybrid_scheduler.workload.task_graphs import cholesky, fork_join, layered, lu
@@ -55,7 +55,7 @@ class _Tuned(LateBinding):
         late_binding._WAITING_IN_GRAPH, late_binding._BIND_AHEAD = self.constants[7:].tolist()
 
 
-def _makespan(workload: Workload, scheduler: object) -> float:
+def _makespan(workload: Workload, scheduler: Scheduler) -> float:
     late_binding._WAITING_IN_GRAPH, late_binding._BIND_AHEAD = _CONSTANTS[7:].tolist()
     return float(np.log(Cluster().run(workload, scheduler).outcomes.finish.max()))
 

@@ -15,12 +15,12 @@ LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, toke
 
 #: Most lines of code of each part of the package; "" are its modules outside of packages.
 BUDGETS = {
-    ("core", "metrics", "physics", "compiled"): 4075,
+    ("core", "metrics", "physics", "compiled"): 4076,
     ("workload",): 2751,
     ("cluster", "engine", "gym.py"): 2447,
-    ("learning",): 4288,
+    ("learning",): 4297,
     ("schedulers",): 2370,
-    ("live",): 3104,
+    ("live",): 3101,
     ("config", "testing", ""): 1261,
     ("jobs",): 5000,
     ("profiling",): 1903,
@@ -28,8 +28,8 @@ BUDGETS = {
     ("experiments",): 3300,
     ("reports",): 1461,
     ("storage",): 3549,
-    ("server",): 5523,
-    ("cli",): 4043,
+    ("server",): 5526,
+    ("cli",): 4047,
     ("intercept",): 1719,
 }
 MAX_METHODS, MAX_ATTRIBUTES = 25, 20

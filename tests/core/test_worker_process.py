@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -81,6 +82,18 @@ def test_stop_ends_a_process_that_is_busy(worker):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_stop_leaves_no_thread_behind_that_hands_large_arguments_over(worker):
+    before = set(threading.enumerate())
+    for _ in range(3):
+        worker.submit(len, bytes(16_000_000))  # more than a pipe holds, before the process reads it
+        time.sleep(0.05)
+        worker.stop()
+    deadline = time.monotonic() + 20.0
+    while set(threading.enumerate()) - before:
+        assert time.monotonic() < deadline, set(threading.enumerate()) - before
+        time.sleep(0.05)
+
+
 def test_process_ends_with_a_parent_that_was_killed():
     program = (
         "import os\n"

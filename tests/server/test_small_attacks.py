@@ -44,7 +44,7 @@ def test_connections_from_one_network_of_ipv6_count_together():
     assert guard.admit("2001:db8::9")
 
 
-@pytest.mark.parametrize("body", ['{"size":[' + "1," * 500_000 + "1]}", '{"' + "a" * 1_000_000 + '":1}'])
+@pytest.mark.parametrize("body", ['{"size":"' + "1" * 1_000_000 + '"}', '{"' + "a" * 1_000_000 + '":1}'])
 async def test_wrong_value_of_a_megabyte_is_answered_without_being_written_out(client, body):
     json = {"Content-Type": "application/json"}
     await client.post("/api/tasks", content="{}", headers=json)
@@ -55,6 +55,13 @@ async def test_wrong_value_of_a_megabyte_is_answered_without_being_written_out(c
     assert len(answer.json()["error"]["message"]) < 400
     # Writing the value out, twice and character by character, took 0.2 to 0.7 s of the event loop.
     assert seconds < 0.15
+
+
+async def test_hundreds_of_thousands_of_values_are_not_even_read(client):
+    body = '{"size":[' + "1," * 500_000 + "1]}"
+    answer = await client.post("/api/tasks", content=body, headers={"Content-Type": "application/json"})
+    (field,) = answer.json()["error"]["fields"]
+    assert (answer.status_code, field["field"], field["allowed"]) == (422, "body", "at most 100,000 values")
 
 
 async def test_large_body_leaves_the_event_loop_free(client):

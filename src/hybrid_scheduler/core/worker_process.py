@@ -95,6 +95,8 @@ class WorkerProcess:
                 for process in list((self._pool._processes or {}).values()):
                     process.kill()  # one that is stopped, or in the middle of a C function, would not see the pipe
                 self._parent_pipe.close()
+                # The thread that hands arguments over may be writing: without a reader it ends (CPython gh-94777).
+                self._pool._call_queue._reader.close()  # type: ignore[attr-defined]
                 self._pool.shutdown(wait=False, cancel_futures=True)
                 self._pool = None
 

@@ -33,7 +33,8 @@ _KINDS = 0.15
 _CALM = 0.25
 _LEAST_LOAD = 0.3
 #: In training: arrivals of other cells than those with bursts, their share, and the least load.
-_OTHER_ARRIVALS, _OTHER_SHARE = ("waves", "diurnal", "bursty"), 0.15
+_OTHER_ARRIVALS = ("waves", "diurnal", "bursty")
+_OTHER_SHARE = 0.15
 _LEAST_TRAINING_LOAD = 0.1
 _BUSY = 0.6
 _MOST_LOAD = 0.975

@@ -31,18 +31,24 @@ HIGH_LOAD = 0.85
 _SHIFT = 0.1
 #: Step of the weights at the beginning, in their own units (Adam); decay of the means of gradients and squares.
 _RATE = 0.015
-_DECAY, _SQUARE_DECAY = 0.9, 0.99
+_DECAY = 0.9
+_SQUARE_DECAY = 0.99
 #: Limit of p99 and p99.9 over all cells and over those at high load. Then the first multipliers of these
 #: constraints, all cells before those at high load, their step and their limit.
-_TAIL_LIMIT = -0.015
+_TAIL_LIMIT = -0.005
+_TIGHT_TAIL_LIMIT = -0.015
 _TAIL_WEIGHTS = ((0.2, 0.2), (0.4, 0.6))
-_TAIL_RATE, _MAX_TAIL_WEIGHT = 0.3, 3.0
+_TAIL_RATE = 0.3
+_MAX_TAIL_WEIGHT = 3.0
 #: Limits of mean, p99 and p99.9 of a single cell, with blurred edges; from where on a cell is far beyond its limit,
-#: and the largest shares of such cells. First weights beyond the limits, their step and their limit. Memory of what
+#: and the largest shares of such cells. First weights beyond the limits, and their limit. Memory of what
 #: was measured on a cell.
-_CELL_LIMITS, _CELL_EDGES = np.array([0.002, 0.0, 0.0]), np.array([0.003, 0.01, 0.02])
-_FAR, _FAR_SHARES = np.array([0.01, 0.025, 0.04]), np.array([0.02, 0.05, 0.05])
-_CELL_WEIGHTS, _CELL_RATE, _MAX_CELL_WEIGHT = (6.0, 2.0, 0.5), 1.0, 40.0
+_CELL_LIMITS = np.array([0.002, 0.0, 0.0])
+_CELL_EDGES = np.array([0.003, 0.01, 0.02])
+_FAR = np.array([0.01, 0.025, 0.04])
+_FAR_SHARES = np.array([0.02, 0.05, 0.05])
+_CELL_WEIGHTS = (6.0, 2.0, 0.5)
+_MAX_CELL_WEIGHT = 40.0
 _LEVEL_MEMORY = 0.75
 #: The policy is the mean of those of the last part of the steps.
 _AVERAGED = 0.25
@@ -51,7 +57,8 @@ _LEAST_DEVIATION = 0.2
 _ANY_DEVIATION = 1e6
 _LARGEST_SEED = 2**31
 #: Random cells in a limited time: to draw one takes up to a tenth of a second.
-_LEAST_CELLS, _CELLS_PER_MINUTE = 4.0, 100.0
+_LEAST_CELLS = 4.0
+_CELLS_PER_MINUTE = 100.0
 
 Bools = NDArray[np.bool_]
 #: Makes a scheduler with the numbers of a policy, or late binding itself from None.
@@ -59,11 +66,15 @@ Make = Callable[[Floats | None], Any]
 
 
 class TrainingBudget(NamedTuple):
-    """Steps, cells of a step, and seeds of a cell: by default ten minutes on one core."""
+    """Steps, cells of a step, seeds of a cell, and whether the tails of single cells have limits too.
+
+    The default takes ten minutes on one core.
+    """
 
     steps: int = 400
     cells: int = 64
     seeds: int = 2
+    cell_tails: bool = False
 
 
 USUAL = TrainingBudget()
@@ -159,14 +170,18 @@ class PolicyTraining:
         The policy to begin with.
     high
         Which cells are at high load.
+    cell_tails
+        Whether the tails of single cells have limits too.
     """
 
-    def __init__(self, policy: Policy, high: Bools) -> None:
+    def __init__(self, policy: Policy, high: Bools, cell_tails: bool = False) -> None:
         self.policy = policy
         self.high = high
+        self.tail_limit = _TIGHT_TAIL_LIMIT if cell_tails else _TAIL_LIMIT
+        self.limited = np.array([True, cell_tails, cell_tails])
         self.steps = 0
         self.tail_weights = np.array(_TAIL_WEIGHTS)
-        self.cell_weights = np.array(_CELL_WEIGHTS)
+        self.cell_weights = np.array(_CELL_WEIGHTS) * self.limited
         self.levels = np.full((len(high), 3), np.nan)
         self.mean = np.zeros(policy.linear.shape)
         self.square = np.zeros(policy.linear.shape)
@@ -206,10 +221,10 @@ class PolicyTraining:
     def _follow_constraints(self, tails: Floats, high: Bools) -> None:
         for row, cells in enumerate((np.ones(len(tails), bool), high)):
             if cells.any():
-                change = _TAIL_RATE * (tails[cells].mean(axis=0) - _TAIL_LIMIT) * cells.mean()
+                change = _TAIL_RATE * (tails[cells].mean(axis=0) - self.tail_limit) * cells.mean()
                 self.tail_weights[row] = np.clip(self.tail_weights[row] + change, 0.0, _MAX_TAIL_WEIGHT)
         far = (self.levels[~np.isnan(self.levels[:, 0])] > _FAR).mean(axis=0)
-        weights = self.cell_weights + _CELL_RATE * (far - _FAR_SHARES)
+        weights = self.cell_weights + self.limited * (far - _FAR_SHARES)
         self.cell_weights = np.clip(weights, 0.0, _MAX_CELL_WEIGHT)
 
 
@@ -263,7 +278,7 @@ def train_policy(
         drawn = [(cells[i], int(rng.integers(_LARGEST_SEED))) for i in chosen]
         return chosen, list(map_(partial(try_shifts, make, policy, budget), drawn))
 
-    training = PolicyTraining(start or _first_policy(trials_of(Policy.zeros())[1], inputs), high)
+    training = PolicyTraining(start or _first_policy(trials_of(Policy.zeros())[1], inputs), high, budget.cell_tails)
     last: list[Floats] = []
     share = 0.0
     while share < 1.0:

@@ -23,12 +23,14 @@ _BODY: dict[str, Any] = {"openapi_extra": UPLOAD_BODY}
 def _settings(
     form: Annotated[str | None, Query(alias="format", pattern=_NAME, description="By default: by content.")] = None,
     policy: Annotated[str, Query(pattern=_NAME, description="Order of the queue.")] = "fcfs",
-    backfilling: Annotated[Literal["none", "easy", "conservative"], Query()] = "easy",
+    backfilling: Annotated[
+        Literal["none", "easy", "conservative"], Query(description="Which jobs may pass.")
+    ] = "easy",
     placement: Annotated[str, Query(pattern=_NAME, description="Which nodes a job gets.")] = "best_fit",
-    nodes: Annotated[int | None, Query(ge=1, le=2000)] = None,
-    processors_per_node: Annotated[int | None, Query(ge=1, le=100_000)] = None,
-    gpus_per_node: Annotated[int | None, Query(ge=0, le=32)] = None,
-    gpu_model: Annotated[str, Query(pattern=r"^[A-Za-z0-9_.\- ]{0,40}$")] = "",
+    nodes: Annotated[int | None, Query(ge=1, le=2000, description="By default 32.")] = None,
+    processors_per_node: Annotated[int | None, Query(ge=1, le=100_000, description="Of a node.")] = None,
+    gpus_per_node: Annotated[int | None, Query(ge=0, le=32, description="Of a node.")] = None,
+    gpu_model: Annotated[str, Query(pattern=r"^[A-Za-z0-9_.\- ]{0,40}$", description="Of all GPUs.")] = "",
     node: Annotated[int, Query(ge=0, le=2000, description="Node whose runs are listed.")] = 0,
 ) -> ClusterSettings:
     return ClusterSettings(
@@ -49,9 +51,9 @@ async def simulate_jobs(upload: UploadedFile, settings: _Settings) -> Response:
 async def forecast_job(
     upload: UploadedFile,
     settings: _Settings,
-    processors: Annotated[int, Query(ge=1, le=1_000_000)],
+    processors: Annotated[int, Query(ge=1, le=1_000_000, description="Of the job.")],
     requested_time: Annotated[float, Query(gt=0, le=1e9, description="Seconds.")],
-    user: Annotated[str | None, Query(max_length=200)] = None,
+    user: Annotated[str | None, Query(max_length=200, description="Who submits the job.")] = None,
 ) -> Response:
     """Forecast the start of a job that is submitted at the end of a log."""
     settled = settings, processors, requested_time, user

@@ -45,10 +45,8 @@ class ClusterPolicy(ResponseModel):
 
     policy: str
     mean_wait: float
-    p99_wait: float
     max_wait: float
     mean_bounded_slowdown: float
-    p99_bounded_slowdown: float
     utilization: float
     gpu_utilization: float
     fragmentation: float
