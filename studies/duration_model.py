@@ -7,6 +7,7 @@
     python -m studies.duration_model --seeds 2 --draws 5        a quick look
     python -m studies.duration_model --ablations --jobs 16      some cases, with parts of the scheduler left out
     python -m studies.duration_model --hard                     every kind has a speed of its own on every device
+    python -m studies.duration_model --hard --only noise        the cases with this word in their names
 
 Result: docs/results/learning/duration_model.txt and .json. Every case runs on paired seeds, 2,000 tasks each; the
 learner sees executed parts only. A ratio is its mean (or 99th percentile) latency over that
@@ -218,6 +219,7 @@ def _all_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         chosen = [(name, first, seeds, variant) for name in ABLATED for variant in LEARNERS]
     if options.hard:
         chosen = [(case.name, first, seeds, variant) for case in hard_cases() for variant in _ON_HARD_CASES]
+    chosen = [one for one in chosen if options.only in one[0]]
     if options.jobs == 1:
         yield from (measure(*one) for one in chosen)
         return
@@ -235,6 +237,7 @@ def main() -> None:
     parser.add_argument("--learner", choices=LEARNERS, default="nothing", help="variant of the scheduler")
     parser.add_argument("--ablations", action="store_true", help="all variants, on some cases")
     parser.add_argument("--hard", action="store_true", help="some variants, where nothing carries over")
+    parser.add_argument("--only", default="", help="cases whose names hold this text")
     parser.add_argument("--jobs", type=int, default=1, help="cases that run at once")
     parser.add_argument("--out", type=Path, help="where .txt and .json go")
     options = parser.parse_args()
@@ -248,6 +251,9 @@ def main() -> None:
     for special in ("ablations", "hard"):
         if getattr(options, special):
             suffix, more, text = f"_{special}", f" --{special}", ablation_table(rows)
+    if options.only:
+        more += f" --only {options.only!r}"
+        suffix += f"_{options.only}"
     command += more
     options.out = options.out or _OUT.with_name(_OUT.name + suffix.replace(" ", "_"))
     options.out.parent.mkdir(parents=True, exist_ok=True)

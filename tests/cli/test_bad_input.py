@@ -79,7 +79,7 @@ SERIAL = (
             "simulate --trace no.csv",
             ("error: --trace: must be a file, or the name of a trace in data/workload_traces, got 'no.csv'",),
         ),
-        ("simulate --trace a/no.csv", ("error: path: must be a file that exists, got 'no.csv'",)),
+        ("simulate --trace a/no.csv", ("error: --trace: must be a file that exists, got 'no.csv'",)),
         ("simulate --trace a.csv --batch", ("error: --batch: must be left out with --trace, got True",)),
         ("simulate --batch --utilisation 0.5", ("error: --utilisation: must be left out with --batch, got '0.5'",)),
         ("simulate --config no.yaml", ("error: --config: must be a file that exists, got 'no.yaml'",)),

@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,18 +188,12 @@ def test_train_refuses_bad_options(run: Run, tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
-def _tune_little(tune, make, cell, seed, budget):
-    return tune(make, cell, seed, budget._replace(seeds=1, candidates=4, rounds=1))
-
-
 def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from hybrid_scheduler.learning import offline_trainer
-    from hybrid_scheduler.learning.agent import training
     from hybrid_scheduler.learning.agent.model_file import load_model
     from hybrid_scheduler.learning.predictors import load_durations
 
     whole = offline_trainer.train_default_duration_model
-    monkeypatch.setattr(training, "tune_cell", partial(_tune_little, training.tune_cell))
     monkeypatch.setattr(
         offline_trainer, "train_default_duration_model", lambda path, seed: whole(path, seed, num_tasks=300)
     )
@@ -210,7 +203,7 @@ def test_train_writes_both_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert document["seed"] == 3
     assert document["forest"]["test_r2"] > 0.9
     load_durations(Path("m/scheduler_model.skops"))
-    assert load_model(Path("m/rl_agent.safetensors")).notes == {"seed": 3, "cells": 1}
+    assert load_model(Path("m/rl_agent.safetensors")).notes == {"seed": 3, "cells": 4}
 
 
 def history_database(path: Path, tasks: int) -> None:

@@ -173,7 +173,7 @@ async def test_measured_run_is_announced_and_is_no_training_data(journal, reposi
     live(journal, engine, 4)
     store(journal, engine, measured_run(6))
     live(journal, engine, 4)
-    events = [orjson.loads(event) for event in (await repository.events_after(0)).events]
+    events = [orjson.loads(event.content) for event in (await repository.events_after(0)).events]
     assert [event["seq"] for event in events] == [1, 2, 3]
     assert (events[1]["kind"], events[1]["run_id"], events[1]["created_at"]) == ("measured_run", RUN, 3000.0)
     live(journal, engine, 0)  # what follows a commit is done when the next one is

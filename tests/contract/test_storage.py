@@ -487,7 +487,7 @@ async def test_events_are_published_after_their_commit_as_stored(address):
         await database.close()
     assert published == page.events
     assert [payload.seq for payload in published] == [1, 2, 3]
-    last = orjson.loads(published[-1])
+    last = orjson.loads(published[-1].content)
     assert list(last)[:5] == ["type", "seq", "run_id", "t", "created_at"]
     assert (last["value"], last["numbers"], last["share"]) == (None, [0, 1], 0.5)
 
@@ -783,7 +783,7 @@ async def rows_of(repository, run_id):
         "results": await repository.results(run_id),
         "tasks": await repository.tasks(100, run_id=run_id),
         "versions": (await repository.models(run_id, ["hybrid_ml"], 10))["hybrid_ml"].versions,
-        "events": [event for event in page.events if orjson.loads(event)["run_id"] == run_id],
+        "events": [event for event in page.events if orjson.loads(event.content)["run_id"] == run_id],
     }
 
 
@@ -1077,7 +1077,7 @@ async def everything(address):
         await repository.gantt(run, "greedy", 20.0, 60.0),
         await repository.results(run, None, 170, 100),
         await repository.models(run, ["hybrid_ml"], 10),
-        [payload.decode() for payload in (await repository.events_after(3, 100)).events],
+        [payload.content.decode() for payload in (await repository.events_after(3, 100)).events],
         (await repository.events_after(3, 100))[1:],
         await repository.idempotency_record("k"),
         {**(await repository.counts()), "bytes": 0},

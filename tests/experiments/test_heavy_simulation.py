@@ -91,10 +91,9 @@ def test_large_run_has_no_bound_and_constant_memory(monkeypatch):
 def test_sketch_quantiles_are_within_the_relative_error():
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.lognormal(0, 2, 20_000), rng.pareto(1.2, 5000), np.zeros(100)])
-    sketch, other = QuantileSketch(), QuantileSketch()
+    sketch = QuantileSketch()
     sketch.add(values[:9000])
-    other.add(np.append(values[9000:], np.nan))
-    sketch.merge(other)
+    sketch.add(np.append(values[9000:], np.nan))
     assert sketch.count == len(values)
     assert sketch.mean == pytest.approx(values.mean())
     assert sketch.largest == values.max()

@@ -25,7 +25,7 @@ from hybrid_scheduler.experiments.pipeline import (
     phases,
     prediction_error,
 )
-from hybrid_scheduler.learning.agent.training import TuningBudget
+from hybrid_scheduler.learning.agent.training import TrainingBudget
 from hybrid_scheduler.schedulers.hybrid_ml import HybridML
 from hybrid_scheduler.schedulers.rl_agent import train_agent
 from hybrid_scheduler.workload.scenarios import generate, scenario_named
@@ -51,7 +51,7 @@ def trace(tasks: int = 12, seed: int = 5) -> Workload:
         ({}, set()),
         ({"seed": 43}, {"generate", "train", "schedule", "evaluate"}),
         ({"size": USUAL}, {"profile", "generate", "train"}),
-        ({"size": replace(QUICK, agent_budget=TuningBudget())}, {"train"}),
+        ({"size": replace(QUICK, agent_budget=TrainingBudget())}, {"train"}),
         ({"trace": trace()}, {"generate", "evaluate"}),
         ({"machine": replace(MACHINE, memory_policy="fail")}, {"schedule"}),
         ({"machine": replace(MACHINE, noise=Noise(0.1))}, {"schedule"}),
@@ -148,7 +148,7 @@ def models(tmp_path_factory):
     tasks = generate(SCENARIO, 200, 1, batch=True)
     trainer = OfflineTrainer("random_forest", seed=1, n_estimators=40, min_samples_leaf=2)
     assert trainer.run_full_pipeline(tasks, folder / "times.skops")["metrics"]["test_r2"] > 0.9
-    train_agent(1, 1, budget=TuningBudget(1, 4, 1)).save_model(folder / "agent.safetensors")
+    train_agent(1, 1, budget=TrainingBudget(1, 4, 1)).save_model(folder / "agent.safetensors")
     return {"times_model": folder / "times.skops", "agent_model": folder / "agent.safetensors"}
 
 

@@ -11,6 +11,7 @@ from hybrid_scheduler.jobs import (
     NodeResult,
     Nodes,
     placement_policies,
+    queue_policies,
     simulate_nodes,
 )
 
@@ -176,3 +177,25 @@ def test_bad_arguments_name_the_field() -> None:
         JobDemand([0], [0], [0], [500])
     with pytest.raises(InvalidInputError, match="row 2: cpu_milli: must be at least 0, got -1"):
         JobDemand([0, -1], [0, 0], [0, 0], [0, 0])
+
+
+@pytest.mark.parametrize("backfilling", ["easy", "conservative"])
+def test_the_first_job_that_waits_never_starts_after_its_reservation(backfilling: str) -> None:
+    """With exact requests, it starts when it would if no job behind it existed."""
+    for seed in range(8):
+        log = random_log(seed)
+        exact = JobLog(log.job_id, log.submit, log.run_time, log.run_time, log.processors, demand=log.demand)
+        plain = simulate_nodes(exact, NODES, "best_fit", "fcfs")
+        waits = np.flatnonzero(plain.start > exact.submit)
+        first = int(waits[0])
+        passed = simulate_nodes(exact, NODES, "best_fit", "fcfs", backfilling=backfilling)
+        assert passed.start[:first].tolist() == plain.start[:first].tolist()
+        assert passed.start[first] <= plain.start[first]
+
+
+@pytest.mark.parametrize("placement", placement_policies())
+@pytest.mark.parametrize("queue", queue_policies())
+def test_every_order_works_with_every_placement(queue: str, placement: str) -> None:
+    log = random_log(4, 40)
+    result = simulate_nodes(log, NODES, placement, queue, backfilling="conservative")
+    assert result.placed.sum() == len(log) - len(result.impossible)

@@ -84,11 +84,11 @@ def test_effect_sizes_by_hand():
 def test_batch_means_by_hand():
     values = np.array([1.0, 3.0, 5.0, 7.0, 9.0])  # three and two: sums 9 and 16, of which 25 / 5 is the mean
     assert s.batch_means(values, 2).tolist() == pytest.approx([9 * 2 / 5, 16 * 2 / 5])
-    interval = s.batch_means_interval(values, batches=2)
+    interval = s.dependent_interval(s.batch_means(values, 2))
     assert interval.mean == pytest.approx(values.mean())
     assert interval.half_width == pytest.approx(12.706205 * math.sqrt(2.8**2 / 2) / math.sqrt(2), rel=1e-6)
     with pytest.raises(InvalidInputError, match="batches: must be from 2 to 2, for 5 values, got 3"):
-        s.batch_means_interval(values, batches=3)
+        s.batch_means(values, 3)
 
 
 def test_fewest_seeds_allow_a_significant_result():
@@ -173,7 +173,7 @@ def test_batch_means_cover_a_run_with_memory():
     runs = lfilter([1.0], [1.0, -0.9], noise, axis=1)[:, 1000:]
     for run in runs:
         plain += not s.t_interval(run).excludes(0.0)
-        batched += not s.batch_means_interval(run, 20).excludes(0.0)
+        batched += not s.dependent_interval(s.batch_means(run)).excludes(0.0)
     # The widest of three batch lengths: never too narrow, slightly too wide where 20 batches are independent.
     assert 0.95 <= batched / len(runs) <= 0.995
     assert plain / len(runs) < 0.5
@@ -267,7 +267,7 @@ def test_interval_covers_the_mean_latency_of_a_queue_with_enough_tasks(load: flo
     truth = 1.0 / (1.0 - load)
     assert s.values_needed(truth, rng(1).exponential(1.0, tasks)) <= tasks
     runs = queue_latencies(load, tasks, 300, 8)
-    covered = np.mean([not s.batch_means_interval(run, 20).excludes(truth) for run in runs])
+    covered = np.mean([not s.dependent_interval(s.batch_means(run)).excludes(truth) for run in runs])
     assert covered >= 0.92
 
 

@@ -465,6 +465,8 @@ class _Program:
         self._open: list[tuple[Any, Any]] = []
         #: Futures of calls on the cores, and the program's arrays, or views of them, that those return.
         self._aliases: list[tuple[Any, Any]] = []
+        #: Those of them that may be under way. Reading their results would show the arrays to the program.
+        self._unread: list[Any] = []
 
     def _array(self) -> Any:
         return self._draw.choice(self._arrays)
@@ -531,6 +533,7 @@ class _Program:
             argument = Record(argument) if function is values_of else argument
             future = self.executor.submit_with(function, (argument,), device="cpu")
             self._aliases.append((future, function.cpu(argument)))
+            self._unread.append(future)
         future, values = draw.choice(self._aliases)
         for _ in range(draw.randrange(1, 4)):
             self._open.append((self.executor.submit(doubled, future), values * 2))
@@ -566,6 +569,8 @@ class _Program:
     def _end(self) -> None:
         """End all calls, some of which are checked only after the program has changed everything."""
         self._look()
+        assert not wait(self._unread, _TIMEOUT).not_done
+        self._unread.clear()
         for future, expected in self._open:
             _assert_equal(_plain(future.result(_TIMEOUT)), expected)
         self._open.clear()

@@ -56,6 +56,7 @@ from hybrid_scheduler.server.prometheus_metrics import Metrics
 from hybrid_scheduler.server.security_middleware import RateLimiter
 from hybrid_scheduler.server.stream_hub import StreamHub
 from hybrid_scheduler.server.whatif_worker import EvidenceJob, WhatIfJob, compute, compute_evidence
+from hybrid_scheduler.storage.batch_rows import EventPayload
 from hybrid_scheduler.storage.device_load import LoadWindow, Timelines
 from hybrid_scheduler.storage.repository import ModelHistory
 
@@ -384,7 +385,8 @@ class FakeRepository:
             if orjson.loads(payload)["seq"] > seq and (types is None or orjson.loads(payload)["type"] in types)
         ]
         last = orjson.loads(self.payloads[-1])["seq"] if self.payloads else 0
-        return SimpleNamespace(events=found[:limit], last_seq=last, oldest_seq=1)
+        events = [EventPayload(orjson.loads(payload)["seq"], payload) for payload in found[:limit]]
+        return SimpleNamespace(events=events, last_seq=last, oldest_seq=1)
 
     async def engine_heartbeat(self) -> dict[str, Any]:
         self._check()

@@ -34,9 +34,9 @@ async def test_published_stream_has_the_documented_fields_and_never_a_null_task(
             log = EventPayload(2, b'{"type": "log", "seq": 2, "message": "no simulation_update"}')
             sent = [update(1), log, update(3, TASK), update(4)]
             live.call(context.hub.publish, sent)
-            assert [await plain.recv() for _ in sent] == [payload.decode() for payload in sent]
+            assert [await plain.recv() for _ in sent] == [payload.content.decode() for payload in sent]
             text, with_task, without_task = [json.loads(await published.recv()) for _ in range(3)]
-    assert text == json.loads(log)
+    assert text == json.loads(log.content)
     assert with_task["task"] == {"id": 123, "size": 960.0, "intensity": 0.75, "memory": 81.0}
     assert with_task["comparison"] == [{"name": "hybrid_ml", "tasks": 7, "avg_time": 0.48, "avg_latency": 0.5}]
     assert with_task["latest_results"] == RESULT
@@ -68,7 +68,7 @@ async def test_comparative_keeps_its_summary_and_refuses_other_formats(client):
 
 def test_update_of_another_run_never_has_the_task_of_the_run_before():
     form = PublishedFormat()
-    assert form.convert(update(1, TASK)) is not None
-    assert form.convert(update(2)) is not None
-    assert form.convert(update(3, run_id=OTHER_RUN)) is None
-    assert form.convert(update(4, TASK, OTHER_RUN)) is not None
+    assert form.convert(update(1, TASK).content) is not None
+    assert form.convert(update(2).content) is not None
+    assert form.convert(update(3, run_id=OTHER_RUN).content) is None
+    assert form.convert(update(4, TASK, OTHER_RUN).content) is not None

@@ -58,7 +58,7 @@ async def test_messages_of_every_length_arrive_whole(tmp_path):
             await one.recv()
             for seq, size in enumerate((0, 30, 40, 60, 100, 32000, 33000, 70000, 500_000), 1):
                 live.call(context.hub.publish, [event(seq, size)])
-                assert await one.recv() == event(seq, size).decode()
+                assert await one.recv() == event(seq, size).content.decode()
 
 
 @pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536])

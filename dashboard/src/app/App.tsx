@@ -26,6 +26,7 @@ const LOADERS: Record<Exclude<ViewName, "missing">, Loader> = {
   diff: () => import("../features/diff/DiffView"),
   runtime: () => import("../features/runtime/RuntimeView"),
   workspace: () => import("../features/workspace/WorkspaceView"),
+  cluster: () => import("../features/jobs/ClusterView"),
   learning: () => import("../features/learning/LearningView"),
 };
 const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
@@ -36,6 +37,7 @@ const VIEWS: Record<keyof typeof LOADERS, ComponentType> = {
   diff: lazy(LOADERS.diff),
   runtime: lazy(LOADERS.runtime),
   workspace: lazy(LOADERS.workspace),
+  cluster: lazy(LOADERS.cluster),
   learning: lazy(LOADERS.learning),
 };
 const ViewProviders = lazy(() => import("./ViewProviders"));
@@ -105,6 +107,7 @@ const TITLES: Record<Route["view"], string> = {
   diff: "Diff of two runs",
   runtime: "Runtime",
   workspace: "Workspace",
+  cluster: "Cluster",
   learning: "Learning",
   missing: "Not found",
 };
@@ -119,7 +122,7 @@ function useTitle(route: Route): void {
 }
 
 /** Views with facts of their own, which those of the live run would contradict. */
-const WITHOUT_STRIP: readonly Route["view"][] = ["runtime", "workspace", "run", "diff", "learning"];
+const WITHOUT_STRIP: readonly Route["view"][] = ["runtime", "workspace", "cluster", "run", "diff", "learning"];
 
 function View({ route }: { route: Route }) {
   if (route.view === "missing") return <Missing path={route.path} />;

@@ -18,6 +18,7 @@ const VIEWS: readonly { route: Route; label: string; key: string }[] = [
   { route: { view: "history" }, label: "History", key: "3" },
   { route: { view: "runtime" }, label: "Runtime", key: "4" },
   { route: { view: "workspace" }, label: "Workspace", key: "5" },
+  { route: { view: "cluster" }, label: "Cluster", key: "6" },
 ];
 /** Views that the navigation marks as part of another one. */
 const PARENTS: Partial<Record<Route["view"], Route["view"]>> = {
@@ -43,7 +44,7 @@ function Views() {
             to={route}
             aria-current={active ? "page" : undefined}
             className={classNames(
-              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0.5 max-md:text-12 md:h-14 md:max-lg:px-1.5 md:max-lg:text-12",
+              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0.5 max-md:text-12 md:h-14 md:max-lg:px-1 md:max-lg:text-12",
               active ? "text-ink max-md:bg-raised md:shadow-[inset_0_-2px_0_var(--accent)]" : "text-muted",
             )}
           >

@@ -35,6 +35,7 @@ const SHORTCUTS: Record<string, () => void> = {
   "3": () => navigate({ view: "history" }),
   "4": () => navigate({ view: "runtime" }),
   "5": () => navigate({ view: "workspace" }),
+  "6": () => navigate({ view: "cluster" }),
   "[": () => (useShortcutHandlers.getState().step ?? stepTask)(-1),
   "]": () => (useShortcutHandlers.getState().step ?? stepTask)(1),
   e: () => useShortcutHandlers.getState().exportData?.(),

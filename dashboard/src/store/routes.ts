@@ -7,6 +7,7 @@ export type Route =
   | { view: "diff" }
   | { view: "runtime" }
   | { view: "workspace" }
+  | { view: "cluster" }
   | { view: "learning"; id: string; name: string }
   | { view: "missing"; path: string };
 
@@ -42,6 +43,8 @@ export function parsePath(path: string): Route {
       return { view: "runtime" };
     case "workspace":
       return { view: "workspace" };
+    case "cluster":
+      return { view: "cluster" };
     default:
       return { view: "missing", path };
   }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from ..core import HybridSchedulerError, InvalidInputError
+from ..metrics.statistics import RELEVANT_SHARE, Interval, fewest_seeds
 from .command_context import CommandContext, option_names
 from .metric_table import named, unit_of_metric
 from .options import MACHINE, TASKS, Inputs, check_empty, with_options
@@ -17,7 +18,6 @@ from .printer import NOTHING, SECONDS, Column, Printer, significant, with_unit
 if TYPE_CHECKING:
     from ..experiments.paired_comparison import PairedComparison, PairwiseTests, SchedulerRank
     from ..experiments.spec import ExperimentSpec
-    from ..metrics.statistics import Interval
     from ..metrics.verdict import Verdict
 
 _SIGNIFICANT = "*"
@@ -181,8 +181,6 @@ def _document(found: PairedComparison, judgement: PairwiseTests) -> dict[str, An
 
 def _check_power(spec: ExperimentSpec, seeds: int) -> None:
     """Refuse fewer seeds or batches than any significant difference needs: such a gate could not fail."""
-    from ..metrics.statistics import fewest_seeds
-
     schedulers = len(spec.schedulers)
     needed = fewest_seeds(max(1, schedulers * (schedulers - 1) // 2))
     option, given = ("--batches", spec.trace.batches) if spec.trace else ("--seeds", seeds)
@@ -195,8 +193,6 @@ def _check_power(spec: ExperimentSpec, seeds: int) -> None:
 
 def raise_if_slower(judgement: PairwiseTests, name: str | None) -> None:
     """Raise an error if a scheduler is significantly slower than the baseline; without a name, do nothing."""
-    from ..metrics.statistics import RELEVANT_SHARE
-
     if name is None:
         return
     standing = judgement.rank_of(name)

@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..metrics import Interval
 from .command_context import CommandContext, option_names
 from .metric_table import bound_text, metric_columns, named
 from .options import MACHINE, TASKS, Inputs, check_folder, with_options
@@ -112,9 +115,6 @@ def _run(
 
 
 def _figure_data(result: HeavyResult) -> Any:
-    import numpy as np
-
-    from ..metrics import Interval
     from ..reports.figure_data import FigureData
 
     rows = {row["scheduler"]: row for row in result.rows}

@@ -73,7 +73,8 @@ def read_experiment(settings: Settings, inputs: Inputs) -> ExperimentSpec:
 def _read_trace(inputs: Inputs, load: float | None, machine: Machine) -> TraceSource:
     """Read the trace of `inputs`, and stretch its arrivals to a load if one is given."""
     path = trace_path(str(inputs.trace))
-    tasks = load_workload(path)
+    with option_names(path="--trace"):
+        tasks = load_workload(path)
     name = path.name
     if inputs.indivisible:
         tasks = tasks.indivisible()

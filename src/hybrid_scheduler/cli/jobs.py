@@ -90,6 +90,10 @@ def jobs(
     estimates: Annotated[
         str, typer.Option(metavar="NAME", help="Times that backfilling uses: requested, learned or known.")
     ] = "requested",
+    configuration: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Print the best policy's configuration for slurm or kueue."),
+    ] = None,
     skip_bad: SkipBadOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -138,10 +142,14 @@ def jobs(
             table.run(name, way, placement)
             update(", ".join(filter(None, (name, way, placement))), len(table.rows))
     larger = report.log.job_id[np.array(table.impossible, np.int64)].tolist()
+    lines = None if configuration is None else table.configuration(configuration)
     if as_json:
-        command.printer.document(table.document(log.name, larger))
-    else:
-        _show_comparison(command.printer, table, larger)
+        command.printer.document(table.document(log.name, larger) | ({"configuration": lines} if lines else {}))
+        return
+    _show_comparison(command.printer, table, larger)
+    if lines is not None:
+        command.printer.text()
+        command.printer.text(lines)
 
 
 def _estimated(log: JobLog, estimates: str) -> JobLog:
@@ -181,6 +189,24 @@ class _Comparison:
         self.impossible = result.impossible.tolist()
         stopped = {"stops": int(result.stops.sum()), "lost_processor_seconds": result.lost_seconds}
         self.rows.append(row | ({"placement": placement} if placement else {}) | result.summary() | stopped)
+
+    def configuration(self, system: str) -> str:
+        """Return the configuration of the policy of least mean bounded slowdown; raises if the system has none."""
+        from ..core import InvalidInputError, UnknownNameError
+        from ..jobs import configuration
+        from ..jobs.scheduler_configuration import SYSTEMS
+
+        if system not in SYSTEMS:
+            raise UnknownNameError("configuration", system, SYSTEMS)
+        best = min(self.rows, key=lambda row: float(row["mean_bounded_slowdown"]))
+        lines = configuration(
+            system, best["policy"], best["backfilling"], self.cluster, preempt=self.operation.preempt,
+            quotas=self.operation.quotas,
+        )  # fmt: skip
+        if lines is None:
+            hint = "--policies fcfs,fair_share compares what it has"
+            raise InvalidInputError("configuration", f"an order that {system} has", best["policy"], hint=hint)
+        return lines
 
     def document(self, name: str, larger: list[int]) -> dict[str, Any]:
         """Return everything as JSON."""

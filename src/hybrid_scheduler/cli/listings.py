@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -88,9 +90,6 @@ def platforms(command: CommandContext) -> None:
       hybrid-scheduler platforms
       hybrid-scheduler simulate --platform lab.yaml
     """
-    from collections import Counter
-    from dataclasses import asdict
-
     from ..core.canonical_json import plain_value
 
     known = {name: build() for name, build in PLATFORMS.items()}
@@ -117,9 +116,6 @@ def platforms(command: CommandContext) -> None:
 
 
 def _classes(platform: Platform) -> dict[Device, int]:
-    from collections import Counter
-    from dataclasses import replace
-
     return dict(Counter(replace(device, name=device.kind, node=0) for device in platform.devices))
 
 

@@ -9,7 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..core import InvalidInputError, UnknownNameError
+from ..metrics.statistics import Interval, skewed_interval
 from .command_context import CommandContext, option_names
 from .compare import interval
 from .metric_table import named, unit_of_metric
@@ -155,10 +158,6 @@ def _progress(printer: Printer, bar: Callable[[str, int], None]) -> Callable[[st
 
 def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     """Return mean and interval of every combination: over seeds, or by batch means within a trace."""
-    import numpy as np
-
-    from ..metrics.statistics import Interval, skewed_interval
-
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         place = (row["scenario"], _BATCH if row["batch"] else row["load"], row["platform"], row["scheduler"])
@@ -178,8 +177,6 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
 
 
 def _show(printer: Printer, table: list[dict[str, Any]], metric: str, cells: int, path: Path) -> None:
-    from ..metrics import Interval
-
     size, symbol = unit_of_metric(metric, [row["mean"] for row in table])
 
     def cell(row: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..core import PLATFORMS, Floats, InvalidInputError, Platform, Workload, platform_named, workstation
 from .command_context import CommandContext
 from .options import check_folder, with_options
@@ -171,8 +173,6 @@ def _train_from_history(
 
 def _history_rows(address: DatabaseAddress, csv: str) -> tuple[Platform, dict[str, Floats]]:
     """Return the newest run's platform, and by source rows of size, intensity, memory, CPU and GPU seconds."""
-    import numpy as np
-
     from ..storage.history_analysis import training_rows
     from ..storage.history_csv import read_history
 
@@ -205,8 +205,6 @@ def _whole_seconds(rows: ArrayLike) -> Floats:
     The parts of a task alone under its best share end together. Rows that say nothing of either device are left
     out.
     """
-    import numpy as np
-
     table = np.array(rows, dtype=np.float64).reshape(-1, 6)  # None becomes NaN
     share, cpu, gpu = table[:, 3:].T.copy()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -217,8 +215,6 @@ def _whole_seconds(rows: ArrayLike) -> Floats:
 
 def _samples(sources: dict[str, Floats]) -> tuple[Workload, Floats]:
     """Return the tasks of all sources and their seconds; a task that appears several times counts once."""
-    import numpy as np
-
     rows = np.concatenate(list(sources.values()))
     if not len(rows):
         hint = "let tasks finish first: hybrid-scheduler serve"

@@ -229,7 +229,6 @@ class Cluster:
         *,
         seed: int = 0,
         objective: Objective | None = None,
-        endless: bool = False,
     ) -> PhysicsTimes | None:
         """Start a scheduler on this cluster, as `run` does first; for callers that decide task by task.
 
@@ -243,8 +242,6 @@ class Cluster:
             Seed of the scheduler's random numbers.
         objective
             Weights on latency, energy and cost.
-        endless
-            Whether the run has no planned end; see `Setting`.
 
         Returns
         -------
@@ -261,7 +258,6 @@ class Cluster:
                 dollars=dollars_per_second(self.platform, self.tariff),
                 scales=self._scales(sample, goal) if times else None,
                 times=times,
-                endless=endless,
             )
         )
         return times

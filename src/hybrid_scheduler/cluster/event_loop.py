@@ -206,7 +206,7 @@ class EventLoop:
     def release(self, tasks: Workload) -> None:
         """Add tasks. They come at their arrival, which must not lie before the time that the loop has reached.
 
-        Tasks that were added before must have come by then, or be withdrawn. Tasks with dependencies come alone.
+        Tasks that were added before must have come by then. Tasks with dependencies come alone.
         """
         kept = self.waiting.rows
         first = len(self.waiting)
@@ -217,11 +217,6 @@ class EventLoop:
             arrival = float(tasks.arrival_time[row])
             heapq.heappush(self._events, _TaskEvent(arrival, 0, RELEASE, self._numbers + row, first + row))
         self._numbers += len(tasks)
-
-    def withdraw(self) -> None:
-        """Drop the tasks that were added and have not come yet."""
-        self._events = [event for event in self._events if event.kind != RELEASE]
-        heapq.heapify(self._events)
 
     def advance(self, until: float, last: int | None = None) -> None:
         """Process all events up to `until`; with `last`, of the first round then only the kinds up to it."""

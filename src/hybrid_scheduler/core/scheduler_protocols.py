@@ -119,8 +119,6 @@ class Setting:
         Units of the objective, computed from durations; None for schedulers that know none.
     times
         Time model; None for schedulers that know no durations.
-    endless
-        Whether the run has no planned end, as a live run. Buffers may then be allocated at once.
 
     Examples
     --------
@@ -135,7 +133,6 @@ class Setting:
     dollars: Floats = field(default_factory=lambda: np.zeros(0))
     scales: Scales | None = None
     times: TimeModel | None = None
-    endless: bool = False
 
     def prices(self) -> tuple[float, Floats]:
         """Return the objective as weights on latency and on busy seconds per device (see `Objective.prices`)."""

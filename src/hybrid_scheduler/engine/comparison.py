@@ -403,7 +403,6 @@ def _run_evidence(name: str, result: RunResult, summary: Summary, isolated: Floa
         swing=swing,
         decided_by=summary.decided_by,
         worst_task=int(tasks.task_id[recent[int(np.argmax(waits))]]) if len(recent) else None,
-        task_range=(int(tasks.task_id[0]), int(tasks.task_id[-1])),
     )
 
 

@@ -41,7 +41,7 @@ from ..core.atomic_files import write_atomically
 from ..core.canonical_json import content_hash, pretty_json
 from ..learning import OfflineTrainer
 from ..learning.agent.random_cells import cell_of
-from ..learning.agent.training import TuningBudget
+from ..learning.agent.training import TrainingBudget
 from ..profiling.machine_info import optional_torch
 from ..reports.file_formats import write_table
 from ..schedulers.rl_agent import train_agent
@@ -87,11 +87,11 @@ class PipelineSize:
     profile_seconds: float
     training_tasks: int
     test_tasks: int
-    agent_budget: TuningBudget
+    agent_budget: TrainingBudget
 
 
-QUICK = PipelineSize((64, 128, 256), 3.0, 500, 500, TuningBudget(1, 4, 2))
-USUAL = PipelineSize((256, 512, 1024, 2048), 45.0, 2000, 2000, TuningBudget())
+QUICK = PipelineSize((64, 128, 256), 3.0, 500, 500, TrainingBudget(1, 4, 2))
+USUAL = PipelineSize((256, 512, 1024, 2048), 45.0, 2000, 2000, TrainingBudget())
 
 
 @dataclass(frozen=True)

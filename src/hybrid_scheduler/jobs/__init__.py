@@ -15,6 +15,7 @@ from .placement_policies import PlacementPolicy, placement_policies, placement_p
 from .policy_contract import check_policy
 from .queue_policies import QueuePolicy, queue_policies, queue_policy, queue_policy_named
 from .queue_simulation import pool_of, simulate_queue
+from .scheduler_configuration import configuration
 from .start_forecast import ForecastRecord, StartForecast, forecast_start
 from .swf_log import read_swf_log
 
@@ -33,6 +34,7 @@ __all__ = [
     "Quota",
     "StartForecast",
     "check_policy",
+    "configuration",
     "forecast_start",
     "format_of",
     "placement_policies",

@@ -207,44 +207,18 @@ def simulate_nodes(
     >>> simulate_nodes(log, nodes, backfilling="easy").start.tolist()
     [0.0, 10.0, 2.0]
     """
-    placed_by = placement_policy_named(placement) if isinstance(placement, str) else placement
-    ordered_by = queue_policy_named(queue) if isinstance(queue, str) else queue
-    if backfilling not in BACKFILLING:
-        raise UnknownNameError("backfilling", backfilling, BACKFILLING)
-    if depth < 1:
-        raise InvalidInputError("depth", "at least 1", depth)
-    demand = log.demand or _processors_only(log, nodes)
-    models = demand.model_bits(nodes.models)
-    table = np.column_stack((demand.cpu_milli, demand.memory_mib, demand.gpus, demand.gpu_milli, models))
-    kinds, kind = _classes(table)
-    empty = _nodes(nodes)
-    users, user = user_states(log, operation.quotas)
-    fits = _fitting_parts(kinds, nodes, empty)[kind] >= demand.parts
-    fits &= demand.cpu_milli * demand.parts <= users["most_cpu"][user]
-    fits &= demand.total_gpu_milli <= users["most_gpu"][user]
-    possible = log.without_descendants(fits)
-    if len(possible) == 0:
-        raise InvalidInputError("jobs", "at least one that fits on the empty cluster", f"{len(log)} that do not")
-    kept = min(len(kinds), _MAX_SCORES // len(nodes))
-    jobs, children = _jobs(log, demand, possible)
-    jobs["models"] = models[possible]
-    jobs["user"] = user[possible]
-    jobs["kind"] = _frequent(kind, kept)[possible]
-    rules = _rules(ordered_by, placed_by, operation, jobs, backfilling, depth, fills=fill, seed=seed)
-    events = operation.failure_events(nodes)
-    amounts = np.column_stack((nodes.cpu_milli, nodes.memory_mib))
-    typical = _typical_jobs(kinds, np.bincount(kind))
-    start = _Start(rules, typical, jobs, children, empty, nodes.gpus, amounts, events, users)
-    spare = 0 if fill else 1
-    while True:
-        # Stops are not known beforehand, so that a record that was too short is made again, twice as long.
-        sim = start.simulation(kept, spare)
-        compiled(node_loop, LOOP_SIGNATURE)(
-            compiled(ordered_by.score, SCORE_SIGNATURE), compiled(placed_by.score, PLACEMENT_SIGNATURE), sim
-        )
-        if fill or (sim.counts[RUNS] <= len(sim.runs) and sim.counts[RUN_PARTS] <= len(sim.run_parts)):
-            return _result(log, nodes, demand, possible, sim)
-        spare *= 2
+    prepared = PreparedSimulation.of(
+        log,
+        nodes,
+        placement,
+        queue,
+        backfilling=backfilling,
+        depth=depth,
+        fill=fill,
+        operation=operation,
+        seed=seed,
+    )
+    return _result(log, nodes, prepared.demand, prepared.possible, prepared.run())
 
 
 def _rules(
@@ -336,6 +310,86 @@ class _Start(NamedTuple):
         )
 
 
+@dataclass(frozen=True)
+class PreparedSimulation:
+    """Simulation of a log on nodes before its first event, which can be run with other run times of its jobs."""
+
+    demand: JobDemand
+    #: Rows of the jobs that fit on the empty cluster.
+    possible: Ints
+    start: _Start
+    #: Number of classes of demands whose scores are kept.
+    kept: int
+    policies: tuple[QueuePolicy, PlacementPolicy]
+
+    @classmethod
+    def of(
+        cls,
+        log: JobLog,
+        nodes: Nodes,
+        placement: str | PlacementPolicy = "best_fit",
+        queue: str | QueuePolicy = "fcfs",
+        *,
+        backfilling: str = "none",
+        depth: int = BACKFILL_DEPTH,
+        fill: bool = False,
+        operation: ClusterOperation = UNDISTURBED,
+        seed: int = 0,
+    ) -> PreparedSimulation:
+        """Return the simulation; the parameters are those of `simulate_nodes`."""
+        placed_by = placement_policy_named(placement) if isinstance(placement, str) else placement
+        ordered_by = queue_policy_named(queue) if isinstance(queue, str) else queue
+        if backfilling not in BACKFILLING:
+            raise UnknownNameError("backfilling", backfilling, BACKFILLING)
+        if depth < 1:
+            raise InvalidInputError("depth", "at least 1", depth)
+        demand = log.demand or processors_only(log, nodes)
+        models = demand.model_bits(nodes.models)
+        table = np.column_stack((demand.cpu_milli, demand.memory_mib, demand.gpus, demand.gpu_milli, models))
+        kinds, kind = _classes(table)
+        empty = _nodes(nodes)
+        users, user = user_states(log, operation.quotas)
+        fits = _fitting_parts(kinds, nodes, empty)[kind] >= demand.parts
+        fits &= demand.cpu_milli * demand.parts <= users["most_cpu"][user]
+        fits &= demand.total_gpu_milli <= users["most_gpu"][user]
+        possible = log.without_descendants(fits)
+        if len(possible) == 0:
+            raise InvalidInputError(
+                "jobs", "at least one that fits on the empty cluster", f"{len(log)} that do not"
+            )
+        kept = min(len(kinds), _MAX_SCORES // len(nodes))
+        jobs, children = _jobs(log, demand, possible)
+        jobs["models"] = models[possible]
+        jobs["user"] = user[possible]
+        jobs["kind"] = _frequent(kind, kept)[possible]
+        rules = _rules(ordered_by, placed_by, operation, jobs, backfilling, depth, fills=fill, seed=seed)
+        events = operation.failure_events(nodes)
+        amounts = np.column_stack((nodes.cpu_milli, nodes.memory_mib))
+        typical = _typical_jobs(kinds, np.bincount(kind))
+        start = _Start(rules, typical, jobs, children, empty, nodes.gpus, amounts, events, users)
+        return cls(demand, possible, start, kept, (ordered_by, placed_by))
+
+    def run(self) -> Simulation:
+        """Run the simulation and return its state after the last event."""
+        fills = self.start.rules.fills
+        ordered_by, placed_by = self.policies
+        spare = 0 if fills else 1
+        while True:
+            # Stops are not known beforehand, so that a record that was too short is made again, twice as long.
+            sim = self.start.simulation(self.kept, spare)
+            compiled(node_loop, LOOP_SIGNATURE)(
+                compiled(ordered_by.score, SCORE_SIGNATURE), compiled(placed_by.score, PLACEMENT_SIGNATURE), sim
+            )
+            if fills or (sim.counts[RUNS] <= len(sim.runs) and sim.counts[RUN_PARTS] <= len(sim.run_parts)):
+                return sim
+            spare *= 2
+
+    def starts(self, run_time: Floats) -> Floats:
+        """Return the start of every job that fits if the jobs of the log run for other times."""
+        self.start.jobs["run_time"] = run_time[self.possible]
+        return np.array(self.run().jobs["start"])
+
+
 def _result(log: JobLog, nodes: Nodes, demand: JobDemand, possible: Ints, sim: Simulation) -> NodeResult:
     start = np.full(len(log), np.nan)
     finish = start.copy()
@@ -388,7 +442,7 @@ def _typical_jobs(kinds: NDArray[np.int64], counts: Ints) -> TypicalJobs:
     return TypicalJobs(cpu, gpus, milli, bits, jobs[chosen] / jobs[chosen].sum())
 
 
-def _processors_only(log: JobLog, nodes: Nodes) -> JobDemand:
+def processors_only(log: JobLog, nodes: Nodes) -> JobDemand:
     """Return jobs as equal parts: the fewest that each fit on the largest node."""
     largest = max(int(nodes.cpu_milli.max()) // 1000, 1)
     widths, which = np.unique(log.processors, return_inverse=True)

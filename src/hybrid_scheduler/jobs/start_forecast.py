@@ -5,10 +5,12 @@ the learned schedulers, with the user as kind and the requested time as size: it
 then, and the spread of its recent errors gives the spread of the samples. Jobs that come later are drawn from the
 log's recent past.
 
-The same is done at moments of the past, and compared with what happened. The interval is widened or narrowed until
-it would have covered the stated share of the newest waits that had ended by then or were too long already (Romano
-and others: Conformalized quantile regression. NeurIPS 2019). How often the interval, adjusted so by what was known
-at each moment, covered the wait is printed with the forecast.
+The same is done at moments of the past, and compared with what happened. The interval is widened or narrowed
+until it would have covered a share of the newest waits that had ended by then or were too long already (Romano
+and others: Conformalized quantile regression. NeurIPS 2019). This share rises after each wait that was not
+covered and falls after each that was, so that the forecast's own record corrects it (Gibbs, Candes: Adaptive
+conformal inference under distribution shift. NeurIPS 2021). How often the interval covered the wait is printed
+with the forecast.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from ..core.platform import cpu
 from ..learning.duration.duration_regression import DurationRegression
 from .job_log import JobLog
 from .learned_requests import job_task, job_tasks
-from .queue_simulation import simulate_queue
+from .node_simulation import PreparedSimulation
+from .queue_simulation import pool_of
 
 #: Share of waits that the interval shall cover.
 _COVERED = 0.9
@@ -40,6 +43,9 @@ _FEWEST_KNOWN = 10
 #: Logarithm of the least factor on an interval, and of how far outside a wait is that every interval covers.
 _MOST_NARROWED = -3.0
 _ALWAYS_INSIDE = -100.0
+#: Change of the share to cover after each wait, and its least value.
+_STEP = 0.05
+_LEAST_LEVEL = 0.5
 #: Fewest moments of the past that an interval can be calibrated and tested by.
 _FEWEST_MOMENTS = 20
 
@@ -207,11 +213,17 @@ def _record_of(
         return found
 
     covered = []
-    for place, moment in enumerate(moments.tolist()):
+    intervals: list[tuple[float, float] | None] = []
+    for place, moment in enumerate((*moments.tolist(), now)):
+        level = _level(intervals, waits, began, moments, moment)
         known = known_at(moment, place)
-        if len(known) >= _FEWEST_KNOWN:
-            low, high = _widened(forecasts[place], _widening(known))
-            covered.append(low <= waits[place] <= high)
+        widening = _widening(known, level) if len(known) else 0.0
+        if place < len(waits):
+            low, high = _widened(forecasts[place], widening)
+            adjusted = len(known) >= _FEWEST_KNOWN
+            intervals.append((low, high) if adjusted else None)
+            if adjusted:
+                covered.append(low <= waits[place] <= high)
     if not covered:
         raise InvalidInputError(
             "log", f"one in which {_FEWEST_KNOWN} jobs of the past had started by the time of others",
@@ -222,13 +234,29 @@ def _record_of(
     requests = np.array([forecast.by_requests for forecast in forecasts])
     error, of_requests = (float(np.median(np.abs(seen - waits)[started])) for seen in (medians, requests))
     record = ForecastRecord(len(covered), float(np.mean(covered)), error, of_requests)
-    return record, _widening(known_at(now, len(waits)))
+    return record, widening
 
 
-def _widening(outside: Floats) -> float:
-    """Return the widening with which the interval covers the stated share of the newest waits and one more."""
+def _level(
+    intervals: list[tuple[float, float] | None], waits: Floats, began: Floats, moments: Floats, now: float
+) -> float:
+    """Return the share of the newest waits to cover, by which intervals are known to have covered theirs."""
+    level = _COVERED
+    for place, interval in enumerate(intervals):
+        if interval is None:
+            continue
+        low, high = interval
+        if began[place] <= now:
+            level += _STEP * (_COVERED - (low <= waits[place] <= high))
+        elif now - moments[place] > high:
+            level += _STEP * _COVERED
+    return min(max(level, _LEAST_LEVEL), 1.0)
+
+
+def _widening(outside: Floats, share: float) -> float:
+    """Return the widening with which the interval covers a share of the newest waits and one more."""
     newest = outside[-_NEWEST:]
-    level = min(_COVERED * (1 + 1 / len(newest)), 1.0)
+    level = min(share * (1 + 1 / len(newest)), 1.0)
     return max(float(np.quantile(newest, level, method="higher")), _MOST_NARROWED)
 
 
@@ -273,9 +301,9 @@ class _Queue:
         """Return simulated waits of a job that is submitted at a moment."""
         self._learn_until(now)
         moment = self._moment(now, job, self._later_jobs(now))
-        waits = [self._wait(moment, drawn) for drawn in self._run_times(moment, samples)]
+        waits = self._waits(moment, self._run_times(moment, samples))
         alone = self._moment(now, job, np.empty(0, np.int64))
-        by_requests = self._wait(alone, np.maximum(alone.jobs.requested_time, alone.elapsed + 1.0))
+        by_requests = self._waits(alone, np.maximum(alone.jobs.requested_time, alone.elapsed + 1.0)[None])[0]
         return _Forecast(np.sort(waits), by_requests)
 
     def _moment(self, now: float, job: JobLog, later: Ints) -> _Moment:
@@ -303,17 +331,16 @@ class _Queue:
         elapsed = np.concatenate((now - self.start[running], np.zeros(len(waiting)), none, np.zeros(len(later))))
         return _Moment(jobs, elapsed, place)
 
-    def _wait(self, moment: _Moment, run_time: Floats) -> float:
-        """Return the wait of the job in one simulation."""
+    def _waits(self, moment: _Moment, run_times: Floats) -> list[float]:
+        """Return the wait of the job in one simulation for each row of run times."""
         jobs = moment.jobs
         before = np.where(jobs.submit < 0, 1.0, 0.0)
-        simulated = replace(
-            jobs,
-            run_time=run_time - moment.elapsed + before,
-            requested_time=np.maximum(jobs.requested_time - moment.elapsed, 0.0) + before,
-        )
+        requested = np.maximum(jobs.requested_time - moment.elapsed, 0.0) + before
         processors, policy, backfilling = self.rules
-        return float(simulate_queue(simulated, processors, policy, backfilling).start[moment.place])
+        simulation = PreparedSimulation.of(
+            replace(jobs, requested_time=requested), pool_of(processors), queue=policy, backfilling=backfilling
+        )
+        return [float(simulation.starts(row - moment.elapsed + before)[moment.place]) for row in run_times]
 
     # ---------------------------------------------------------------- run times
 

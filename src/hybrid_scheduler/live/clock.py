@@ -82,11 +82,6 @@ class VirtualTime:
         self._base = now
         self._wall = self._clock.now()
 
-    def change_speed(self, speed: float, now: float) -> None:
-        """Set the speed from virtual time `now` on."""
-        self.set(now)
-        self.speed = speed
-
     @property
     def due(self) -> float:
         """Virtual time that the run should have reached; infinity without a speed limit."""

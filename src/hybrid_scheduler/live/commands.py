@@ -175,7 +175,8 @@ class SetSpeed(StatusCommand):
             return
         engine.pass_time()
         engine.config = replace(engine.config, speed=speed)
-        engine.time.change_speed(speed, engine.run.now if engine.run else 0.0)
+        engine.time.set(engine.run.now if engine.run else 0.0)
+        engine.time.speed = speed
         if engine.run is not None:
             text = "as fast as possible" if speed == math.inf else f"{speed:g} virtual seconds per second"
             engine.output.announce("speed", f"speed: {text}")

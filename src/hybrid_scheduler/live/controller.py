@@ -299,7 +299,7 @@ class LiveController:
         if output.flush_due:
             output.flush()
         idle = self._advance(self.run) if self.mode == "running" else _IDLE_S
-        if output.rows >= _MAX_ROWS:
+        if output.draft.rows >= _MAX_ROWS:
             output.flush()
         if self.mode != "stopped":
             self.snapshots.save_if_due(self.record.run_id, self.lanes)

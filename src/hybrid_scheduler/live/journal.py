@@ -205,9 +205,16 @@ class Batch:
         return 0 if self.tasks is None else len(self.tasks)
 
     @property
+    def groups(self) -> list[SchedulerResults]:
+        """All results by scheduler."""
+        tasks = self.tasks
+        own = [SchedulerResults(name, tasks, part) for name, part in self.results.items() if tasks is not None]
+        return [*own, *self.started]
+
+    @property
     def rows(self) -> int:
         """Number of results."""
-        return len(self) * len(self.results) + sum(map(len, self.started))
+        return sum(map(len, self.groups))
 
 
 class Recovered(NamedTuple):

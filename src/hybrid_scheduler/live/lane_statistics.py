@@ -165,7 +165,6 @@ class LaneStatistics:
             transfer_share=copying / accelerators if accelerators > 0 else 0.0,
             growing=_grows(batches),
             swing=float(batches.max() / np.median(batches)) if len(batches) >= 8 else None,
-            version=row.model_version,
             worst_task=max(self._waits, key=lambda each: each[1])[2] if self._waits else None,
         )
 

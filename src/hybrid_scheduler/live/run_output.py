@@ -143,7 +143,7 @@ class RunOutput:
         self._last_checkpoint: dict[str, Any] = {}
         #: Devices of the run, in the order of their codes.
         self.device_names = engine.config.device_names
-        self._draft = _Draft()
+        self.draft = _Draft()
         #: Batches that the journal had no capacity for.
         self._unsent: deque[Batch] = deque()
         self.reset()
@@ -169,11 +169,6 @@ class RunOutput:
         return self.counters.next_task_id
 
     @property
-    def rows(self) -> int:
-        """The number of results that wait."""
-        return self._draft.rows
-
-    @property
     def has_capacity(self) -> bool:
         """Whether new tasks may be decided."""
         return not self._unsent and self._engine.journal.has_capacity
@@ -191,7 +186,7 @@ class RunOutput:
         assert engine.record is not None
         t = engine.run.now if engine.run else 0.0
         seq = self.counters.next_seq
-        self._draft.events.append(Event(seq, type, engine.record.run_id, t, engine.clock.unix(), body))
+        self.draft.events.append(Event(seq, type, engine.record.run_id, t, engine.clock.unix(), body))
         self.counters = self.counters._replace(next_seq=seq + 1)
 
     def notify(self, kind: str, message: str, level: str | None = None) -> None:
@@ -220,7 +215,7 @@ class RunOutput:
         assert self._engine.record is not None
         version = version_record(event, self._engine.record.run_id, self._engine.clock.unix())
         if version is not None:
-            self._draft.versions.append(version)
+            self.draft.versions.append(version)
         if event.kind != "loaded":
             self._event("notification", notification(event.kind, event.message, about=event))
 
@@ -271,11 +266,11 @@ class RunOutput:
     def add_chunk(self, run: LiveRun, chunk: LiveChunk, before: dict[str, Any]) -> None:
         """Add tasks with their results; `before` is the checkpoint from before they were decided."""
         # A batch has results of the same schedulers for all its tasks.
-        if self._draft.chunks and self._draft.chunks[0].results.keys() != chunk.results.keys():
+        if self.draft.chunks and self.draft.chunks[0].results.keys() != chunk.results.keys():
             self.flush(before)
-        if not self._draft.chunks:
-            self._draft.first_ordinal = run.ordinal - len(chunk)
-        self._draft.chunks.append(chunk)
+        if not self.draft.chunks:
+            self.draft.first_ordinal = run.ordinal - len(chunk)
+        self.draft.chunks.append(chunk)
         self.counters = self.counters._replace(
             next_task_id=self.counters.next_task_id + len(chunk),
             next_result_id=self.counters.next_result_id + len(chunk) * len(chunk.results),
@@ -287,14 +282,14 @@ class RunOutput:
         """Add the results of tasks that left a common queue to the next batch and the next update."""
         assert self._engine.run is not None
         started = self._engine.run.lanes.take_started()
-        self._draft.started += started
+        self.draft.started += started
         more = sum(map(len, started))
         self.counters = self.counters._replace(next_result_id=self.counters.next_result_id + more)
         self._updates.add_started(started)
 
     def acknowledge(self, task_id: int, acknowledged: Future[int], key: IdempotencyKey | None) -> None:
         """Set the future to the task's id once the next batch is durable."""
-        draft = self._draft
+        draft = self.draft
         draft.committed = draft.committed or Future()
         forward_result(draft.committed, acknowledged, task_id)
         if key is not None:
@@ -361,11 +356,11 @@ class RunOutput:
         self.flush_due = not self.has_capacity
         if not self.flush_due:
             self._unsent.append(self._batch(state))
-            self._draft = _Draft()
+            self.draft = _Draft()
             self.deliver()
 
     def _batch(self, state: dict[str, Any]) -> Batch:
-        draft = self._draft
+        draft = self.draft
         chunks = draft.chunks
         assert self._engine.record is not None
         batch = Batch(

@@ -79,9 +79,7 @@ class SchedulerLane:
         self.scheduler = scheduler
         self.learning = scheduler if isinstance(scheduler, Learner) else Learner()
         self.cluster = config.machine.cluster()
-        times = self.cluster.start_scheduler(
-            scheduler, sample, seed=config.seed, objective=config.objective, endless=True
-        )
+        times = self.cluster.start_scheduler(scheduler, sample, seed=config.seed, objective=config.objective)
         self.rule = scheduler if isinstance(scheduler, FastRule) and not scheduler.learns else None
         self.learner: LaneModel | None = None
         if isinstance(scheduler, LearnsDurations):

@@ -6,7 +6,6 @@ from .running_statistics import busy_share as busy_share
 from .statistics import Interval as Interval
 from .statistics import Pair as Pair
 from .statistics import batch_means as batch_means
-from .statistics import batch_means_interval as batch_means_interval
 from .statistics import bootstrap_interval as bootstrap_interval
 from .statistics import compare_pairs as compare_pairs
 from .statistics import dependent_interval as dependent_interval

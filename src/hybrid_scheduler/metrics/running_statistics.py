@@ -132,7 +132,7 @@ _BINS = math.ceil(math.log(_MAX_SECONDS / _MIN_SECONDS) / math.log(_GROWTH)) + 1
 
 
 class QuantileSketch:
-    """Counts of values >= 0 by their logarithm. Sketches of parts add up to the sketch of the whole."""
+    """Counts of values >= 0 by their logarithm."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(_BINS, np.int64)
@@ -172,14 +172,6 @@ class QuantileSketch:
         self.total += float(known.sum())
         self.smallest = min(self.smallest, float(known.min()))
         self.largest = max(self.largest, float(known.max()))
-
-    def merge(self, other: QuantileSketch) -> None:
-        """Add the counts of another sketch."""
-        self.counts += other.counts
-        self.zeros += other.zeros
-        self.total += other.total
-        self.smallest = min(self.smallest, other.smallest)
-        self.largest = max(self.largest, other.largest)
 
     def quantile(self, share: float) -> float:
         """Return the value below which `share` of all lie, to `RELATIVE_ERROR`."""

@@ -167,14 +167,6 @@ def bootstrap_interval(
     return Interval(mean, float(low), float(high))
 
 
-def batch_means_interval(values: Floats, batches: int = 20, confidence: float = _CONFIDENCE) -> Interval:
-    """Return the interval of the mean within one run, by batch means.
-
-    Single tasks are correlated; the means of long batches hardly are.
-    """
-    return dependent_interval(batch_means(values, batches), confidence)
-
-
 def batch_means(values: Floats, batches: int = 20) -> Floats:
     """Return one number per batch of consecutive values; their mean is the mean of all values.
 

@@ -323,14 +323,14 @@ class Evidence:
         Whether latency keeps growing, so that its mean depends on the length of the run.
     swing
         Mean latency of the worst batch over that of the median batch.
-    state, version
-        State and model version of a learned scheduler.
+    state
+        State of a learned scheduler.
     decided_by
         Share of the tasks that each of its policies decided.
     drift_at, retrained_at
         Time of the last drift that was found, and of the model after it.
-    worst_task, task_range
-        The task that waited longest in the window, and the first and last task.
+    worst_task
+        The task that waited longest in the window.
     """
 
     name: str
@@ -353,12 +353,10 @@ class Evidence:
     growing: bool = False
     swing: float | None = None
     state: str = "ready"
-    version: int | None = None
     decided_by: dict[str, float] = field(default_factory=dict)
     drift_at: float | None = None
     retrained_at: float | None = None
     worst_task: int | None = None
-    task_range: tuple[int, int] | None = None
 
     @property
     def reference(self) -> bool:

@@ -90,10 +90,6 @@ class Curve:
         seconds: Floats = np.exp(np.where(t < 0, below, np.where(t > 1, above, inner)))
         return seconds
 
-    def at_size(self, size: float) -> float:
-        """Return the seconds of one whole task. Without arrays, it takes a few microseconds."""
-        return float(self.at(np.array([size]))[0])
-
     def as_dict(self) -> dict[str, Any]:
         """Return the curve as plain values for JSON."""
         return {
@@ -141,10 +137,11 @@ class ProfiledPhysics:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from hybrid_scheduler import Curve, ProfiledPhysics
     >>> physics = ProfiledPhysics((Curve("matmul", "cpu", (256, 512), (0.001, 0.008)),))
-    >>> physics.kinds, round(physics.curve("matmul", "cpu").at_size(512), 6)
-    (('matmul',), 0.008)
+    >>> physics.kinds, physics.curve("matmul", "cpu").at(np.array([512.0])).round(6).tolist()
+    (('matmul',), [0.008])
     """
 
     curves: tuple[Curve, ...]

@@ -178,8 +178,8 @@ class RLAgent(LateHybridML):
         Parameters
         ----------
         cells
-            Number of random machines and streams to learn from, about a second each. The policy that ships has
-            learned from hundreds: `python -m studies.agent_training`.
+            Number of random machines and streams to learn from, within about ten seconds. That is enough for
+            constants. The policy that ships has learned from 1,200: `python -m studies.agent_training`.
         seed
             Seed of machines, tasks and search.
         """

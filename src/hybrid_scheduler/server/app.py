@@ -46,6 +46,7 @@ _TAGS = [
     {"name": "what-if", "description": "The same tasks on another machine."},
     {"name": "exports", "description": "Downloads."},
     {"name": "traces", "description": "Uploaded task traces."},
+    {"name": "jobs", "description": "Job logs on simulated clusters."},
     {"name": "health", "description": "Probes and metrics."},
     {"name": "root", "description": "Dashboard page or a status line."},
 ]

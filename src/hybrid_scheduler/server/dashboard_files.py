@@ -19,7 +19,7 @@ from .schemas.base_models import TEXT, described
 from .schemas.catalogue import OnlineResponse
 
 #: Views that the dashboard's page renders itself.
-_VIEWS = ("compare", "scheduler", "history", "diff", "runtime", "workspace")
+_VIEWS = ("compare", "scheduler", "history", "diff", "runtime", "workspace", "cluster")
 _VIEWS_WITH_PATH = ("scheduler", "run")
 _CACHE_FOREVER = "public, max-age=31536000, immutable"
 _NOT_BUILT = """<!doctype html>

@@ -160,6 +160,7 @@ _PROBES = ("/api/health/live", "/api/health/ready")
 _UNLIMITED = (*_PROBES, "/api/health", "/api/metrics")
 _TRACES = "/api/traces"
 _INSPECT = "/api/traces/inspect"
+_JOBS = ("/api/jobs/simulate", "/api/jobs/forecast")
 _RUNS = "/api/runs"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9\-]{8,64}")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -227,7 +228,7 @@ class SecurityMiddleware:
         self.app = app
         self.limiter = limiter
         self.metrics = metrics
-        self.limits = {_TRACES: options.trace_limit, _INSPECT: options.trace_limit, _RUNS: options.run_limit}
+        self.limits = dict.fromkeys((_TRACES, _INSPECT, *_JOBS), options.trace_limit) | {_RUNS: options.run_limit}
         self.body_limit = options.body_limit
         self.token = options.token.encode()
         own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
@@ -303,7 +304,7 @@ class SecurityMiddleware:
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
             raise ApiError(415, "Content-Encoding: must be left out", hint="send the body as it is")
-        uploads = path in (_TRACES, _INSPECT)
+        uploads = path in (_TRACES, _INSPECT, *_JOBS)
         allowed = tuple(FORMATS) if uploads else ("application/json",)
         if kind not in allowed and (kind or has_body or uploads):
             raise ApiError(415, f"Content-Type: must be {' or '.join(allowed)}")

@@ -84,10 +84,9 @@ class StreamHub:
                 continue
             self.last_seq = payload.seq
             self.sent += len(self.clients)
-            own = text_frame(payload)
-            converted = (
-                self._published.convert(payload) if any(client.published for client in self.clients) else None
-            )
+            own = text_frame(payload.content)
+            wanted = any(client.published for client in self.clients)
+            converted = self._published.convert(payload.content) if wanted else None
             published = None if converted is None else text_frame(converted)
             for client in tuple(self.clients):
                 frame = published if client.published else own

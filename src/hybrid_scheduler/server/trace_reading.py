@@ -194,6 +194,17 @@ def check(
     }
 
 
+def compute(file: Path, name: str, work: Callable[..., _T], *arguments: Any) -> _T:
+    """Return what a function computes from a file; `name` stands for the file in errors."""
+    try:
+        return work(file, *arguments)
+    except DecodedTooLarge:
+        raise
+    except InvalidInputError as error:
+        where = (error.where or name).replace(file.name, name)
+        raise InvalidInputError(f"{where}: {error.field}", error.allowed, error.got, hint=error.hint) from None
+
+
 def _check_size(file: Path, suffix: str) -> None:
     """Raise if only looking at the beginning of a file would take too much memory."""
     if suffix == "parquet":

@@ -29,6 +29,9 @@ FORMATS = {
     "application/json": "json",
     "text/plain": "txt",
 }
+#: Bytes that what is computed from a file counts as: 90 processor seconds, most of them to compile, once per
+#: machine.
+_AS_BYTES = 150 * 2**20
 #: Beginning of the names of files that are being received.
 _TEMPORARY = ".upload-"
 #: Ending of the name of a converted file.
@@ -110,6 +113,12 @@ class Upload:
         """Return what the file contains, with its load on a machine, without storing it."""
         async with self._received() as file:
             return await self.connected(self.reader.read(file, trace_reading.inspect, self.suffix, how, machine))
+
+    async def compute(self, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+        """Return what a picklable function computes from the file, in a process with limits; it is not stored."""
+        async with self._received() as file:
+            computed = self.reader.compute(_AS_BYTES, trace_reading.compute, file, "log", work, *arguments)
+            return await self.connected(computed)
 
     async def store(
         self, name: str, how: ImportOptions | None = None, machine: Machine | None = None

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -16,7 +16,7 @@ import orjson
 from ..core import Floats, InvalidInputError, Workload
 from ..core.canonical_json import TEXT_RULE, is_storable
 from ..core.outcome import STATUS_NAMES
-from ..live.journal import Batch, Event, ResultColumns, RunRecord, SchedulerResults, core_name, unstorable_text
+from ..live.journal import Batch, Event, ResultColumns, RunRecord, core_name, unstorable_text
 from . import tables
 
 #: NUL as JSON escapes it: behind an even number of further backslashes.
@@ -38,16 +38,11 @@ RESULT_FLOATS = tuple(
 )
 
 
-class EventPayload(bytes):
-    """An event as the bytes that clients get and the table of events holds, with its sequence number."""
+class EventPayload(NamedTuple):
+    """Sequence number of an event, and the bytes that clients get and the table of events holds."""
 
     seq: int
-
-    def __new__(cls, seq: int, content: bytes = b"") -> Self:
-        """Return these bytes with this number."""
-        payload = super().__new__(cls, content)
-        payload.seq = seq
-        return payload
+    content: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,18 +283,16 @@ def _event_columns(pending: PendingBatch) -> Columns:
         [event.type for event in events],
         [float(event.t) for event in events],
         [float(event.created_at) for event in events],
-        [payload.decode() for payload in pending.payloads],
+        [payload.content.decode() for payload in pending.payloads],
     ]
 
 
 def longest_latencies(batch: Batch) -> dict[str, float]:
     """Return each scheduler's longest time from a task's arrival to its finish."""
     longest: dict[str, float] = {}
-    groups: list[Batch | SchedulerResults] = [batch, *batch.started]
-    for group in groups:
-        if group.tasks is not None:
-            for name, result in group.results.items():
-                longest[name] = max(_largest(result, group.tasks.arrival_time), longest.get(name, 0.0))
+    for group in batch.groups:
+        latency = _largest(group.columns, group.tasks.arrival_time)
+        longest[group.scheduler] = max(latency, longest.get(group.scheduler, 0.0))
     return longest
 
 

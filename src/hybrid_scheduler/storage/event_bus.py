@@ -167,7 +167,7 @@ class RedisBus(EventBus):
                 async def send(topic: str = topic, events: list[EventPayload] = events) -> None:
                     pipeline = client.pipeline(transaction=False)
                     for event in events:
-                        pipeline.publish(self._prefix + topic, b"%d %b" % (event.seq, event))
+                        pipeline.publish(self._prefix + topic, b"%d %b" % (event.seq, event.content))
                     await pipeline.execute()
 
                 await self._breaker.call(send, None)

@@ -431,8 +431,7 @@ class MemoryJournal:
         """Return the results of the newest batch that has tasks."""
         for batch in reversed(self.batches):
             if batch.run.run_id == run_id and batch.tasks is not None:
-                groups = [SchedulerResults(name, batch.tasks, columns) for name, columns in batch.results.items()]
-                return {group.scheduler: group for group in (*groups, *batch.started)}
+                return {group.scheduler: group for group in batch.groups}
         return {}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ...compiled.regime import FEATURES, INPUTS, MULTIPLIED
+from ...compiled.regime import FEATURES, INPUTS, MAX_FEATURE, MULTIPLIED
 from ...core import Floats
 
 #: Shapes of the arrays of a policy, in the order of `Policy`.
@@ -43,3 +43,8 @@ class Policy:
     def numbers(self) -> Floats:
         """All numbers as one vector, in the order of compiled code."""
         return np.concatenate([getattr(self, field.name).ravel() for field in fields(self)])
+
+    def inputs(self, features: Floats) -> Floats:
+        """Return a one and the standardised features, row by row."""
+        scaled = np.clip((features - self.mean) / self.deviation, -MAX_FEATURE, MAX_FEATURE)
+        return np.column_stack([np.ones(len(scaled)), scaled])

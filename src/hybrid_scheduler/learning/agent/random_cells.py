@@ -14,6 +14,10 @@ from ...workload.distributions import BoundedPareto, LogNormal, SizeDistribution
 from ...workload.random_columns import draw_chunks, join_chunks
 from ...workload.scenarios import Scenario, kinds_of, scenario_named
 
+#: Random streams of the cells of training, of selection and of checks.
+TRAINING = 1
+SELECTION = 2
+CHECK = 3
 TASKS = 2000
 _CAPACITY_TASKS = 3000
 _CAPACITY_SEED = 999_983
@@ -28,6 +32,10 @@ _BURSTS = 0.2
 _KINDS = 0.15
 _CALM = 0.25
 _LEAST_LOAD = 0.3
+#: In training: arrivals of other cells than those with bursts, their share, and the least load.
+_OTHER_ARRIVALS = ("waves", "diurnal", "bursty")
+_OTHER_SHARE = 0.15
+_LEAST_TRAINING_LOAD = 0.1
 _BUSY = 0.6
 _MOST_LOAD = 0.975
 
@@ -93,7 +101,7 @@ def draw_cell(part: int, number: int) -> TrainingCell:
 
     The machine has 1 to 16 GPUs: equal ones, two kinds, or all different. Tasks follow a built-in scenario or a
     random distribution, some come in bursts, and some are of kinds that each device runs at a speed of its own.
-    Loads lie between 0.3 and 0.975, three of four above 0.6.
+    Loads lie between 0.3 and 0.975, three of four above 0.6. Training also draws lower loads and other arrivals.
     """
     rng = np.random.default_rng([part, number, 11])
     platform = Platform(f"random-{number}", (cpu(), *_random_gpus(rng)))
@@ -105,7 +113,10 @@ def draw_cell(part: int, number: int) -> TrainingCell:
         spread = float(rng.uniform(0.3, 1.0))
         physics = KindPhysics(np.exp(spread * rng.standard_normal((kinds, len(platform.classes)))))
     calm = rng.random() < _CALM
-    load = float(rng.uniform(_LEAST_LOAD, _BUSY) if calm else rng.uniform(_BUSY, _MOST_LOAD))
+    if part == TRAINING and rng.random() < _OTHER_SHARE:
+        scenario = replace(scenario, arrivals=str(rng.choice(_OTHER_ARRIVALS)))
+    least = _LEAST_TRAINING_LOAD if part == TRAINING else _LEAST_LOAD
+    load = float(rng.uniform(least, _BUSY) if calm else rng.uniform(_BUSY, _MOST_LOAD))
     return cell_of(platform, physics, scenario, load)
 
 

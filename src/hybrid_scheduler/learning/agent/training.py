@@ -1,55 +1,107 @@
-"""Training of the agent's policy: cells are tuned one by one, and a linear map imitates what was found.
+"""Training of the agent's policy by its gradient, on random machines and streams of tasks.
 
-For each of some random cells, evolution searches the constant multipliers that are best there, at a tail that is no
-longer than under late binding with its own coefficients. Ridge regression maps the features of the cells to their
-logarithms, and is weakened. Ratios are to late binding on the same tasks, as logarithms.
+Each step draws some cells. On each, the policy runs with its logarithms shifted by a random vector, once in each
+direction, on the same tasks; the difference of the two runs tells how the latency changes along the vector (Spall,
+1992; policy gradients with a Gaussian policy and antithetic pairs). The objective is the mean latency, with the
+tails as constraints on averages over many cells, whose multipliers follow by dual ascent: it is linear in what is
+measured. A limit on the tail of each single cell would punish its noise, and the policy would only become cautious.
+What was beyond a limit on a cell in its earlier trials weighs more there. All figures are logarithms of ratios to
+late binding on the same tasks.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...cluster import Cluster
-from ...compiled.regime import FEATURES, FIRST_FEATURE, INPUTS, MAX_FEATURE, MAX_LOG, MULTIPLIED
-from ...core import Floats, Workload
+from ...compiled.regime import FEATURES, FIRST_FEATURE, INPUTS, MULTIPLIED
+from ...core import Floats, Ints, Workload
 from .policy import Policy
-from .random_cells import TrainingCell, draw_cell
+from .random_cells import TRAINING, TrainingCell, draw_cell
 
-#: Random streams of the cells of training and of checks; those of selection were stream 2.
-TRAINING = 1
-CHECK = 3
-#: Weights of a longer p99 and p99.9, and of the squared logarithms, in the loss of a cell.
-_P99 = 3.0
-_P999 = 1.0
-_SQUARES = 0.003
-#: Strength of the ridge; the least standard deviation of a feature.
-_RIDGE = 10.0
-_LEAST_DEVIATION = 0.05
-#: The tails of the imitated policy are longer than those of the tuned cells. It is weakened by this factor, and the
-#: logarithms of the accelerators' factor, of the scale of work and of the boost are shifted. Chosen on 300 cells of
-#: selection, so that p99 and p99.9 are on average no longer than those of the rule.
-SHRINK = 0.8
-SHIFTS = {3: -0.09, 9: -0.2, 11: -0.15}
+HIGH_LOAD = 0.85
+#: Standard deviation of the shifts of the logarithms.
+_SHIFT = 0.1
+#: Step of the weights at the beginning, in their own units (Adam); decay of the means of gradients and squares.
+_RATE = 0.015
+_DECAY = 0.9
+_SQUARE_DECAY = 0.99
+#: Limit of p99 and p99.9 over all cells and over those at high load. Then the first multipliers of these
+#: constraints, all cells before those at high load, their step and their limit.
+_TAIL_LIMIT = -0.005
+_TIGHT_TAIL_LIMIT = -0.015
+_TAIL_WEIGHTS = ((0.2, 0.2), (0.4, 0.6))
+_TAIL_RATE = 0.3
+_MAX_TAIL_WEIGHT = 3.0
+#: Limits of mean, p99 and p99.9 of a single cell, with blurred edges; from where on a cell is far beyond its limit,
+#: and the largest shares of such cells. First weights beyond the limits, and their limit. Memory of what
+#: was measured on a cell.
+_CELL_LIMITS = np.array([0.002, 0.0, 0.0])
+_CELL_EDGES = np.array([0.003, 0.01, 0.02])
+_FAR = np.array([0.01, 0.025, 0.04])
+_FAR_SHARES = np.array([0.02, 0.05, 0.05])
+_CELL_WEIGHTS = (6.0, 2.0, 0.5)
+_MAX_CELL_WEIGHT = 40.0
+_LEVEL_MEMORY = 0.75
+#: The policy is the mean of those of the last part of the steps.
+_AVERAGED = 0.25
+_LEAST_DEVIATION = 0.2
+#: Deviation of a feature that is not to count.
+_ANY_DEVIATION = 1e6
+_LARGEST_SEED = 2**31
+#: Random cells in a limited time: to draw one takes up to a tenth of a second.
+_LEAST_CELLS = 4.0
+_CELLS_PER_MINUTE = 100.0
 
+Bools = NDArray[np.bool_]
 #: Makes a scheduler with the numbers of a policy, or late binding itself from None.
 Make = Callable[[Floats | None], Any]
 
 
-class TuningBudget(NamedTuple):
-    """Seeds of a cell, and candidates and rounds of the search."""
+class TrainingBudget(NamedTuple):
+    """Steps, cells of a step, seeds of a cell, and whether the tails of single cells have limits too.
 
-    seeds: int = 8
-    candidates: int = 16
-    rounds: int = 16
+    The default takes ten minutes on one core.
+    """
+
+    steps: int = 400
+    cells: int = 64
+    seeds: int = 2
+    cell_tails: bool = False
 
 
-#: Budget of the policy that ships, and one of a second for a cell.
-FULL = TuningBudget()
-SMALL = TuningBudget(seeds=3, candidates=8, rounds=8)
+USUAL = TrainingBudget()
+#: Budget of seconds.
+SMALL = TrainingBudget(steps=40, cells=8)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What shifted policies gave on one cell.
+
+    Parameters
+    ----------
+    features
+        Features of the regime, means over runs.
+    shifts
+        Shifts of the logarithms by seed.
+    slopes
+        By seed, the change of mean, p99 and p99.9 along the shift.
+    level
+        Mean, p99 and p99.9 of the policy itself, means over runs.
+    """
+
+    features: Floats
+    shifts: Floats
+    slopes: Floats
+    level: Floats
 
 
 def figures(cluster: Cluster, workload: Workload, scheduler: Any) -> Floats:
@@ -58,68 +110,122 @@ def figures(cluster: Cluster, workload: Workload, scheduler: Any) -> Floats:
     return np.log([latency.mean(), *np.quantile(latency, (0.99, 0.999))])
 
 
-def ratios(make: Make, cell: TrainingCell, seeds: Sequence[int], policies: Sequence[Floats]) -> Floats:
-    """Return the logarithms of the ratios to late binding by policy and figure, means over seeds."""
+def ratios(make: Make, cell: TrainingCell, seeds: Iterable[int], policies: Sequence[Floats]) -> Floats:
+    """Return the ratios to late binding by seed, policy and figure."""
     cluster = Cluster(cell.platform, cell.physics)
-    found = np.zeros((len(policies), 3))
+    rows = []
     for seed in seeds:
         workload = cell.workload(seed)
         base = figures(cluster, workload, make(None))
-        found += [figures(cluster, workload, make(policy)) - base for policy in policies]
-    return found / len(seeds)
+        rows.append([figures(cluster, workload, make(policy)) - base for policy in policies])
+    return np.array(rows)
 
 
-def tune_cell(make: Make, cell: TrainingCell, seed: int, budget: TuningBudget) -> tuple[Floats, Floats]:
-    """Return the features of a cell, and the logarithms of its best constant multipliers."""
-    cluster = Cluster(cell.platform, cell.physics)
+def try_shifts(make: Make, policy: Policy, budget: TrainingBudget, drawn: tuple[TrainingCell, int]) -> Trial:
+    """Run shifted policies on a cell, with a seed for tasks and shifts."""
+    cell, seed = drawn
     rng = np.random.default_rng([seed, 12])
-    seeds = range(1000 * seed, 1000 * seed + budget.seeds)
-    tasks = [cell.workload(number) for number in seeds]
-    base = np.mean([figures(cluster, each, make(None)) for each in tasks], axis=0)
-
-    def loss(logs: Floats) -> float:
-        agent = make(_constant_policy(logs).numbers)
-        mean, p99, p999 = np.mean([figures(cluster, each, agent) for each in tasks], axis=0) - base
-        return float(mean + _P99 * max(0.0, p99) + _P999 * max(0.0, p999) + _SQUARES * (logs**2).sum())
-
-    centre = np.zeros(MULTIPLIED)
-    spread = np.full(MULTIPLIED, 0.4)
-    for _ in range(budget.rounds):
-        steps = spread * rng.standard_normal((budget.candidates, MULTIPLIED))
-        candidates = np.clip(centre + steps, -MAX_LOG, MAX_LOG)
-        order = np.argsort([loss(candidate) for candidate in candidates])
-        elite = candidates[order[: budget.candidates // 4]]
-        centre = 0.3 * centre + 0.7 * elite.mean(axis=0)
-        spread = 0.5 * spread + 0.5 * elite.std(axis=0) + 0.01
-    return np.mean([_features_of(make, cluster, each) for each in tasks], axis=0), centre
+    shifts = _SHIFT * rng.standard_normal((budget.seeds, MULTIPLIED))
+    features = []
+    found = []
+    cluster = Cluster(cell.platform, cell.physics)
+    for shift in shifts:
+        workload = cell.workload(int(rng.integers(_LARGEST_SEED)))
+        agents = [make(_shifted(policy, sign * shift).numbers) for sign in (0.0, 1.0, -1.0)]
+        found.append([figures(cluster, workload, agent) for agent in (make(None), *agents)])
+        features.append(_features_of(agents[0]))
+    base, centre, up, down = np.array(found).transpose(1, 0, 2)
+    slopes = (up - down) / (2.0 * _SHIFT**2)
+    return Trial(np.mean(features, axis=0), shifts, slopes, (centre - base).mean(axis=0))
 
 
-def _features_of(make: Make, cluster: Cluster, workload: Workload) -> Floats:
-    """Return the features at the end of a run under late binding."""
-    agent = make(Policy.zeros().numbers)
-    cluster.run(workload, agent)
+def _shifted(policy: Policy, logs: Floats) -> Policy:
+    linear = policy.linear.copy()
+    linear[:, 0] += logs
+    return replace(policy, linear=linear)
+
+
+def _features_of(agent: Any) -> Floats:
     features: Floats = agent.queue_arrays.regime[FIRST_FEATURE : FIRST_FEATURE + len(FEATURES)].copy()
     return features
 
 
-def _constant_policy(logs: Floats) -> Policy:
-    """Return the policy whose multipliers do not depend on the regime."""
-    policy = Policy.zeros()
-    policy.linear[:, 0] = logs
-    return policy
+def _first_policy(trials: Sequence[Trial], inputs: Sequence[str]) -> Policy:
+    """Return a policy that changes nothing yet, with features standardised over cells.
+
+    Fewer cells than weights of a multiplier cannot tell what depends on the features: then only constants count.
+    """
+    features = np.array([trial.features for trial in trials])
+    unseen = [len(features) < INPUTS or name not in inputs for name in FEATURES]
+    deviation = np.where(unseen, _ANY_DEVIATION, np.maximum(features.std(axis=0), _LEAST_DEVIATION))
+    return replace(Policy.zeros(), mean=features.mean(axis=0), deviation=deviation)
 
 
-def imitate(features: Floats, logs: Floats) -> Policy:
-    """Return the policy of the ridge regression of tuned logarithms on the features of cells."""
-    mean = features.mean(axis=0)
-    deviation = np.maximum(features.std(axis=0), _LEAST_DEVIATION)
-    scaled = np.clip((features - mean) / deviation, -MAX_FEATURE, MAX_FEATURE)
-    inputs = np.column_stack([np.ones(len(features)), scaled])
-    ridge = np.diag([1e-3, *np.full(INPUTS - 1, _RIDGE)])
-    linear = SHRINK * np.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ logs).T
-    for number, shift in SHIFTS.items():
-        linear[number, 0] += shift
-    return Policy(mean, deviation, np.ascontiguousarray(linear))
+class PolicyTraining:
+    """Weights of a policy while they are trained.
+
+    Parameters
+    ----------
+    policy
+        The policy to begin with.
+    high
+        Which cells are at high load.
+    cell_tails
+        Whether the tails of single cells have limits too.
+    """
+
+    def __init__(self, policy: Policy, high: Bools, cell_tails: bool = False) -> None:
+        self.policy = policy
+        self.high = high
+        self.tail_limit = _TIGHT_TAIL_LIMIT if cell_tails else _TAIL_LIMIT
+        self.limited = np.array([True, cell_tails, cell_tails])
+        self.steps = 0
+        self.tail_weights = np.array(_TAIL_WEIGHTS)
+        self.cell_weights = np.array(_CELL_WEIGHTS) * self.limited
+        self.levels = np.full((len(high), 3), np.nan)
+        self.mean = np.zeros(policy.linear.shape)
+        self.square = np.zeros(policy.linear.shape)
+
+    def step(self, chosen: Ints, trials: Sequence[Trial], rate: float) -> Floats:
+        """Change the weights after trials of the chosen cells; return the means of the figures."""
+        level = np.array([trial.level for trial in trials])
+        weights = self._weights_of(chosen, level)
+        by_cell = [
+            (trial.slopes @ weight) @ trial.shifts / len(trial.shifts)
+            for trial, weight in zip(trials, weights, strict=True)
+        ]
+        inputs = self.policy.inputs(np.array([trial.features for trial in trials]))
+        gradient = np.array(by_cell).T @ inputs / len(trials)
+        self.steps += 1
+        self.mean += (1.0 - _DECAY) * (gradient - self.mean)
+        self.square += (1.0 - _SQUARE_DECAY) * (gradient**2 - self.square)
+        mean = self.mean / (1.0 - _DECAY**self.steps)
+        square = self.square / (1.0 - _SQUARE_DECAY**self.steps)
+        self.policy = replace(self.policy, linear=self.policy.linear - rate * mean / (np.sqrt(square) + 1e-6))
+        self._follow_constraints(level[:, 1:], self.high[chosen])
+        return level.mean(axis=0)
+
+    def _weights_of(self, chosen: Ints, level: Floats) -> Floats:
+        """Return the weights of mean, p99 and p99.9 of each cell, and note what was measured.
+
+        What was beyond a cell's limit in earlier trials counts more. Their noise is not that of the slopes.
+        """
+        known = self.levels[chosen]
+        beyond = 1.0 / (1.0 + np.exp(-np.clip((np.nan_to_num(known) - _CELL_LIMITS) / _CELL_EDGES, -30.0, 30.0)))
+        memory = np.where(np.isnan(known), 0.0, _LEVEL_MEMORY)
+        self.levels[chosen] = memory * np.nan_to_num(known) + (1.0 - memory) * level
+        tails = self.tail_weights[0] + self.high[chosen][:, None] * self.tail_weights[1]
+        overall = np.column_stack([np.ones(len(chosen)), tails])
+        return overall + self.cell_weights * beyond
+
+    def _follow_constraints(self, tails: Floats, high: Bools) -> None:
+        for row, cells in enumerate((np.ones(len(tails), bool), high)):
+            if cells.any():
+                change = _TAIL_RATE * (tails[cells].mean(axis=0) - self.tail_limit) * cells.mean()
+                self.tail_weights[row] = np.clip(self.tail_weights[row] + change, 0.0, _MAX_TAIL_WEIGHT)
+        far = (self.levels[~np.isnan(self.levels[:, 0])] > _FAR).mean(axis=0)
+        weights = self.cell_weights + self.limited * (far - _FAR_SHARES)
+        self.cell_weights = np.clip(weights, 0.0, _MAX_CELL_WEIGHT)
 
 
 def train_policy(
@@ -127,35 +233,62 @@ def train_policy(
     cells: int | Sequence[TrainingCell],
     seed: int = 0,
     *,
-    budget: TuningBudget = FULL,
+    budget: TrainingBudget = USUAL,
+    inputs: Sequence[str] = FEATURES,
+    start: Policy | None = None,
     minutes: float = np.inf,
+    map_: Callable[..., Iterable[Any]] = map,
     progress: Callable[[float], None] | None = None,
+    curve: list[list[float]] | None = None,
 ) -> tuple[Policy, int]:
-    """Return a policy that imitates tuned cells, trained in this process, and the number of cells.
+    """Return a trained policy and the number of cells.
 
     Parameters
     ----------
     make
         Makes the scheduler of a policy.
     cells
-        Cells to tune, or a number of random ones.
+        Cells to train on, or a number of random ones; a time limit allows fewer.
     seed
-        Seed of random cells, of tasks and of the search.
+        Seed of random cells, of tasks and of shifts.
     budget
-        Effort for a cell.
+        Steps and their size.
+    inputs
+        Features that it sees.
+    start
+        Policy to begin with, instead of one that changes nothing.
     minutes
-        Limit of processor time; at least one cell is tuned.
+        Time limit; at least one step is made.
+    map_
+        Maps a function over cells; that of a pool of processes trains in parallel.
     progress
         Called with the share done.
+    curve
+        Gets mean, p99, p99.9 and the weights of tails and of single cells after each step.
     """
-    count = cells if isinstance(cells, int) else len(cells)
-    began = time.process_time()
-    tuned: list[tuple[Floats, Floats]] = []
-    while len(tuned) < count and (not tuned or time.process_time() - began < 60.0 * minutes):
-        number = 10_000 * seed + len(tuned)
-        cell = draw_cell(TRAINING, number) if isinstance(cells, int) else cells[len(tuned)]
-        tuned.append(tune_cell(make, cell, number, budget))
+    began = time.monotonic()
+    if isinstance(cells, int):
+        count = int(min(cells, max(_LEAST_CELLS, _CELLS_PER_MINUTE * minutes)))
+        cells = list(map_(partial(draw_cell, TRAINING), range(10_000 * seed, 10_000 * seed + count)))
+    rng = np.random.default_rng([seed, 13])
+    high = np.array([cell.load >= HIGH_LOAD for cell in cells])
+
+    def trials_of(policy: Policy) -> tuple[Ints, list[Trial]]:
+        chosen = rng.choice(len(cells), min(budget.cells, len(cells)), replace=False)
+        drawn = [(cells[i], int(rng.integers(_LARGEST_SEED))) for i in chosen]
+        return chosen, list(map_(partial(try_shifts, make, policy, budget), drawn))
+
+    training = PolicyTraining(start or _first_policy(trials_of(Policy.zeros())[1], inputs), high, budget.cell_tails)
+    last: list[Floats] = []
+    share = 0.0
+    while share < 1.0:
+        level = training.step(*trials_of(training.policy), _RATE * (1.0 - share))
+        share = max(training.steps / budget.steps, (time.monotonic() - began) / (60.0 * minutes))
+        if share > 1.0 - _AVERAGED:
+            last.append(training.policy.linear)
+        if curve is not None:
+            weights = [*training.tail_weights.ravel(), *training.cell_weights]
+            curve.append(np.round([*level, *weights], 5).tolist())
         if progress is not None:
-            progress(len(tuned) / count)
-    features, logs = (np.array(column) for column in zip(*tuned, strict=True))
-    return imitate(features, logs), len(tuned)
+            progress(min(share, 1.0))
+    return replace(training.policy, linear=np.mean(last, axis=0)), len(cells)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from .. import dashboard_files
-from . import exports, health, history, running_programs, runs, schedulers, simulation, tasks, whatif
+from . import exports, health, history, jobs, running_programs, runs, schedulers, simulation, tasks, whatif
 
 #: In the order of the OpenAPI document.
 ROUTERS: tuple[APIRouter, ...] = (
@@ -20,6 +20,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     whatif.router,
     exports.router,
     exports.traces_router,
+    jobs.router,
     health.router,
     dashboard_files.router,
 )

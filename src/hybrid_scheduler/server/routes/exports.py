@@ -95,7 +95,7 @@ async def export_trace(
 
 # ------------------------------------------------------------------------------------------ uploaded traces
 
-_UPLOAD_BODY: dict[str, Any] = {
+UPLOAD_BODY: dict[str, Any] = {
     "requestBody": {"required": True, "content": {kind: {"schema": BINARY} for kind in FORMATS}}
 }
 _MACHINE = r"^[A-Za-z0-9][A-Za-z0-9_\-]{0,63}$"
@@ -117,22 +117,23 @@ async def _chosen_machine(
     return await asyncio.to_thread(chosen_machine, context.machine, options)
 
 
-def _uploaded_file(request: Request, context: RequestContext) -> trace_uploads.Upload:
+def uploaded_file(request: Request, context: RequestContext) -> trace_uploads.Upload:
+    """Return the file that a client sends, of the kind that its content type says."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     connected = partial(while_connected, request)
     return trace_uploads.Upload(request.stream(), FORMATS[media_type], context.options, context.reader, connected)
 
 
 _ChosenMachine = Annotated[Machine, Depends(_chosen_machine)]
-_UploadedFile = Annotated[trace_uploads.Upload, Depends(_uploaded_file)]
-_UPLOAD: dict[str, Any] = {"status_code": 201, "openapi_extra": _UPLOAD_BODY}
+UploadedFile = Annotated[trace_uploads.Upload, Depends(uploaded_file)]
+_UPLOAD: dict[str, Any] = {"status_code": 201, "openapi_extra": UPLOAD_BODY}
 
 
 @traces_router.post(
     "/traces", **described("Store a trace if every row is valid", TraceAccepted, 409, 413, 415, 422, 503, **_UPLOAD)
 )
 async def upload_trace(
-    upload: _UploadedFile,
+    upload: UploadedFile,
     machine: _ChosenMachine,
     name: Annotated[str, Query(pattern=base_models.TRACE_NAME, description="Name of the trace.")],
     mapping: _MappingQuery = None,
@@ -152,9 +153,9 @@ async def upload_trace(
 _INSPECTED = ("Read a trace without storing it", TraceInspection, 413, 415, 422, 503)
 
 
-@traces_router.post("/traces/inspect", **described(*_INSPECTED, openapi_extra=_UPLOAD_BODY))
+@traces_router.post("/traces/inspect", **described(*_INSPECTED, openapi_extra=UPLOAD_BODY))
 async def inspect_trace(
-    upload: _UploadedFile, machine: _ChosenMachine, mapping: _MappingQuery = None, load: _LoadQuery = None
+    upload: UploadedFile, machine: _ChosenMachine, mapping: _MappingQuery = None, load: _LoadQuery = None
 ) -> Response:
     """Return format, columns, bad rows, offered load and histograms of a file."""
     how = ImportOptions(trace_uploads.parse_mapping(mapping), load=load)

@@ -229,7 +229,7 @@ async def list_events(
     """Return the messages that `/ws` sent, byte for byte. Old updates and log lines are deleted."""
     page = await context.repository.events_after(after, limit, types=None if type is None else (type,))
     # The payloads are JSON already: they are joined, not parsed and written again.
-    head = b'{"events":[' + b",".join(page.events) + b"]"
+    head = b'{"events":[' + b",".join(event.content for event in page.events) + b"]"
     truncated = b"true" if len(page.events) == limit else b"false"
     return StrictJSONResponse(
         head + b',"last_seq":%d,"oldest_seq":%d,"truncated":%s}' % (page.last_seq, page.oldest_seq, truncated)
