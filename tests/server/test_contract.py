@@ -105,6 +105,7 @@ async def test_every_documented_route_is_tested(app):
         ("post", "/api/simulation/runs"),
         ("post", "/api/simulation/preview"),
         ("post", "/api/traces/inspect"),
+        ("post", "/api/jobs/simulate"),
         ("get", "/api/machines"),
         ("get", "/api/scenarios/previews"),
         ("get", "/api/sweeps/{name}"),
