@@ -106,6 +106,8 @@ async def test_every_documented_route_is_tested(app):
         ("post", "/api/simulation/preview"),
         ("post", "/api/traces/inspect"),
         ("post", "/api/jobs/simulate"),
+        ("post", "/api/jobs/forecast"),
+        ("get", "/api/jobs/example"),
         ("get", "/api/machines"),
         ("get", "/api/scenarios/previews"),
         ("get", "/api/sweeps/{name}"),
