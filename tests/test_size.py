@@ -28,7 +28,7 @@ BUDGETS = {
     ("experiments",): 3300,
     ("reports",): 1461,
     ("storage",): 3549,
-    ("server",): 5526,
+    ("server",): 5527,
     ("cli",): 4047,
     ("intercept",): 1719,
 }
