@@ -185,11 +185,11 @@ _cluster = (DEVICE_TABLE, _vector, _vector, types.float64, types.int64, types.in
 #: Types of the columns and arrays above, and of a table of durations, task by task.
 TASKS = types.NamedTuple((_readonly_ints, _readonly, _readonly, _readonly, _readonly, _readonly_flags), TaskColumns)
 TABLE = types.float64[:, :, ::1]
-CLUSTER = types.NamedTuple(_cluster, ClusterArrays)
-OUTCOMES = types.NamedTuple(
+_CLUSTER = types.NamedTuple(_cluster, ClusterArrays)
+_OUTCOMES = types.NamedTuple(
     (types.int32[::1], _vector, _vector, _vector, _vector, _vector, types.uint8[::1]), OutcomeColumns
 )
-LOOP_ARRAYS = types.NamedTuple((TASKS, TABLE, CLUSTER, OUTCOMES), LoopArrays)
+LOOP_ARRAYS = types.NamedTuple((TASKS, TABLE, _CLUSTER, _OUTCOMES), LoopArrays)
 _RULE_ARRAYS = types.NamedTuple(
     (from_dtype(TASK)[::1], DEVICE_TABLE, _vector, _vector, TABLE, LOOP_ARRAYS), RuleArrays
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -158,11 +158,11 @@ def what_if(
     present = machine or Machine()
     known_scenario = scenario_named(scenario) if isinstance(scenario, str) else scenario
     names = tuple(schedulers or SCHEDULERS)
-    drawn = (known_scenario, names, tasks, seeds, first_seed)
+    drawn = _Drawn(known_scenario, names, tasks, seeds, first_seed)
     before = baseline_figures(present, load, *drawn) if baseline is None else baseline
     weights = Objective(latency=1.0 - change.energy_weight, energy=change.energy_weight)
     changed = replace(present, platform=change.platform(present.platform), objective=weights)
-    after = _by_seed(changed, present, load if change.utilisation is None else change.utilisation, *drawn)
+    after = _by_seed(changed, present, load if change.utilisation is None else change.utilisation, drawn)
     bounded = not (np.isnan(before[:, :, 3]).any() or np.isnan(after[:, :, 3]).any())
     results = []
     for index, name in enumerate(names):
@@ -182,20 +182,22 @@ def baseline_figures(
 ) -> Floats:
     """Return the figures of the present machine, which every change is compared with: (seeds, schedulers, 4)."""
     plain = replace(machine, objective=Objective())
-    return _by_seed(plain, plain, load, scenario, schedulers, tasks, seeds, first_seed)
+    return _by_seed(plain, plain, load, _Drawn(scenario, schedulers, tasks, seeds, first_seed))
 
 
-def _by_seed(
-    machine: Machine,
-    present: Machine,
-    load: float | None,
-    scenario: Scenario,
-    schedulers: tuple[str, ...],
-    tasks: int,
-    seeds: int,
-    first_seed: int,
-) -> Floats:
+class _Drawn(NamedTuple):
+    """Tasks that are drawn, and the schedulers that place them."""
+
+    scenario: Scenario
+    schedulers: tuple[str, ...]
+    tasks: int
+    seeds: int
+    first_seed: int
+
+
+def _by_seed(machine: Machine, present: Machine, load: float | None, drawn: _Drawn) -> Floats:
     """Return mean latency, joules and dollars per task, and the bound on the former: (seeds, schedulers, 4)."""
+    scenario, schedulers, tasks, seeds, first_seed = drawn
     names = tuple(_not_learning(name) for name in schedulers)
     figures = np.empty((seeds, len(names), 4))
     for row, seed in enumerate(range(first_seed, first_seed + seeds)):

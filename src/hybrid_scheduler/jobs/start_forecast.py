@@ -338,7 +338,7 @@ class _Queue:
         requested = np.maximum(jobs.requested_time - moment.elapsed, 0.0) + before
         processors, policy, backfilling = self.rules
         simulation = PreparedSimulation.of(
-            replace(jobs, requested_time=requested), pool_of(processors), queue=policy, backfilling=backfilling
+            replace(jobs, requested_time=requested), pool_of(processors), "best_fit", policy, backfilling
         )
         return [float(simulation.starts(row - moment.elapsed + before)[moment.place]) for row in run_times]
 

@@ -17,7 +17,7 @@ from .table import TablePhysics
 PHYSICS: dict[str, Callable[[], Physics]] = {"analytic": AnalyticPhysics, "serial": SerialPhysics}
 
 #: Physics that are written to JSON with all of their data.
-PHYSICS_WITH_DATA: dict[str, type[ProfiledPhysics] | type[TablePhysics]] = {
+_PHYSICS_WITH_DATA: dict[str, type[ProfiledPhysics] | type[TablePhysics]] = {
     "profiled": ProfiledPhysics,
     "table": TablePhysics,
 }
@@ -67,7 +67,7 @@ def physics_to_json(physics: Physics) -> dict[str, Any]:
         return physics.as_dict()
     if isinstance(physics, AnalyticPhysics):
         return {"name": physics.name, **asdict(physics)}
-    known = ", ".join((*PHYSICS, *PHYSICS_WITH_DATA))
+    known = ", ".join((*PHYSICS, *_PHYSICS_WITH_DATA))
     raise InvalidInputError("physics", f"one of {known} in a run that is recorded", physics.name)
 
 
@@ -87,16 +87,15 @@ def physics_from_json(data: Mapping[str, Any]) -> Physics:
     name = data["name"]
     if name == SlowedPhysics.name:
         return SlowedPhysics(physics_from_json(data["base"]), Slowdown.from_dict(data["slowdown"]))
-    if name in PHYSICS_WITH_DATA:
-        return PHYSICS_WITH_DATA[name].from_dict(data)
+    if name in _PHYSICS_WITH_DATA:
+        return _PHYSICS_WITH_DATA[name].from_dict(data)
     if name not in PHYSICS:
-        raise UnknownNameError("physics", name, (*PHYSICS, *PHYSICS_WITH_DATA))
+        raise UnknownNameError("physics", name, (*PHYSICS, *_PHYSICS_WITH_DATA))
     return PHYSICS[name](**{key: value for key, value in data.items() if key != "name"})
 
 
 __all__ = [
     "PHYSICS",
-    "PHYSICS_WITH_DATA",
     "AnalyticPhysics",
     "Curve",
     "EnergyAndCost",

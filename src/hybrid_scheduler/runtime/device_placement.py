@@ -451,20 +451,17 @@ class DevicePlacement:
     def _on_cpu(self, node: TaskFuture) -> DurationEstimate | None:
         """Return the estimate for the CPU: with all cores if nothing else runs there, else with one."""
         first, second = (ALL_CORES, ONE_CORE) if self._cores.is_idle else (ONE_CORE, ALL_CORES)
-        return self._estimate_on_cpu(node.function.key, node.sizes, first, second)
-
-    def _on_accelerator(self, node: TaskFuture, space: int) -> DurationEstimate | None:
-        return self.durations.predict(node.function.key, self._accelerators[space - 1].device_class, node.sizes)
-
-    def _estimate_on_cpu(self, key: str, sizes: CallSizes, first: str, second: str) -> DurationEstimate | None:
-        """Return the estimate for the first class, unless calls of the second one were nearer in size."""
-        one = self.durations.predict(key, first, sizes)
+        key = node.function.key
+        one = self.durations.predict(key, first, node.sizes)
         if one is not None and one.distance <= NEAR:
             return one
-        other = self.durations.predict(key, second, sizes)
+        other = self.durations.predict(key, second, node.sizes)  # of calls that may be nearer in size
         if one is None or other is None:
             return one or other
         return other if other.distance < one.distance else one
+
+    def _on_accelerator(self, node: TaskFuture, space: int) -> DurationEstimate | None:
+        return self.durations.predict(node.function.key, self._accelerators[space - 1].device_class, node.sizes)
 
     def _transfer(self, node: TaskFuture, space: int) -> float:
         """Return the seconds of copies that the call needs there, less what earlier calls would have saved."""

@@ -48,7 +48,7 @@ def client_address(scope: dict[str, Any], headers: Headers, trusted: tuple[_Netw
 
 
 def counted_address(address: str) -> str:
-    """Return what a client counts as: whoever has one address of IPv6 has the 2^64 of its network."""
+    """Return what a client counts as: an address of IPv6 stands for the 2^64 of its network."""
     known = _address(address)
     if not isinstance(known, ipaddress.IPv6Address):
         return address

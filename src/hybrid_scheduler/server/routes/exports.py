@@ -117,7 +117,7 @@ async def _chosen_machine(
     return await asyncio.to_thread(chosen_machine, context.machine, options)
 
 
-def uploaded_file(request: Request, context: RequestContext) -> trace_uploads.Upload:
+def _uploaded_file(request: Request, context: RequestContext) -> trace_uploads.Upload:
     """Return the file that a client sends, of the kind that its content type says."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     connected = partial(while_connected, request)
@@ -125,7 +125,7 @@ def uploaded_file(request: Request, context: RequestContext) -> trace_uploads.Up
 
 
 _ChosenMachine = Annotated[Machine, Depends(_chosen_machine)]
-UploadedFile = Annotated[trace_uploads.Upload, Depends(uploaded_file)]
+UploadedFile = Annotated[trace_uploads.Upload, Depends(_uploaded_file)]
 _UPLOAD: dict[str, Any] = {"status_code": 201, "openapi_extra": UPLOAD_BODY}
 
 
