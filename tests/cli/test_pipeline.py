@@ -294,7 +294,7 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 from hybrid_scheduler.cli.app import app
 from hybrid_scheduler.experiments import pipeline
-pipeline.QUICK = pipeline.PipelineSize((16, 32), 60.0, 100, 60, pipeline.TuningBudget(1, 4, 2))
+pipeline.QUICK = pipeline.PipelineSize((16, 32), 60.0, 100, 60, pipeline.TrainingBudget(1, 4, 2))
 app(["pipeline", "--quick", "--out", "here"])
 """
 

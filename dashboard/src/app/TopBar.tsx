@@ -34,7 +34,7 @@ function Views() {
   return (
     <nav
       aria-label="Views"
-      className="flex max-md:order-last max-md:w-full max-md:gap-1 max-md:rounded-control max-md:border max-md:border-control max-md:p-1"
+      className="flex max-md:order-last max-md:w-full max-md:gap-0.5 max-md:rounded-control max-md:border max-md:border-control max-md:p-1"
     >
       {VIEWS.map(({ route, label, key }) => {
         const active = (PARENTS[current] ?? current) === route.view;
@@ -44,7 +44,7 @@ function Views() {
             to={route}
             aria-current={active ? "page" : undefined}
             className={classNames(
-              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0.5 max-md:text-12 md:h-14 md:max-lg:px-1 md:max-lg:text-12",
+              "flex h-10 items-center justify-center gap-2 px-3 text-14 transition-colors hover:text-ink max-md:flex-1 max-md:rounded-[6px] max-md:px-0 max-md:text-12 max-md:tracking-tight md:h-14 md:max-lg:px-1 md:max-lg:text-12 lg:max-[1679px]:px-1.5",
               active ? "text-ink max-md:bg-raised md:shadow-[inset_0_-2px_0_var(--accent)]" : "text-muted",
             )}
           >

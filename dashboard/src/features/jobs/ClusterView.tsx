@@ -177,7 +177,7 @@ export default function ClusterView() {
           </dl>
         ) : null}
       </section>
-      <div className="grid items-start gap-4 xl:grid-cols-[2fr_1fr]">
+      <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]">
         <Panel className="h-auto!" title="Nodes over time" subtitle="pick a node to see its GPUs" state={state}>
           {found ? (
             <div className="space-y-3">
