@@ -1,11 +1,11 @@
-// Prints what the build weighs (gzip) and fails above the budget: shell 90 kB, all JavaScript 250 kB.
+// Prints what the build weighs (gzip) and fails above the budget: shell 90 kB, all JavaScript 260 kB.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const dist = join(dirname(fileURLToPath(import.meta.url)), "../dist");
-const BUDGET = { shell: 90_000, all: 250_000 };
+const BUDGET = { shell: 90_000, all: 260_000 };
 const files = readdirSync(join(dist, "assets")).filter((name) => name.endsWith(".js"));
 const text = Object.fromEntries(files.map((name) => [name, readFileSync(join(dist, "assets", name))]));
 const size = Object.fromEntries(files.map((name) => [name, gzipSync(text[name], { level: 9 }).length]));

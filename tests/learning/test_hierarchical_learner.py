@@ -458,6 +458,7 @@ def poison(learner):
     own = model.weights.copy(), model.covariance.copy(), model.prior_variance.copy()
     model.weights[cpu_block] -= 3.0
     model.weights[gpu_block] += 3.0
+    model.prior_weights[:] = model.weights  # from which the first outcomes are learned again
     model.covariance[:] = np.eye(len(model.covariance)) * 1e-12
     model.prior_variance[:] = 1e-12
     return own

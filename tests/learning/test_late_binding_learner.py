@@ -39,6 +39,7 @@ class Inverted(HierarchicalLearner):
         super().start(setting)
         arrays = self.duration_model_.arrays
         arrays.weights[arrays.device_kind[:2] * FEATURES] += (-3.0, 3.0)
+        arrays.prior_weights[:] = arrays.weights  # from which the first outcomes are learned again
         arrays.prior_variance[:] = 1e-12
         arrays.covariance[:] = np.diag(arrays.prior_variance)
 

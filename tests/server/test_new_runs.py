@@ -79,7 +79,7 @@ async def test_new_run_repeats_a_stored_one(client, context):
             "platform_yaml",
             "devices: at most 10,000 in all",
         ),
-        ({"platform_yaml": LAB.replace("24000", "0x" + "f" * 300)}, "platform_yaml", "device 2: memory: a number"),
+        ({"platform_yaml": LAB.replace("24000", "0x" + "f" * 300)}, "platform_yaml", "line 2: valid YAML"),
         ({"platform_yaml": "a: !!bool maybe"}, "platform_yaml", "valid YAML"),
         ({"platform_yaml": "a: !!int ''"}, "platform_yaml", "valid YAML"),
         ({"platform_yaml": "a: !!timestamp soon"}, "platform_yaml", "valid YAML"),

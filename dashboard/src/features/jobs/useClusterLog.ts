@@ -7,7 +7,7 @@ import type { components } from "../../client/types";
 export type ClusterReport = components["schemas"]["ClusterReport"];
 export type JobForecast = components["schemas"]["JobForecast"];
 
-export interface Settings {
+interface Settings {
   policy: string;
   backfilling: string;
   placement: string;
@@ -16,13 +16,13 @@ export interface Settings {
   node: number;
 }
 
-export interface AskedJob {
+interface AskedJob {
   processors: number;
   requested_time: number;
   user: string;
 }
 
-export interface LogFile {
+interface LogFile {
   name: string;
   content: Blob;
   type: string;
